@@ -24,7 +24,7 @@ EDGE, ROUNDS = 10, 9
 NAMES = ("stack", "queue", "deque", "superposition_stack", "superposition_list")
 
 
-def decided(name: str, backend: str) -> ub.MemoryRNN:
+def saturated(name: str, backend: str) -> ub.MemoryRNN:
     """A layer that pushes where x_0 > 0 and pops elsewhere."""
     torch.manual_seed(0)
     layer = ub.MemoryRNN(8, 32, MEMORIES[name](16), "elman", backend=backend)
@@ -78,7 +78,7 @@ def run(layer: ub.MemoryRNN, x: torch.Tensor, state: object) -> tuple[float, obj
 
 def measure(name: str, backend: str, inputs: list[torch.Tensor]) -> dict[str, float]:
     """The first ten and the last ten chunks in turns, so that a busy machine slows both."""
-    layer, state, rows = decided(name, backend), None, 0
+    layer, state, rows = saturated(name, backend), None, 0
     for x in inputs[:-EDGE]:
         _, state = run(layer, x, state)
         fields = zip(layer.memory.state_fields, state.memory, strict=True)

@@ -7,7 +7,7 @@ thread goes on alone. The bar: two threads are then no slower than 1.5 times one
 (the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
 "fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
 threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
-command line, from its first batch to its last: what --machine.threads is worth. There torch's
+command line, from its first batch to its last: what --hardware.threads is worth. There torch's
 threads sleep soon while they wait (unbounded/__main__.py); in this process they spin as libgomp has
 it. Both conditions take turns within each round, so that what else the machine does falls on both.
 """
@@ -60,9 +60,9 @@ def fused_calls(case: Case) -> Pass:
     torch.manual_seed(0)
     layer = MemoryRNN(case.input, case.hidden, make_memory(case), backend="cpu")
     x = sequence(case, case.input)
-    wanted = [x, *layer.parameters()]
+    expected = [x, *layer.parameters()]
     gradient = torch.ones(case.steps, case.batch, case.hidden)
-    return lambda: torch.autograd.grad(layer(x)[0], wanted, gradient)
+    return lambda: torch.autograd.grad(layer(x)[0], expected, gradient)
 
 
 class Busy:
@@ -124,9 +124,9 @@ def training(task: str, threads: int) -> float:
             "training.schedule": "constant",
             "training.report_every": 10,
             "training.validation_count": 20,
-            "rounding.batches": 0,
+            "hardening.batches": 0,
             "evaluation.count": 4,
-            "machine.threads": threads,
+            "hardware.threads": threads,
         }
         given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
         subprocess.run(
@@ -152,11 +152,11 @@ def measured(passes: dict[str, Pass], busy: Busy) -> dict[str, list[dict[str, fl
 def contenders() -> dict[str, Pass]:
     case = Case()
     whole = forward_backward(memory_layer(case, "cpu"), sequence(case, case.input))
-    baseline = torch.nn.LSTM(case.input + case.reading, case.hidden)
+    baseline = torch.nn.LSTM(case.input + case.read_vector, case.hidden)
     return {
         "fused_calls": fused_calls(case),
         "with_output_layer_and_sum": whole,
-        "torch.nn.LSTM": forward_backward(baseline, sequence(case, case.input + case.reading)),
+        "torch.nn.LSTM": forward_backward(baseline, sequence(case, case.input + case.read_vector)),
     }
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/gpu.py benchmarks/gpu.json
 
-First parity: each memory's layer in float32 on the GPU, in the readable loop and on the kernels,
+First parity: each memory's layer in float32 on the GPU, in the reference implementation and on
+the kernels,
 against the same in float64 on the CPU. Only if all agree are times taken, in microseconds a step:
 medians of interleaved rounds, by events of the device. `gpu_limits.cu` is what the device allows:
 barriers, kernel boundaries, weights, two designs of a step. What is there is written after each
@@ -60,11 +61,11 @@ def parity() -> dict[str, dict[str, float]]:
         torch.manual_seed(0)
         there = ub.MemoryRNN(INPUT, UNITS, memory(name), dtype=torch.float64, backend="reference")
         x = torch.randn(40, 10, INPUT, dtype=torch.float64)
-        wanted = both_ways(there, x)
+        expected = both_ways(there, x)
         for backend in ("reference", "cuda") if name in KERNELS else ("reference",):
             here = copy.deepcopy(there).float().cuda()
             here.backend = backend
-            pairs = zip(both_ways(here, x.float().cuda()), wanted, strict=True)
+            pairs = zip(both_ways(here, x.float().cuda()), expected, strict=True)
             error = max(relative_error(ours.cpu().double(), want) for ours, want in pairs)
             found.setdefault(name, {})[backend] = error
     return found
@@ -186,7 +187,7 @@ def kernels_a_step(run: Run) -> float:
 
 
 def loop(name: str, batch: int) -> dict[str, Any]:
-    """The readable loop: as it is called, and captured whole."""
+    """The reference implementation: as it is called, and captured whole."""
     torch.manual_seed(0)
     layer = ub.MemoryRNN(INPUT, UNITS, memory(name), device="cuda", backend="reference")
     x = torch.randn(STEPS, batch, INPUT, device="cuda", requires_grad=True)

@@ -20,14 +20,14 @@ import torch
 from accelerate import Accelerator
 
 from unbounded.evaluation.provenance import provenance
-from unbounded.kernels import _bound
+from unbounded.kernels import _static
 from unbounded.models import MemoryModel
 from unbounded.models.memory_model import STACK_RNN
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
 from unbounded.training.steps import BatchTrainer
 
-ROUNDS, PIECES, STEPS, SYMBOLS = 15, 40, 50, 2
+ROUNDS, CHUNKS, STEPS, SYMBOLS = 15, 40, 50, 2
 
 STACKS = {"name": "superposition_stack", "capacity": 200, "overflow": "drop_bottom"}
 LISTS = {"name": "superposition_list", "capacity": 200, "overflow": "drop_ends"}
@@ -65,7 +65,7 @@ def trainer_of(options: dict[str, Any], streams: int, *, in_place: bool) -> Batc
             batches=1,
             clip=15.0,
             clip_by="value",
-            piece_steps=STEPS,
+            chunk_steps=STEPS,
         ),
     )
     if not in_place:
@@ -79,7 +79,7 @@ def milliseconds(trainer: BatchTrainer, whole: Batch) -> float:
     begin = time.perf_counter()
     for _ in trainer.train(whole, 0):
         pass
-    return 1e3 * (time.perf_counter() - begin) / PIECES
+    return 1e3 * (time.perf_counter() - begin) / CHUNKS
 
 
 class Watched:
@@ -102,11 +102,11 @@ class Watched:
 def kernel_milliseconds(trainer: BatchTrainer, whole: Batch) -> float:
     watched = Watched()
     with (
-        mock.patch.object(_bound.Handle, "run", watched.watch(_bound.Handle.run)),
-        mock.patch.object(_bound, "run_backward", watched.watch(_bound.run_backward)),
+        mock.patch.object(_static.Handle, "run", watched.watch(_static.Handle.run)),
+        mock.patch.object(_static, "run_backward", watched.watch(_static.run_backward)),
     ):
         milliseconds(trainer, whole)
-    return 1e3 * watched.seconds / PIECES
+    return 1e3 * watched.seconds / CHUNKS
 
 
 def main() -> None:
@@ -114,10 +114,10 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name, options in CASES.items():
         for streams in (1, 32) if name == "Stack RNN 40+10" else (1,):
-            tokens = torch.randint(SYMBOLS, (streams, PIECES * STEPS + 1))
+            tokens = torch.randint(SYMBOLS, (streams, CHUNKS * STEPS + 1))
             inputs, targets = tokens[:, :-1], tokens[:, 1:]
             mask = torch.ones_like(inputs, dtype=torch.bool)
-            whole = Batch(inputs, targets, mask, torch.full((streams,), PIECES * STEPS))
+            whole = Batch(inputs, targets, mask, torch.full((streams,), CHUNKS * STEPS))
             both = [trainer_of(options, streams, in_place=where) for where in (True, False)]
             times: list[list[float]] = [[], []]
             for number in range(ROUNDS + 2):

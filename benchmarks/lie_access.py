@@ -1,7 +1,7 @@
 """How a training step of the Lie-access memory grows with the length of a sequence.
 
-Layers take turns, one thread: InvNorm (with `output_reading` too) and softmax on the kernels, the
-same loop with a register as memory, and torch.nn.LSTM of the same hidden size; medians of the
+Layers take turns, one thread: InvNorm (with `output_read_vector` too) and softmax on the kernels,
+the same loop with a register as memory, and torch.nn.LSTM of the same hidden size; medians of the
 ratios within rounds. What InvNorm takes beyond the register is the memory's work: it is held
 against what this core reaches in multiplications, and in loading and storing numbers of the same
 cache. The reference path takes its turn in rounds of its own, with the kernels' InvNorm beside it.
@@ -40,11 +40,11 @@ def layers(hidden: int) -> dict[str, torch.nn.Module]:
         for name, memory in memories.items()
     }
     says = ub.MemoryRNN(
-        INPUT, hidden, memories["inverse_square"], backend="cpu", output_reading=True
+        INPUT, hidden, memories["inverse_square"], backend="cpu", output_read_vector=True
     )
     return {
         **fused,
-        "inverse_square, output_reading": says,
+        "inverse_square, output_read_vector": says,
         "nn.LSTM": torch.nn.LSTM(INPUT, hidden),
     }
 

@@ -28,7 +28,7 @@ def measure(task: str, seed: int) -> dict[str, object]:
     test = [f"--evaluation.{name}={value}" for name, value in TEST.items()]
     with TemporaryDirectory() as runs:
         command = [sys.executable, "-P", "-m", "unbounded", "train", task, "--seed", str(seed)]
-        command += ["--machine.threads", "1", "--runs", runs, *test]
+        command += ["--hardware.threads", "1", "--runs", runs, *test]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (path,) = Path(runs).glob("*/report.json")
         report = json.loads(path.read_text(encoding="utf-8"))

@@ -42,7 +42,7 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     folder = run_folder(root, seed)
     if folder is None or not (folder / "report.json").is_file():
         again = ["--resume"] if folder is not None else []
-        words = ["--seed", str(seed), "--rounding.batches", "0", "--machine.threads", "1"]
+        words = ["--seed", str(seed), "--hardening.batches", "0", "--hardware.threads", "1"]
         limits = ["--evaluation.multiples", "null"]
         run_command(
             "train", task, *words, *limits, "--evaluation.symbols", "null",
@@ -53,11 +53,11 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     if not (folder / "report.json").is_file():
         return {"task": task, "seed": seed, "trained": None}
     report = json.loads((folder / "report.json").read_text())
-    if "rounded" not in report:
+    if "hardened" not in report:
         run_command("harden", str(folder), "--quiet")
         report = json.loads((folder / "report.json").read_text())
-    rounded = report["rounded"]
-    taken = not rounded["harm"]
+    hardened = report["hardened"]
+    taken = not hardened["harm"]
     row: dict[str, Any] = {
         "task": task,
         "seed": seed,
@@ -65,19 +65,19 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
         "minutes": round(report["minutes"], 1),
         "stopped": report["stopped"],
         "hardened": taken,
-        "hardening_batches": rounded["batches"],
-        "hardening_minutes": round(rounded["minutes"], 1),
-        "hardening_stopped": rounded["stopped"],
-        "worse": rounded["worse"],
-        "comparison": rounded["comparison"],
-        "commit": rounded.get("commit"),
+        "hardening_batches": hardened["batches"],
+        "hardening_minutes": round(hardened["minutes"], 1),
+        "hardening_stopped": hardened["stopped"],
+        "worse": hardened["worse"],
+        "comparison": hardened["comparison"],
+        "commit": hardened.get("commit"),
         "torch": report["versions"]["torch"],
         "rows": {},
     }
     for lengths, count in SCORED:
         out = folder / f"scored-{lengths.replace(':', '-')}-{count}.json"
         if not out.is_file():
-            which = ["--rounded"] if taken else []
+            which = ["--hardened"] if taken else []
             words = ["--lengths", lengths, "--count", str(count), "--out", str(out)]
             run_command("evaluate", str(folder), *which, *words)
         (scored,) = json.loads(out.read_text())["rows"]

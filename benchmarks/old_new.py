@@ -45,8 +45,8 @@ def worker():
         ]
 
         def run():
-            readings, _ = structure.unroll(structure.Instruction(*fields), backend="cpu")
-            torch.autograd.grad(readings.sum(), fields)
+            read_vectors, _ = structure.unroll(structure.Instruction(*fields), backend="cpu")
+            torch.autograd.grad(read_vectors.sum(), fields)
 
         return run
 

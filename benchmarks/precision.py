@@ -27,7 +27,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.kernels import PRECISIONS, has_tiles
 from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange, make_task
-from unbounded.training.dealing import Dealer
+from unbounded.training.length_bucketing import LengthBuckets
 from unbounded.training.objective import masked_cross_entropy
 
 ROUNDS, UNITS, BATCH, STEPS = 15, 256, 10, 75
@@ -73,7 +73,7 @@ def layer_pass(layer: nn.Module, x: Tensor, _: int) -> list[Tensor]:
 
 def steps() -> dict[str, Callable[[int], None]]:
     task = make_task("copy")
-    dealer, size = Dealer(task, 0, BATCH), LengthRange(8, 64)
+    buckets, size = LengthBuckets(task, 0, BATCH), LengthRange(8, 64)
     made: dict[str, Callable[[int], None]] = {}
     for name, options in MODELS.items():
         torch.manual_seed(0)
@@ -88,7 +88,7 @@ def steps() -> dict[str, Callable[[int], None]]:
         def step(
             number: int, model: MemoryModel = model, optimizer: torch.optim.Optimizer = optimizer
         ) -> None:
-            batch = dealer.batch(number, size)
+            batch = buckets.batch(number, size)
             logits = model(batch.inputs, None, batch.lengths)[0]
             nats = masked_cross_entropy(logits, batch.targets, batch.mask)
             (nats / int(batch.mask.sum())).backward()

@@ -5,9 +5,9 @@
 One thread, the sizes of Grefenstette et al. 2015 (256 units, batches of 10, lengths 8 to 64) and
 the batches that training has. Each batch is trained in four ways, one after the other: "padded"
 tells the model no lengths; "as drawn" tells it, in the order in which examples are drawn; "longest
-first" is what training does; "like length" is what it does with `training.deal` 10, which has the
-same examples in every ten batches. Means over batches, in ms, and the share of the padded batch
-that is no padding. A step is loss, gradient and RMSProp.
+first" is what training does; "like length" is what it does with `training.length_bucketing` 10,
+which has the same examples in every ten batches. Means over batches, in ms, and the share of the
+padded batch that is no padding. A step is loss, gradient and RMSProp.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from unbounded.evaluation.provenance import provenance
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange, make_task
-from unbounded.training.dealing import Dealer
+from unbounded.training.length_bucketing import LengthBuckets
 from unbounded.training.objective import masked_cross_entropy
 
 BATCHES, WARM_UP, UNITS, DEALT = 40, 10, 256, 10
@@ -50,7 +50,7 @@ def milliseconds(
 def measure(task_name: str, options: dict[str, Any]) -> dict[str, float]:
     task = make_task(task_name)
     size = LengthRange(8, 64)
-    dealer, like = Dealer(task, 0, 10), Dealer(task, 0, 10, DEALT)
+    buckets, like = LengthBuckets(task, 0, 10), LengthBuckets(task, 0, 10, DEALT)
     torch.manual_seed(0)
     model = MemoryModel(
         inputs=len(task.input_vocabulary),
@@ -64,7 +64,7 @@ def measure(task_name: str, options: dict[str, Any]) -> dict[str, float]:
     }
     live = whole = 0
     for number in range(BATCHES + WARM_UP):
-        drawn, dealt = task.batch(0, "train", number * 10, 10, size), dealer.batch(number, size)
+        drawn, dealt = task.batch(0, "train", number * 10, 10, size), buckets.batch(number, size)
         alike = like.batch(number, size)
         took = {
             "padded": milliseconds(model, optimizer, drawn, None),

@@ -64,19 +64,19 @@ def hash_of(tensors):
     return digest.hexdigest()[:16]
 
 
-def layer_of(memory, controller, dtype, hidden, inputs, random, sharpness=1.0):
+def layer_of(memory, controller, dtype, hidden, inputs, random, inverse_temperature=1.0):
     layer = ub.MemoryRNN(
         inputs, hidden, MEMORIES[memory](), CONTROLLERS[controller], backend="cpu", dtype=dtype
     )
     with torch.no_grad():
         for name, parameter in sorted(layer.named_parameters()):
             drawn = torch.randn(parameter.shape, generator=random, dtype=torch.float64)
-            scale = sharpness if name.startswith("heads") else 1.0
+            scale = inverse_temperature if name.startswith("heads") else 1.0
             parameter.copy_(drawn * scale / parameter.shape[-1] ** 0.5)
     return layer
 
 
-def differentiate(results, wanted, random):
+def differentiate(results, expected, random):
     """Hashes of results and of the gradients of a random weighting of all, or of the first."""
     hashes = {"results": hash_of(results)}
     for which, chosen in (("all", results), ("first", results[:1])):
@@ -85,31 +85,33 @@ def differentiate(results, wanted, random):
         ]
         loss = sum((r * w).sum() for r, w in zip(chosen, weights, strict=True))
         grads = torch.autograd.grad(
-            loss, wanted, retain_graph=True, allow_unused=True, materialize_grads=True
+            loss, expected, retain_graph=True, allow_unused=True, materialize_grads=True
         )
         hashes[f"gradients of {which}"] = hash_of(grads)
     return hashes
 
 
-def run_layer(memory, controller, dtype, batch, steps, lengths, hidden, threads, sharpness):
+def run_layer(
+    memory, controller, dtype, batch, steps, lengths, hidden, threads, inverse_temperature
+):
     torch.set_num_threads(threads)
     random = torch.Generator().manual_seed(0)
-    layer = layer_of(memory, controller, DTYPES[dtype], hidden, 4, random, sharpness)
+    layer = layer_of(memory, controller, DTYPES[dtype], hidden, 4, random, inverse_temperature)
 
     def inputs(count):
         drawn = torch.randn(count, batch, 4, generator=random, dtype=torch.float64)
         return drawn.to(DTYPES[dtype])
 
     with torch.no_grad():
-        state = layer(inputs(3))[1] if sharpness == 1 else layer.initial_state(batch)
+        state = layer(inputs(3))[1] if inverse_temperature == 1 else layer.initial_state(batch)
     state = of_one(layer, ub.detach_state(state))
     for tensor in tensors_of(state):
         tensor.requires_grad_()
     x = inputs(steps).requires_grad_()
     given = None if lengths is None else torch.tensor([(7 * b + 1) % (steps + 1) for b in lengths])
     output, final = layer(x, joined([state]), given)
-    wanted = [x, *layer.parameters(), *tensors_of(state)]
-    hashes = differentiate([output, *tensors_of(of_one(layer, final))], wanted, random)
+    expected = [x, *layer.parameters(), *tensors_of(state)]
+    hashes = differentiate([output, *tensors_of(of_one(layer, final))], expected, random)
     with torch.no_grad():
         output, final = layer(x, joined([state]), given)
     last = tensors_of(of_one(layer, final))
@@ -140,9 +142,9 @@ def run_unroll(memory, dtype, batch, steps, kind):
     with torch.no_grad():
         before = structure.Instruction(*(field[:, :3].flip(0) for field in fields))
         _, state = structure.unroll(before, backend="cpu")
-    wanted = [tensor.requires_grad_() for tensor in (*fields, *state)]
-    readings, final = structure.unroll(structure.Instruction(*fields), state, backend="cpu")
-    return differentiate([readings, *final], wanted, random)
+    expected = [tensor.requires_grad_() for tensor in (*fields, *state)]
+    read_vectors, final = structure.unroll(structure.Instruction(*fields), state, backend="cpu")
+    return differentiate([read_vectors, *final], expected, random)
 
 
 def run_stream(memory, controller, dtype, batch):
@@ -173,8 +175,8 @@ def cases():
             partial(run_stream, memory, controller, dtype, 2),
         )
     for memory, dtype in itertools.product(MEMORIES, DTYPES):
-        for sharpness in (30.0, 1000.0):
-            sizes = (memory, "lstm", dtype, 4, 9, rows[:4], 5, 1, sharpness)
+        for inverse_temperature in (30.0, 1000.0):
+            sizes = (memory, "lstm", dtype, 4, 9, rows[:4], 5, 1, inverse_temperature)
             yield f"layer {sizes}", partial(run_layer, *sizes)
         sizes = (memory, "lstm", dtype, 2, 300, rows[:2], 8, 2, 1.0)
         yield f"layer {sizes}", partial(run_layer, *sizes)

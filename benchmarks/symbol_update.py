@@ -2,7 +2,7 @@
 
     python benchmarks/symbol_update.py > benchmarks/symbol_update.json
 
-`SymbolTrainer`, which `--training.update symbol` is, on one stream of a^n b^n, n up to 20: 40
+`SymbolTrainer`, which `--training.update per_symbol` is, on one stream of a^n b^n, n up to 20: 40
 hidden units and 10 stacks of at most 200 cells, k = 2, without NO-OP, R = 0, errors through 50
 steps, as `--protocol paper` has it. Its products are numpy's: set OMP_NUM_THREADS=1. Seconds are
 those of the process, so that programs beside it count for little.
@@ -16,11 +16,11 @@ import time
 from datetime import UTC, datetime
 
 import torch
+from unbounded.training.carry import Carry
 
 from unbounded.evaluation.provenance import provenance
 from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import LengthRange, make_task
-from unbounded.training.carry import Carry
 from unbounded.training.online import DEFAULT_REACH, SymbolTrainer
 
 ROUNDS = 12

@@ -1,7 +1,7 @@
-// What Python hands over: sizes and row-major buffers. kernels/_call.py mirrors the order.
+// The arguments from Python: sizes and row-major buffers. kernels/_call.py mirrors the order.
 //
-// A memory adds no field of its own: its options, heads, fields of state and saved buffers stand in
-// arrays, in the order of its declaration in kernels/structures/.
+// A memory adds no member: its options, heads, state fields and saved buffers are in arrays, in the
+// order of its declaration in kernels/structures/.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@ struct UnboundedHead {
   int64_t count, size, activation;
 };
 
-// What tests and measurements ask for; all 0 otherwise.
+// Settings for tests and measurements; all 0 otherwise.
 struct UnboundedSwitches {
-  int64_t division;      // of split.h; 0 lets its rule decide
+  int64_t division;      // of split.h; 0 uses its rule
   int64_t alone_after;   // of threads.h
-  int64_t skips_memory;  // leaves the memory's part out and reads 0: to measure its share
+  int64_t skips_memory;  // omits the memory and reads 0, to measure its share
 };
 
 struct UnboundedCall {
-  int64_t steps, batch, inputs, hidden, reading, head_count;
+  int64_t steps, batch, inputs, hidden, read_vector, head_count;
   int64_t rows;             // of the initial state's fields that have rows
   int64_t room;             // steps that the state's buffers have room for
-  int64_t first_step;       // steps that came before in the same session
-  int64_t saves;            // forward: keep what the backward pass needs
-  int64_t threads;          // at most so many
+  int64_t first_step;       // earlier steps of the session
+  int64_t saves;            // forward: save for the backward pass
+  int64_t threads;          // at most
   int64_t block;            // steps between checkpoints
   int64_t checkpoint_size;  // values of a checkpoint of one batch entry; 0 without checkpoints
-  int64_t precision;        // of products in float32: one of tiles.h
+  int64_t precision;        // of float32 products, see tiles.h
   UnboundedSwitches switches;
   int64_t options[most_options];
   UnboundedHead heads[most_heads];
@@ -44,45 +44,45 @@ struct UnboundedCall {
   const void* head_bias;    // [K] or null
   const void* hidden0;      // [B, H]
   const void* cell0;        // [B, H], for an LSTM
-  const void* reading0;     // [B, R]
+  const void* read_vector0;     // [B, R]
   const void* state0[most_fields];
   const void* instruction[most_heads];  // unroll: [B, T, rows of the head]
 
-  void* gates;         // [T, B, lanes H]: activations out; the x part on the way
+  void* gates;         // [T, B, lanes H]: first the x part, then activations
   void* outputs;       // [T, B, H]
   void* cells;         // [T or 2, B, H], for an LSTM
   void* tanh_cells;    // [T, B, H]
-  void* readings;      // [T, B, R], 0 beyond a length; unroll: [B, T, R]
+  void* read_vectors;      // [T, B, R], 0 beyond a length; unroll: [B, T, R]
   void* hidden_last;   // [B, H]
   void* cell_last;     // [B, H]
-  void* reading_last;  // [B, R]
+  void* read_vector_last;  // [B, R]
   void* state_last[most_fields];
   void* checkpoints;   // [B, blocks, checkpoint size], when saving
   void* saved[most_saved];  // when saving
-  int32_t* fault;      // [B]: what the memory's header says, 0 where all is well; or null
+  int32_t* error;      // [B]: error numbers of the memory's header, 0 for none; or null
 
   const void* grad_outputs;   // [T, B, H] or null
-  const void* grad_readings;  // [T, B, R] or null; unroll: [B, T, R]
+  const void* grad_read_vectors;  // [T, B, R] or null; unroll: [B, T, R]
   const void* grad_hidden_last;
   const void* grad_cell_last;
-  const void* grad_reading_last;
+  const void* grad_read_vector_last;
   const void* grad_state_last[most_fields];  // or null
   void* grad_x;                              // [T, B, I] or null
-  // Gradients of the weights, all of them or none.
+  // Gradients of the weights, all or none.
   void* grad_weight_ih;    // [blocks H, I + R]
   void* grad_weight_hh;    // [blocks H, H] or null
   void* grad_bias_ih;      // [blocks H]
-  void* grad_bias_hh;      // [blocks H], or null where it is that of bias_ih
+  void* grad_bias_hh;      // [blocks H], or null if equal to that of bias_ih
   void* grad_head_weight;  // [K, H]
   void* grad_head_bias;    // [K]
   void* grad_hidden0;
   void* grad_cell0;
-  void* grad_reading0;
+  void* grad_read_vector0;
   void* grad_state0[most_fields];  // all or none
   void* grad_instruction[most_heads];  // unroll: [B, T, rows of the head]
 };
 
-// Of csrc/output_loss.h; kernels/_output.py mirrors it. Strides are those of a sequence and of a step.
+// For csrc/output_loss.h; kernels/_output.py mirrors it. Strides are per sequence and per step.
 struct UnboundedOutput {
   int64_t steps, batch, hidden, symbols;
   int64_t target_strides[2], mask_strides[2];
@@ -91,7 +91,7 @@ struct UnboundedOutput {
   const void* weight;      // [V, H]
   const void* bias;        // [V] or null
   const int64_t* targets;  // [B, T]
-  const uint8_t* mask;     // [B, T]: what counts
+  const uint8_t* mask;     // [B, T]: the steps that count
   void* nats;              // one number
   void* logits;            // [T, B, V]
   void* grad_outputs;      // [T, B, H]

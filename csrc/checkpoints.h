@@ -1,8 +1,8 @@
-// The state before each step of a backward pass, made again from what the forward pass kept.
+// The states before each step of a backward pass, recomputed from checkpoints of the forward pass.
 //
-// The forward pass keeps the state every `block` steps. From there the backward pass makes those of
-// the block again in two levels: those at every eighth step, and from these the ones of eight steps.
-// With blocks of sqrt(T) steps all that is kept, over both passes, is about 2 sqrt(T) states and not T.
+// The forward pass saves the state every `block` steps. The backward pass recomputes a block's
+// states in two levels: first every eighth step, then the eight steps between. With blocks of
+// sqrt(T) steps, both passes together keep about 2 sqrt(T) states instead of T.
 #pragma once
 
 #include "frame.h"
@@ -10,13 +10,13 @@
 
 namespace unbounded {
 
-// Of the second level; blocks are multiples of it.
+// Steps of the second level; blocks are multiples of it.
 constexpr int64_t few_steps = 8;
 
 template <class T>
 class Checkpoints {
  public:
-  // `size` is that of the state of one batch entry as the backward pass needs it.
+  // `size` is that of one batch entry's state in the backward pass.
   Checkpoints(const Frame<T>& frame, int64_t size) : f(frame), size_(size) {}
 
   void take_scratch(Workspace& space) {
@@ -24,14 +24,14 @@ class Checkpoints {
     space.take(states_, f.c.batch * slots_ * size_);
   }
 
-  // The state before step t; the first `few_steps` - 1 slots are those between eighth steps.
+  // The state before step t; the first `few_steps` - 1 slots hold those between eighth steps.
   T* before(int64_t t, int64_t b) const {
     const int64_t among = t % few_steps, eighth = t % f.c.block / few_steps;
     const int64_t slot = among > 0 ? among - 1 : few_steps - 1 + eighth;
     return states_ + (b * slots_ + slot) * size_;
   }
 
-  // To be called at each step on the way back. load(t, to) brings the state before the first step t
+  // Call it at each step of the backward pass. load(t, to) loads the state before the first step t
   // of a block; go_on(to, from, t) carries out step t, also in place.
   template <class Load, class GoOn>
   void go_back_to(int64_t t, int64_t b, Load load, GoOn go_on) const {

@@ -1,4 +1,5 @@
-// A controller backward: the cells of controllers.h and the products with the transposed weights.
+// The backward pass of a controller: the cells of controllers.h and products with transposed
+// weights.
 #pragma once
 
 #include "controller.h"
@@ -16,12 +17,12 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   explicit ControllerBackwardOf(const Frame<T>& frame) : f(frame) {}
 
   void take_scratch(Workspace& space, int64_t threads) override {
-    const int64_t units = f.unit_groups(), columns = f.reading_groups();
+    const int64_t units = f.unit_groups(), columns = f.read_vector_groups();
     space.take(head_panels_, units * f.panel_of(f.head_rows));
     space.take(before_panels_, (columns + units) * before_panel());
     space.take(products_, threads * std::min(f.c.batch, rows_at_once) * hidden_stride());
     space.take(left_, threads * left_room());
-    space.take(grad_reading_, f.c.batch * columns * panel);
+    space.take(grad_read_vector_, f.c.batch * columns * panel);
     space.take(grad_hidden_, f.c.batch * units * panel);
     space.take(carry_, f.c.batch * units * panel);
   }
@@ -33,10 +34,10 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
                     as<T>(c.head_weight) + g * panel, c.hidden, f.head_rows, c.hidden - g * panel);
     for (int64_t g = columns.begin; g < columns.end; ++g) {
       T* to = before_panels_ + g * before_panel();
-      const int64_t first = (g - f.reading_groups()) * panel;
-      if (g < f.reading_groups())
+      const int64_t first = (g - f.read_vector_groups()) * panel;
+      if (g < f.read_vector_groups())
         pack_straight(f.precision, to, as<T>(c.weight_ih) + c.inputs + g * panel, f.input_columns(),
-                      Controller::reading_lanes.count * c.hidden, f.c.reading - g * panel);
+                      Controller::read_vector_lanes.count * c.hidden, f.c.read_vector - g * panel);
       else if (c.weight_hh)
         for (int range = 0; range < 2; ++range) {
           pack_straight(f.precision, to,
@@ -48,12 +49,12 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   }
 
   void begin(int64_t b) override {
-    clear_values(grad_reading(b), f.reading_groups() * panel);
+    clear_values(grad_read_vector(b), f.read_vector_groups() * panel);
     clear_values(grad_hidden_ + b * hidden_stride(), hidden_stride());
     clear_values(carry_ + b * hidden_stride(), hidden_stride());
   }
 
-  T* grad_reading(int64_t b) override { return grad_reading_ + b * f.reading_groups() * panel; }
+  T* grad_read_vector(int64_t b) override { return grad_read_vector_ + b * f.read_vector_groups() * panel; }
 
   void step(int64_t t, Share groups, Share entries, int64_t thread) override {
     const int64_t K = f.head_rows;
@@ -94,20 +95,20 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     copy_initial(c.grad_hidden0, b, H, grad_hidden_ + own, c.grad_hidden_last);
     if (Controller::has_cell)
       copy_initial(c.grad_cell0, b, H, carry_ + own, c.grad_cell_last);
-    copy_initial(c.grad_reading0, b, f.c.reading, grad_reading(b), c.grad_reading_last);
+    copy_initial(c.grad_read_vector0, b, f.c.read_vector, grad_read_vector(b), c.grad_read_vector_last);
   }
 
  private:
   const Frame<T>& f;
   T* head_panels_ = nullptr;    // [unit group][heads][panel]
-  T* before_panels_ = nullptr;  // [reading groups, unit groups][lanes][panel]
+  T* before_panels_ = nullptr;  // [read_vector groups, unit groups][lanes][panel]
   T* left_ = nullptr;           // [thread]: gradients in tiles
   T* products_ = nullptr;       // [thread][row][padded hidden]
-  T* grad_reading_ = nullptr;   // [B][padded reading]
+  T* grad_read_vector_ = nullptr;   // [B][padded read_vector]
   T* grad_hidden_ = nullptr;    // [B][padded hidden]
   T* carry_ = nullptr;          // [B][padded hidden]: of the cell, or of h past the products
 
-  // The units of some groups, of one batch entry; `products` is what the heads pass to h_t.
+  // The units of some groups of one batch entry; `products` is the heads' gradient of h_t.
   void cells(int64_t t, int64_t b, Share groups, const T* products) {
     const UnboundedCall& c = f.c;
     const int64_t H = c.hidden, first = groups.begin * panel, at = b * H + first;
@@ -118,7 +119,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
       for (int lane = 0; lane < Controller::lane_count; ++lane) clear_values(to + lane * H, width);
       return;
     }
-    if (t + 1 == f.length_of(b)) {  // where nothing has come from a next step
+    if (t + 1 == f.length_of(b)) {  // no gradient from a next step
       if (c.grad_hidden_last)
         axpy<T>(width, 1, as<T>(c.grad_hidden_last) + at, grad_hidden_ + own);
       if (Controller::has_cell && c.grad_cell_last)
@@ -133,30 +134,30 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   }
 
   void before(int64_t t, Share groups, Share entries, T* room) {
-    const int64_t readings = f.reading_groups();
-    const Share of_reading{std::min(groups.begin, readings), std::min(groups.end, readings)};
-    const Share of_hidden{std::max(groups.begin, readings), std::max(groups.end, readings)};
+    const int64_t read_vectors = f.read_vector_groups();
+    const Share of_read_vector{std::min(groups.begin, read_vectors), std::min(groups.end, read_vectors)};
+    const Share of_hidden{std::max(groups.begin, read_vectors), std::max(groups.end, read_vectors)};
     auto first_panel = [&](Share share) {
       return share.count() == 0 ? nullptr
                                 : before_panels_ + first_in_zigzag(share, t) * before_panel();
     };
-    if (t % 2 == 0) before_reading(t, of_reading, entries, first_panel(of_hidden), room);
-    before_hidden(t, of_hidden, entries, t % 2 == 0 ? nullptr : first_panel(of_reading), room);
-    if (t % 2 != 0) before_reading(t, of_reading, entries, nullptr, room);
+    if (t % 2 == 0) before_read_vector(t, of_read_vector, entries, first_panel(of_hidden), room);
+    before_hidden(t, of_hidden, entries, t % 2 == 0 ? nullptr : first_panel(of_read_vector), room);
+    if (t % 2 != 0) before_read_vector(t, of_read_vector, entries, nullptr, room);
   }
 
-  void before_reading(int64_t t, Share groups, Share entries, const T* after, T* room) {
-    const int64_t H = f.c.hidden, inner = f.inner(), stride = f.reading_groups() * panel;
-    constexpr LaneRange lanes_of = Controller::reading_lanes;
+  void before_read_vector(int64_t t, Share groups, Share entries, const T* after, T* room) {
+    const int64_t H = f.c.hidden, inner = f.inner(), stride = f.read_vector_groups() * panel;
+    constexpr LaneRange lanes_of = Controller::read_vector_lanes;
     const T* from = f.grad_gates_at(t) + entries.begin * inner + lanes_of.first * H;
     const Product<T> product{{from, inner, lanes_of.count * H},
                              {from, inner, 0},
-                             f.c.reading,
+                             f.c.read_vector,
                              before_panels_,
                              before_panel(),
                              nullptr,
                              0,
-                             grad_reading_ + entries.begin * stride,
+                             grad_read_vector_ + entries.begin * stride,
                              stride,
                              after,
                              f.precision,
@@ -165,13 +166,13 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   }
 
   void before_hidden(int64_t t, Share groups, Share entries, const T* after, T* room) {
-    const int64_t H = f.c.hidden, inner = f.inner(), readings = f.reading_groups();
+    const int64_t H = f.c.hidden, inner = f.inner(), read_vectors = f.read_vector_groups();
     constexpr LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
     const T* from = f.grad_gates_at(t) + entries.begin * inner;
     const Product<T> product{{from + one.first * H, inner, hidden_inner(0)},
                              {from + two.first * H, inner, hidden_inner(1)},
                              H,
-                             before_panels_ + readings * before_panel(),
+                             before_panels_ + read_vectors * before_panel(),
                              before_panel(),
                              nullptr,
                              0,
@@ -180,7 +181,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
                              after,
                              f.precision,
                              room};
-    multiply(product, entries.count(), {groups.begin - readings, groups.end - readings}, t);
+    multiply(product, entries.count(), {groups.begin - read_vectors, groups.end - read_vectors}, t);
   }
 
   int64_t before_panel() const {
@@ -197,7 +198,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     return f.c.weight_hh ? Controller::hidden_lanes[range].count * f.c.hidden : 0;
   }
 
-  // Of an entry of length 0 what came in is what went out.
+  // An entry of length 0 passes its gradient through.
   void copy_initial(void* to, int64_t b, int64_t count, const T* grad, const void* last) {
     T* row = as<T>(to) + b * count;
     if (f.length_of(b) > 0)

@@ -1,7 +1,7 @@
-// A controller forward: packed weights, their products, and then the cells of controllers.h.
+// The forward pass of a controller: packed weights, their products, and the cells of controllers.h.
 //
-// All products of a step come first and then its cells, a batch entry after the other: their many
-// buffers are so read and written in long runs.
+// All products of a step come first, then its cells, batch entry by batch entry. Their many buffers
+// are thus read and written in long runs.
 #pragma once
 
 #include "controller.h"
@@ -20,7 +20,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
 
   void take_scratch(Workspace& space, int64_t threads) override {
     space.take(panels_, f.unit_groups() * Controller::lane_count * lane_panel());
-    space.take(x_panels_, f.unit_groups() * Controller::reading_lanes.count * x_panel());
+    space.take(x_panels_, f.unit_groups() * Controller::read_vector_lanes.count * x_panel());
     space.take(starts_, f.unit_groups() * Controller::lane_count * panel);
     space.take(products_, threads * std::min(f.c.batch, rows_at_once) * row_stride());
     space.take(left_, threads * left_room());
@@ -32,20 +32,20 @@ class ControllerForwardOf final : public ControllerForward<T> {
       for (int lane = 0; lane < Controller::lane_count; ++lane) {
         T* to = panel_of(g, lane);
         const int64_t columns = c.hidden - g * panel;
-        const int of_reading = reading_block<Controller>(lane);
+        const int of_read_vector = read_vector_block<Controller>(lane);
         const int of_hidden = hidden_block<Controller>(lane);
         T* start = start_of(g, lane);
         clear_values(start, panel);
-        if (of_reading >= 0) {
-          const int64_t first = of_reading * c.hidden + g * panel;
+        if (of_read_vector >= 0) {
+          const int64_t first = of_read_vector * c.hidden + g * panel;
           if (c.bias_ih) add_bias(start, as<T>(c.bias_ih) + first, columns);
-          pack_transposed(f.precision, x_panel_of(g, of_reading),
+          pack_transposed(f.precision, x_panel_of(g, of_read_vector),
                           as<T>(c.weight_ih) + first * f.input_columns(), f.input_columns(),
                           c.inputs, columns);
           pack_transposed(f.precision, to,
                           as<T>(c.weight_ih) + first * f.input_columns() + c.inputs,
-                          f.input_columns(), c.reading, columns);
-          to += f.panel_of(c.reading);
+                          f.input_columns(), c.read_vector, columns);
+          to += f.panel_of(c.read_vector);
         }
         if (of_hidden < 0) continue;
         const int64_t first = of_hidden * c.hidden + g * panel;
@@ -60,7 +60,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
                int64_t thread) override {
     if (f.in_tiles()) {
       T* room = left_ + thread * left_room();
-      // Here some rows that are over cost less than weights that are read for few.
+      // Here a few finished rows cost less than weights that are read for few rows.
       if (entries.begin == 0 && 2 * entries.count() > f.c.batch)
         return project_tiles(first_step * f.c.batch, steps * f.c.batch, groups, room);
       for (int64_t t = first_step; t < first_step + steps; ++t)
@@ -68,8 +68,8 @@ class ControllerForwardOf final : public ControllerForward<T> {
       return;
     }
     for (int64_t g = groups.begin; g < groups.end; ++g)
-      for (int block = 0; block < Controller::reading_lanes.count; ++block) {
-        // All entries of all steps are one run of rows.
+      for (int block = 0; block < Controller::read_vector_lanes.count; ++block) {
+        // All entries of all steps form one run of rows.
         if (entries.count() == f.c.batch) {
           project(first_step * f.c.batch, steps * f.c.batch, g, block);
           continue;
@@ -114,16 +114,16 @@ class ControllerForwardOf final : public ControllerForward<T> {
 
  private:
   const Frame<T>& f;
-  T* panels_ = nullptr;    // [unit group][lane][reading then hidden][panel]
+  T* panels_ = nullptr;    // [unit group][lane][read_vector then hidden][panel]
   T* x_panels_ = nullptr;  // [unit group][lane with an x part][I][panel]
   T* starts_ = nullptr;    // [unit group][lane][panel]: the biases
-  T* products_ = nullptr;  // [thread][row][lane][padded hidden], rows a little apart
+  T* products_ = nullptr;  // [thread][row][lane][padded hidden], rows padded
   T* left_ = nullptr;      // [thread]: x, or r and h, in tiles
 
-  // A lane of a group of units of rows [T * B].
+  // A lane of a group of units, for rows of [T * B].
   void project(int64_t first, int64_t count, int64_t group, int block) {
     const int64_t H = f.c.hidden, I = f.c.inputs;
-    const int lane = Controller::reading_lanes.first + block;
+    const int lane = Controller::read_vector_lanes.first + block;
     const int64_t columns = H - group * panel;
     const T* own = x_panel_of(group, block);
     T* gates = as<T>(f.c.gates) + lane * H + group * panel;
@@ -141,7 +141,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     });
   }
 
-  // All lanes of some groups of units of rows [T * B], in tiles.
+  // All lanes of some groups of units, for rows of [T * B], in tiles.
   void project_tiles(int64_t first, int64_t count, Share groups, T* room) {
     if constexpr (sizeof(T) == sizeof(float)) {
       const int64_t H = f.c.hidden, I = f.c.inputs;
@@ -151,9 +151,9 @@ class ControllerForwardOf final : public ControllerForward<T> {
         const Left left = round_rows(f.precision, x, {x.data, 0, 0}, count, room);
         TileShapes shapes(int(std::min(count, tile_height)));
         for (int64_t g = groups.begin; g < groups.end; ++g)
-          for (int block = 0; block < Controller::reading_lanes.count; ++block)
+          for (int block = 0; block < Controller::read_vector_lanes.count; ++block)
             for_tile_blocks(count, [&](int64_t n, int rows) {
-              const int lane = Controller::reading_lanes.first + block;
+              const int lane = Controller::read_vector_lanes.first + block;
               T* to = as<T>(f.c.gates) + (first + n) * f.inner() + lane * H + g * panel;
               T whole[tile_height * panel];
               const bool fits = H - g * panel >= panel;
@@ -167,16 +167,16 @@ class ControllerForwardOf final : public ControllerForward<T> {
     }
   }
 
-  // All lanes of some groups of units, of all rows, which are rounded once.
+  // All lanes of some groups of units, for all rows, which are rounded once.
   void multiply_tiled(int64_t t, Share groups, Share rows, T* products, T* room) {
     if constexpr (sizeof(T) == sizeof(float)) {
-      const int64_t H = f.c.hidden, R = f.c.reading;
+      const int64_t H = f.c.hidden, R = f.c.read_vector;
       const Left left =
-          round_rows(f.precision, {f.reading_at(t - 1) + rows.begin * R, R, R},
+          round_rows(f.precision, {f.read_vector_at(t - 1) + rows.begin * R, R, R},
                      {f.hidden_at(t - 1) + rows.begin * H, H, f.c.weight_hh ? H : 0}, rows.count(),
                      room);
       TileShapes shapes(int(std::min(rows.count(), tile_height)));
-      // The panels of a group lie one after the other.
+      // The panels of a group are contiguous.
       zigzag(groups, t, [&](int64_t g) {
         for (int lane = 0; lane < Controller::lane_count; ++lane) {
           const Product<T> product = product_of(t, lane, rows, products, nullptr);
@@ -187,16 +187,16 @@ class ControllerForwardOf final : public ControllerForward<T> {
     }
   }
 
-  // One lane of some groups of units, of all rows.
+  // One lane of some groups of units, for all rows.
   void multiply_lane(int64_t t, int lane, Share groups, Share rows, T* products,
                      const T* after) {
     multiply(product_of(t, lane, rows, products, after), rows.count(), groups, t);
   }
   Product<T> product_of(int64_t t, int lane, Share rows, T* products, const T* after) const {
-    const int64_t H = f.c.hidden, R = f.c.reading;
-    const int64_t from_reading = reading_block<Controller>(lane) >= 0 ? R : 0;
+    const int64_t H = f.c.hidden, R = f.c.read_vector;
+    const int64_t from_read_vector = read_vector_block<Controller>(lane) >= 0 ? R : 0;
     const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
-    return {{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
+    return {{f.read_vector_at(t - 1) + rows.begin * R, R, from_read_vector},
             {f.hidden_at(t - 1) + rows.begin * H, H, from_hidden},
             H,
             panel_of(0, lane),
@@ -209,7 +209,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
             f.precision};
   }
 
-  // The units of some groups, of one batch entry.
+  // The units of some groups, for one batch entry.
   void cells(int64_t t, int64_t b, Share groups, const T* products) {
     const UnboundedCall& c = f.c;
     const int64_t H = c.hidden, first = groups.begin * panel, at = b * H + first;
@@ -228,10 +228,10 @@ class ControllerForwardOf final : public ControllerForward<T> {
 
   int64_t lane_stride() const { return f.unit_groups() * panel; }
   int64_t left_room() const {
-    return std::max(std::min(f.c.batch, rows_at_once) * f.left_of(f.c.reading, f.c.hidden),
+    return std::max(std::min(f.c.batch, rows_at_once) * f.left_of(f.c.read_vector, f.c.hidden),
                     rows_in_tiles * f.left_of(f.c.inputs));
   }
-  // Not a power of two, or all rows of a block would lie in the same places of the nearest cache.
+  // Not a power of two: all rows of a block would map to the same lines of the nearest cache.
   int64_t row_stride() const { return Controller::lane_count * lane_stride() + panel; }
   T* panel_of(int64_t group, int lane) const {
     return panels_ + (group * Controller::lane_count + lane) * lane_panel();
@@ -240,10 +240,10 @@ class ControllerForwardOf final : public ControllerForward<T> {
     return starts_ + (group * Controller::lane_count + lane) * panel;
   }
   T* x_panel_of(int64_t group, int block) const {
-    return x_panels_ + (group * Controller::reading_lanes.count + block) * x_panel();
+    return x_panels_ + (group * Controller::read_vector_lanes.count + block) * x_panel();
   }
   int64_t x_panel() const { return f.panel_of(f.c.inputs); }
-  int64_t lane_panel() const { return f.panel_of(f.c.reading) + f.panel_of(f.c.hidden); }
+  int64_t lane_panel() const { return f.panel_of(f.c.read_vector) + f.panel_of(f.c.hidden); }
 };
 
 }  // namespace unbounded

@@ -1,9 +1,9 @@
 // One step of a controller for a group of neighbouring units, forward and backward.
 //
-// A lane is H sums of products, one a unit: an LSTM has four. The x part of a lane comes in the gates
-// buffer, the biases and the part of r_{t-1} and h_{t-1} in the products; which lanes take which part, in
-// the order of the weights' row blocks, is what `reading_lanes` (x goes where the reading goes) and
-// `hidden_lanes` say. The forward pass leaves in the gates buffer what the backward pass needs.
+// A lane is H sums of products, one per unit: an LSTM has four. The gates buffer holds the x part
+// of a lane; the products hold the biases and the part of r_{t-1} and h_{t-1}. `read_vector_lanes`
+// (also for x) and `hidden_lanes` list the lanes that take each part, in the order of the weights'
+// row blocks. The forward pass leaves the backward pass's values in the gates buffer.
 #pragma once
 
 #include "heads.h"
@@ -41,7 +41,7 @@ struct UnitsForward {
 
 template <class T>
 struct UnitsBackward {
-  // What reaches h_t: from the next step, through the heads, from outside (or null).
+  // Gradients of h_t: from the next step, from the heads, from outside (or null).
   const T* of_next;
   const T* of_heads;
   const T* of_outputs;
@@ -51,7 +51,7 @@ struct UnitsBackward {
   const T* cell_before;
   const T* tanh_cell;
   const T* out;
-  T* carry;  // the gradient that reaches step t - 1 past the products: of the cell, or of h
+  T* carry;  // gradient for step t - 1 that bypasses the products: of the cell, or of h
   T* grad_gates;
   int width;
 
@@ -73,7 +73,7 @@ struct UnitsBackward {
 // Gates i, f, g, o: c = f c' + i g; h = o tanh(c).
 struct Lstm {
   static constexpr int lane_count = 4;
-  static constexpr LaneRange reading_lanes = {0, 4};
+  static constexpr LaneRange read_vector_lanes = {0, 4};
   static constexpr LaneRange hidden_lanes[2] = {{0, 4}, {4, 0}};
   static constexpr bool has_cell = true;
   static constexpr bool carries_hidden = false;
@@ -113,10 +113,11 @@ struct Lstm {
   }
 };
 
-// Lanes r, z, the x and reading part of n, its h part: n = tanh(a + r b); h = n + z (h' - n).
+// Lanes r, z, the part of n from x and the read vector, its h part: n = tanh(a + r b); h = n + z
+// (h' - n).
 struct Gru {
   static constexpr int lane_count = 4;
-  static constexpr LaneRange reading_lanes = {0, 3};
+  static constexpr LaneRange read_vector_lanes = {0, 3};
   static constexpr LaneRange hidden_lanes[2] = {{0, 2}, {3, 1}};
   static constexpr bool has_cell = false;
   static constexpr bool carries_hidden = true;
@@ -158,7 +159,7 @@ struct Gru {
 template <class Activation>
 struct Elman {
   static constexpr int lane_count = 1;
-  static constexpr LaneRange reading_lanes = {0, 1};
+  static constexpr LaneRange read_vector_lanes = {0, 1};
   static constexpr LaneRange hidden_lanes[2] = {{0, 1}, {1, 0}};
   static constexpr bool has_cell = false;
   static constexpr bool carries_hidden = false;
@@ -177,10 +178,10 @@ struct Elman {
   }
 };
 
-// The weights' row block that feeds a lane, or -1.
+// The weights' row block for a lane, or -1.
 template <class Controller>
-constexpr int reading_block(int lane) {
-  constexpr LaneRange range = Controller::reading_lanes;
+constexpr int read_vector_block(int lane) {
+  constexpr LaneRange range = Controller::read_vector_lanes;
   return lane >= range.first && lane < range.first + range.count ? lane - range.first : -1;
 }
 template <class Controller>

@@ -1,4 +1,4 @@
-// Numbers too small for their exponent, which a processor computes many times as slowly.
+// Denormal numbers, which a processor handles many times more slowly.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace unbounded {
 
-// While it lives, such numbers are 0 in this thread, read or written; then all is as it was before.
-// States and gradients that fade over many steps come to 1e-38 and below, and stay there.
+// During its lifetime this thread reads and writes denormals as 0; then the mode is restored.
+// States and gradients that vanish over many steps fall below 1.2e-38 and stay there.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)

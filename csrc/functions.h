@@ -1,8 +1,8 @@
-// exp, log, sigmoid and tanh of a register, within 2 ulp, and its square root; NaN and infinity come through.
+// exp, log, sigmoid, tanh and square root of a register, within 2 ulp; NaN and infinity propagate.
 //
-// Range reduction and polynomials after Cephes (S. L. Moshier). Rounding to the nearest integer is
-// the addition of 1.5 x 2^(mantissa bits), so that no lane is ever converted to an integer: a NaN
-// lane stays a NaN without undefined behaviour.
+// Range reduction and polynomials after Cephes (S. L. Moshier). Rounding to the nearest integer
+// adds 1.5 x 2^(mantissa bits), so that no lane is converted to an integer: a NaN lane stays NaN
+// without undefined behaviour.
 #pragma once
 
 #include <cmath>
@@ -23,22 +23,22 @@ UNBOUNDED_INLINE V polynomial(V x, const T (&coefficients)[N]) {
 }
 
 #if defined(__AVX512F__)
-// y 2^n, for the integer n of n + 1.5 x 2^(mantissa bits). The mask of ones is for GCC, which takes
-// the forms without one for uses of an uninitialised register.
+// y 2^n, for the integer n of n + 1.5 x 2^(mantissa bits). The mask of ones is for GCC, which
+// reports the forms without a mask as uses of an uninitialised register.
 UNBOUNDED_INLINE Vector<float> scaled(Vector<float> y, Vector<float> shifted, float magic) {
   return (Vector<float>)_mm512_maskz_scalef_ps(0xffff, (__m512)y, (__m512)(shifted - magic));
 }
 UNBOUNDED_INLINE Vector<double> scaled(Vector<double> y, Vector<double> shifted, double magic) {
   return (Vector<double>)_mm512_maskz_scalef_pd(0xff, (__m512d)y, (__m512d)(shifted - magic));
 }
-// 1 / x for a finite x that is not 0, within 1 ulp: a division costs ten times as much.
+// 1 / x for a finite x other than 0, within 1 ulp; a division costs ten times as much.
 UNBOUNDED_INLINE Vector<float> reciprocal(Vector<float> x) {
   const Vector<float> guess = (Vector<float>)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
   return guess + guess * (1.0f - x * guess);
 }
 #else
-// 2^n for the integer n held in the low bits of n + 1.5 x 2^23; two factors reach every exponent,
-// infinity and the subnormal numbers included.
+// 2^n for the integer n in the low bits of n + 1.5 x 2^23; two factors reach every exponent,
+// including infinity and subnormal numbers.
 UNBOUNDED_INLINE Vector<float> scaled(Vector<float> y, Vector<float> shifted, float magic) {
   typedef int32_t Signed __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
   Signed n = (Signed)((Bits<float>)shifted - (Bits<float>)(Vector<float>{} + magic));
@@ -86,7 +86,7 @@ UNBOUNDED_INLINE Vector<double> exponential(Vector<double> x) {
   return scaled(1.0 + 2.0 * (odd / (polynomial(square, q) - odd)), shifted, magic);
 }
 
-// log x of normal numbers; -infinity at 0, NaN below. The exponent is taken off as an integer, x is
+// log x of normal numbers; -infinity at 0, NaN below. The exponent is extracted as an integer; x is
 // then between sqrt(1/2) and sqrt(2).
 UNBOUNDED_INLINE Vector<float> logarithm(Vector<float> x) {
   typedef int32_t Signed __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
@@ -130,7 +130,7 @@ UNBOUNDED_INLINE Vector<double> logarithm(Vector<double> x) {
 
 template <class T>
 UNBOUNDED_INLINE Vector<T> square_root_of(Vector<T> x) {
-  T values[lanes<T>];  // a loop that compilers know as one instruction
+  T values[lanes<T>];  // compilers recognise this loop as one instruction
   store(values, x);
   for (int i = 0; i < lanes<T>; ++i) values[i] = std::sqrt(values[i]);
   return load(values);
@@ -138,7 +138,7 @@ UNBOUNDED_INLINE Vector<T> square_root_of(Vector<T> x) {
 UNBOUNDED_INLINE Vector<float> square_root(Vector<float> x) { return square_root_of<float>(x); }
 UNBOUNDED_INLINE Vector<double> square_root(Vector<double> x) { return square_root_of<double>(x); }
 
-// 1 + e^x without overflow; below, e^-x of what was cut off would be a subnormal number.
+// 1 + e^x without overflow; without the cut, e^-x would be subnormal.
 UNBOUNDED_INLINE Vector<float> one_and_exponential(Vector<float> x) {
   return 1.0f + exponential(at_most(x, 87.0f));
 }

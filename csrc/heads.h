@@ -1,4 +1,4 @@
-// From the heads' products to an instruction and back, by the activations that a memory declares.
+// Maps the heads' products to an instruction, and gradients back, by the declared activations.
 #pragma once
 
 #include <cmath>
@@ -31,14 +31,14 @@ struct Sigmoid {
   template <class V>
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return dy * y * (1 - y); }
 };
-// Written so that a NaN stays one.
+// Written so that NaN stays NaN.
 struct Relu {
   template <class V>
   static UNBOUNDED_INLINE V value(V x) { return x < 0 ? V{} : x; }
   template <class V>
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return y <= 0 ? V{} : dy; }
 };
-// log(1 + e^x), which is x where torch takes it for x.
+// log(1 + e^x), or x where torch uses x.
 template <class T>
 T softplus(T x) {
   return x > 20 ? x : std::log1p(std::exp(x));
@@ -89,14 +89,14 @@ struct OnePlus {
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return Activation::gradient(y - 1, dy); }
 };
 
-// What a small head has computed for its own values alone: softmax looks at all of them, and softplus,
-// which goes lane by lane, is dear.
+// What a small head computes from its own values alone. Softmax needs all of them, and softplus,
+// which goes lane by lane, is slow.
 constexpr bool stands_apart(Activation kind) {
   return kind == Activation::softmax || kind == Activation::softplus ||
          kind == Activation::one_plus_softplus;
 }
 
-// Calls body(the activation), which is not softmax: that looks at more than one value.
+// Calls body(the activation), except for softmax, which needs several values.
 template <class Body>
 UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
   switch (activation) {
@@ -133,7 +133,7 @@ void softmax_gradient(const T* weights, const T* grad, int64_t size, T* to) {
   for (int64_t i = 0; i < size; ++i) to[i] = weights[i] * (grad[i] - mean);
 }
 
-// A head that stands apart: one softmax, or its values one by one.
+// A separate head: one softmax, or single values.
 template <class T>
 void apart(const UnboundedHead& head, const T* from, T* to) {
   const int64_t rows = head.count * head.size;
@@ -156,8 +156,8 @@ void apart_gradient(const UnboundedHead& head, const T* values, const T* grad, T
   for (int64_t i = 0; i < rows; ++i) to[i] = softplus_gradient(values[i] - added, grad[i]);
 }
 
-// Neighbouring heads that are dealt with at once, and which rows of a register have which activation
-// if they are fewer than a register has. Several small heads so cost as much as one.
+// Neighbouring heads that are processed together, and each activation's lanes of a register if they
+// are fewer than a register has. Several small heads thus cost as much as one.
 struct HeadGroup {
   static constexpr Activation kinds[] = {Activation::tanh, Activation::sigmoid, Activation::relu,
                                          Activation::hard_sigmoid, Activation::one_plus_relu};
@@ -166,7 +166,7 @@ struct HeadGroup {
   bool is_mixed = false;
   uint32_t lanes_with[int(Activation::one_plus_softplus) + 1] = {};
 
-  // Of the heads from `first` on, which does not stand apart, before `last`.
+  // The heads from `first` on, which is no separate head, up to `last`.
   template <class T>
   HeadGroup(const Frame<T>& f, int first, int last) : end(first) {
     const Activation kind = kind_of(f, first);
@@ -184,7 +184,7 @@ struct HeadGroup {
   static Activation kind_of(const Frame<T>& f, int head) {
     return Activation(f.c.heads[head].activation);
   }
-  // Calls body(activation, its lanes) for those of a mixed group.
+  // Calls body(activation, its lanes) for the activations of a mixed group.
   template <class Body>
   UNBOUNDED_INLINE void for_kinds(Body body) const {
 #pragma GCC unroll 5
@@ -194,14 +194,14 @@ struct HeadGroup {
   }
 };
 
-// What one batch entry is told in a step: the heads' products, or a field that was given each.
+// The instruction of one batch entry at a step: from the heads' products, or given fields.
 template <class T>
 struct Instruction {
   const Frame<T>& f;
   const T* products;  // or null
-  int64_t given_at;   // step of the batch entry among all that were given
+  int64_t given_at;   // index of the entry's step in the given fields
 
-  // The activated values of `count` heads, one after the other.
+  // The activated values of `count` heads, contiguous.
   void take(int first, int count, T* to) const {
     if (products == nullptr) {
       for (int head = first; head < first + count; to += f.rows_of(head++))
@@ -240,14 +240,14 @@ struct Instruction {
   }
 };
 
-// Where the gradients of an instruction go: to those of the products, or of what was given.
+// Target of an instruction's gradients: those of the products, or of the given fields.
 template <class T>
 struct InstructionGradient {
   const Frame<T>& f;
   T* products;  // or null
   int64_t given_at;
 
-  // `values` and `grad` of `count` heads, as they were taken.
+  // `values` and `grad` of `count` heads, in the order of `take`.
   void give(int first, int count, const T* values, const T* grad) const {
     if (products == nullptr) {
       for (int head = first; head < first + count; grad += f.rows_of(head++))

@@ -1,5 +1,5 @@
-// The gradient of x: what reached the gates, times the weights of x. No step needs it, so that it
-// is made after all of them, in runs of rows that threads claim one after the other.
+// The gradient of x: gradients of the gates times the weights of x. No step needs it, so it is
+// computed after all of them, in runs of rows that threads claim one after another.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class InputGradient {
   void take(const Frame<T>& f) {
     const UnboundedCall& c = f.c;
     if (c.grad_x == nullptr) return;
-    constexpr LaneRange lanes_of_x = Controller::reading_lanes;
+    constexpr LaneRange lanes_of_x = Controller::read_vector_lanes;
     inputs_ = c.inputs;
     count_ = c.steps * c.batch;
     inner_ = f.inner();
@@ -45,7 +45,7 @@ class InputGradient {
                     inputs_ - g * panel);
   }
 
-  // Called by every thread, after all gradients of the gates are there.
+  // Called by every thread, after all gradients of the gates are complete.
   void run(int64_t thread) {
     const int64_t runs = (count_ + run_length - 1) / run_length;
     for (int64_t mine; (mine = claimed_.fetch_add(1, std::memory_order_relaxed)) < runs;) {

@@ -1,4 +1,4 @@
-// The C face of the library: sessions forward, one call backward, chosen by names.
+// The C interface of the library: sessions forward, one call backward, selected by names.
 #include <cstring>
 #include <new>
 
@@ -19,7 +19,7 @@ enum Status { done = 0, unknown_choice = 1, no_memory = 2, unknown_symbol = 3 };
 
 bool is(const char* name, const char* other) { return std::strcmp(name, other) == 0; }
 
-// Calls work.template go<T, Controller, Memory>() for the memory of a name.
+// Calls work.template go<T, Controller, Memory>() for the memory with a name.
 template <class T, class Controller, class Work>
 int with_memory(const char* memory, Work& work) {
   if (is(memory, "stack")) return work.template go<T, Controller, PushPop<Stack>>();
@@ -127,7 +127,7 @@ UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_
 // Whether this processor has tiles and this build uses them.
 UNBOUNDED_EXPORT int unbounded_has_tiles() { return has_tiles(); }
 
-// The best of the builds that this processor can run.
+// The best build that this processor can run.
 UNBOUNDED_EXPORT const char* unbounded_best_instruction_set() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -1,26 +1,26 @@
 // The memory of a Lie-access neural Turing machine (Yang 2016): heads that move, read and append.
 //
-// Options: width, size of keys, group, softmax, step, key gates, action gates, capacity, drop. Heads:
-// key, key gate, action, action gate of the reader, of the writer, as there are gates; value, strength,
-// with softmax the temperature. State: keys [N, n], values [N, M], strengths [N]; key and action of
-// the reader, of the writer. Saved: instructions [T, B, K]; places of both heads after each step
-// [T, B, 2 (n + A)]; all rows in the order of their steps, that are never moved: keys [B, n, rows],
-// strengths [B, rows], padded to whole registers, values [B, rows M and a register]; with a capacity
-// how many steps' rows were let go before each step [B, T] and at last which rows the state has
-// [B, capacity + 1]. Faults: 1, 2 where the reader's, the writer's key grew too large.
+// Options: width, size of keys, group, softmax, step, key gates, action gates, capacity, drop.
+// Heads: key, key gate, action, action gate of reader and writer, with the gates that exist; value,
+// strength, with softmax the temperature. State: keys [N, n], values [N, M], strengths [N]; key and
+// action of reader and writer. Saved: instructions [T, B, K]; places of both heads after each step
+// [T, B, 2 (n + A)]; all rows in the order of their steps, never moved: keys [B, n, rows],
+// strengths [B, rows], padded to whole registers, values [B, rows M and a register]; with a
+// capacity the number of rows dropped before each step [B, T], and the rows of the final state [B,
+// capacity + 1]. Errors: 1, 2 if the reader's or the writer's key is too large.
 #pragma once
 
 #include "lie_heads.h"
-#include "lie_reading.h"
+#include "lie_read.h"
 #include "memory.h"
 
 namespace unbounded {
 
-// A coordinate beyond which its square is no number of 32 bits.
+// Largest coordinate; the square of a larger one overflows 32 bits.
 template <class T>
 constexpr T most_coordinate = T(1e18);
 
-// Where everything lies, for both directions.
+// The layout, for both directions.
 template <class T>
 struct LieLayout {
   const Frame<T>& f;
@@ -45,13 +45,13 @@ struct LieLayout {
   int64_t slot_room() const { return s.capacity + 1; }
   int32_t* firsts(int64_t b) const { return as<int32_t>(f.c.saved[5]) + b * f.c.steps; }
   int64_t row_of(int64_t t) const { return f.c.rows + f.c.first_step + t; }
-  // Rows of a state after so many steps.
+  // Rows of a state after a number of steps.
   int64_t rows_after(int64_t steps) const {
     const int64_t all = f.c.rows + steps;
     return s.capacity ? std::min(all, s.capacity) : all;
   }
 
-  // The heads' fields of a state, [B, n] and [B, A] each, to [2][n + A] and back.
+  // Maps the heads' fields of a state, [B, n] and [B, A] each, to [2][n + A] and back.
   void spread_places(T* to, const void* const* fields, int64_t b) const {
     for (int64_t k = 0; k < 4; ++k) {
       const int64_t size = k % 2 ? s.action_size : key_size;
@@ -78,7 +78,7 @@ class LieAccessForward final : public MemoryForward<T> {
     const int64_t batch = f.c.batch;
     space.take(entries_, batch);
     space.take(places_, batch * 2 * s.place);
-    space.take(scratch_, batch * LieReading<T>::scratch_size(at.stride));
+    space.take(scratch_, batch * LieReadVector<T>::scratch_size(at.stride));
     if (f.c.saves) return;
     space.take(told_, batch * s.told);
     space.take(keys_, batch * at.key_size * at.stride);
@@ -107,18 +107,18 @@ class LieAccessForward final : public MemoryForward<T> {
     in.take(0, int(f.c.head_count), told(t, b));
   }
 
-  void step(int64_t t, int64_t b, T* reading) override {
+  void step(int64_t t, int64_t b, T* read_vector) override {
     const T* in = told(t, b);
     T* place = places_ + b * 2 * s.place;
     for (int64_t head = 0; head < 2; ++head)
       heads_.move(head, in, place + head * s.place, place + head * s.place);
     if (f.c.saves) copy_values(at.places(t, b), place, 2 * s.place);
-    if (f.c.fault) look_for_growth(b, place);
+    if (f.c.error) look_for_growth(b, place);
     if (f.c.saves && s.capacity) at.firsts(b)[t] = int32_t(entries_[b].first);
     const LieRows<T> rows{keys(b), strengths(b), at.stride, entries_[b].first, at.row_of(t)};
-    LieReading<T> all(at.key_size, at.width, s.is_softmax, rows,
-                      scratch_ + b * LieReading<T>::scratch_size(at.stride));
-    all.read(place, s.is_softmax ? in[s.temperature()] : T(0), values(b), reading);
+    LieReadVector<T> all(at.key_size, at.width, s.is_softmax, rows,
+                      scratch_ + b * LieReadVector<T>::scratch_size(at.stride));
+    all.read(place, s.is_softmax ? in[s.temperature()] : T(0), values(b), read_vector);
     append(t, b, place + s.place, in[s.strength()], in + s.value());
   }
 
@@ -144,7 +144,7 @@ class LieAccessForward final : public MemoryForward<T> {
   }
 
  private:
-  // First row that was not let go; rows of the state, with a capacity.
+  // First row that is not dropped; rows of the state, with a capacity.
   struct Entry {
     int64_t first, slots;
   };
@@ -156,7 +156,7 @@ class LieAccessForward final : public MemoryForward<T> {
   Entry* entries_ = nullptr;
   T *places_ = nullptr, *scratch_ = nullptr, *told_ = nullptr;
   T *keys_ = nullptr, *strengths_ = nullptr, *values_ = nullptr;
-  int32_t* slots_ = nullptr;  // which rows the state has, in order
+  int32_t* slots_ = nullptr;  // indices of the state's rows, in order
 
   T* told(int64_t t, int64_t b) const { return f.c.saves ? at.told(t, b) : told_ + b * s.told; }
   T* keys(int64_t b) const { return of(keys_, 2) + b * at.key_size * at.stride; }
@@ -170,7 +170,7 @@ class LieAccessForward final : public MemoryForward<T> {
   void look_for_growth(int64_t b, const T* place) const {
     for (int head = 0; head < 2; ++head)
       for (int64_t j = 0; j < at.key_size; ++j)
-        if (std::abs(place[head * s.place + j]) > most_coordinate<T>) f.c.fault[b] |= 1 + head;
+        if (std::abs(place[head * s.place + j]) > most_coordinate<T>) f.c.error[b] |= 1 + head;
   }
 
   void append(int64_t t, int64_t b, const T* key, T strength, const T* value) {
@@ -180,8 +180,8 @@ class LieAccessForward final : public MemoryForward<T> {
     copy_values(values(b) + row * at.width, value, at.width);
     if (s.capacity) make_room(b, row, strength <= 0);
   }
-  // A place for the row among those of the state. At the capacity that of the oldest without a row, and
-  // where there is none the oldest rows are let go first.
+  // A place for the row among those of the state. At the capacity it is that of the oldest absent
+  // row; without one, the oldest rows are dropped first.
   void make_room(int64_t b, int64_t row, bool is_none) {
     Entry& entry = entries_[b];
     int32_t* held = slots(b);
@@ -216,7 +216,7 @@ class LieAccessBackward final : public MemoryBackward<T> {
     space.take(first_places_, batch * 2 * s.place);
     space.take(grad_places_, batch * 2 * s.place);
     space.take(of_told_, batch * s.told);
-    space.take(scratch_, batch * LieReading<T>::scratch_size(at.stride));
+    space.take(scratch_, batch * LieReadVector<T>::scratch_size(at.stride));
   }
 
   void begin(int64_t b) override {
@@ -243,7 +243,7 @@ class LieAccessBackward final : public MemoryBackward<T> {
     }
   }
 
-  void step(int64_t t, int64_t b, const T* grad_reading) override {
+  void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     const int64_t M = at.width, n = at.key_size, stride = at.stride, row = at.row_of(t);
     const T *told = at.told(t, b), *place = at.places(t, b);
     const T* before = t > 0 ? at.places(t - 1, b) : first_places_ + b * 2 * s.place;
@@ -257,11 +257,11 @@ class LieAccessBackward final : public MemoryBackward<T> {
     const int64_t first = s.capacity ? at.firsts(b)[t] : 0;
     const LieRows<T> rows{as<T>(f.c.saved[2]) + b * n * stride, as<T>(f.c.saved[3]) + b * stride,
                           stride, first, row};
-    LieReading<T> all(n, M, s.is_softmax, rows,
-                      scratch_ + b * LieReading<T>::scratch_size(stride));
+    LieReadVector<T> all(n, M, s.is_softmax, rows,
+                      scratch_ + b * LieReadVector<T>::scratch_size(stride));
     const T of_temperature =
         all.backward(place, s.is_softmax ? told[s.temperature()] : T(0), columns_ + b * M * stride,
-                     grad_reading, of_keys, of_strengths, of_columns, of_place);
+                     grad_read_vector, of_keys, of_strengths, of_columns, of_place);
     if (s.is_softmax) of_told[s.temperature()] = of_temperature;
     for (int64_t head = 0; head < 2; ++head) {
       const int64_t k = head * s.place;
@@ -274,7 +274,7 @@ class LieAccessBackward final : public MemoryBackward<T> {
   }
 
   void end(int64_t b) override {
-    if (!f.c.grad_state0[3]) return;  // those of rows are empty where there are none
+    if (!f.c.grad_state0[3]) return;  // gradients of rows are empty without rows
     const int64_t N = f.c.rows, M = at.width, n = at.key_size, stride = at.stride;
     T *keys = as<T>(f.c.grad_state0[0]) + b * N * n, *values = as<T>(f.c.grad_state0[1]) + b * N * M;
     for (int64_t i = 0; i < N; ++i) {

@@ -1,7 +1,7 @@
-// How the heads of a Lie-access memory move, and backwards (Yang 2016; Yang & Rush 2017).
+// Moves of a Lie-access memory's heads, and their gradients (Yang 2016; Yang & Rush 2017).
 //
-// A head is at a place: its key [n] and behind that the action [A] that brought it there. There are
-// few numbers in it, so that nothing here is worth a register of its own.
+// A head's place is its key [n], followed by the action [A] that moved it there. It has so few
+// numbers that registers would not pay.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace unbounded {
 enum class LieGroup : int64_t { translation, scaling_rotation, rotation, sphere };
 enum class LieStep : int64_t { free, normalised, bounded, normalised_candidate };
 
-// Sizes, and where the parts of an instruction lie among its values; head 0 reads, head 1 writes.
+// Sizes, and offsets of the parts in an instruction's values; head 0 reads, head 1 writes.
 template <class T>
 struct LieSizes {
   int64_t width, key_size;
@@ -43,7 +43,7 @@ struct LieSizes {
   bool has_length() const {
     return group == LieGroup::translation || group == LieGroup::scaling_rotation;
   }
-  // Whether actions are brought to a length after they were interpolated.
+  // Whether actions are normalised after the interpolation.
   bool shortens() const { return step == LieStep::normalised || step == LieStep::bounded; }
   int64_t key(int64_t head) const { return head * head_told; }
   int64_t key_gate(int64_t head) const { return key(head) + key_size; }
@@ -54,7 +54,7 @@ struct LieSizes {
   int64_t temperature() const { return strength() + 1; }
 };
 
-// What is added to the square of a length before something is divided by the length.
+// Added to the square of a length before a division by the length.
 template <class T>
 constexpr T length_floor = T(1e-12);
 
@@ -69,7 +69,7 @@ void shorten(int64_t size, T* x, T floor) {
   const T factor = shortening(size, x, floor);
   for (int64_t j = 0; j < size; ++j) x[j] *= factor;
 }
-// From the gradient of y = factor x to that of x.
+// Maps the gradient of y = factor x to that of x.
 template <class T>
 void shorten_backward(int64_t size, const T* y, T factor, T* grad) {
   T along = 0;
@@ -77,7 +77,7 @@ void shorten_backward(int64_t size, const T* y, T factor, T* grad) {
   for (int64_t j = 0; j < size; ++j) grad[j] = factor * (grad[j] - y[j] * along);
 }
 
-// q cos + (u x q) sin + u <u, q> (1 - cos), and its gradients, which are added to.
+// q cos + (u x q) sin + u <u, q> (1 - cos), and its gradients, which are accumulated.
 template <class T>
 struct Turn {
   const T *u, *q;
@@ -115,7 +115,7 @@ class LieHeads {
  public:
   explicit LieHeads(const LieSizes<T>& sizes) : s(sizes) {}
 
-  // From one place to the next, which may lie in the same memory.
+  // Moves from one place to the next, which may be the same memory.
   void move(int64_t head, const T* told, const T* before, T* after) const {
     const int64_t n = s.key_size, A = s.action_size;
     const Mixture new_key = key(head, told, before), new_action = action(head, told, before);
@@ -146,7 +146,7 @@ class LieHeads {
     }
   }
 
-  // `grad` of the place after becomes that of the place before.
+  // Maps `grad` of the next place to that of the previous one, in place.
   void backward(int64_t head, const T* told, const T* before, const T* after, T* grad,
                 T* of_told) const {
     const int64_t n = s.key_size, A = s.action_size;
@@ -193,8 +193,8 @@ class LieHeads {
   }
 
  private:
-  // gate x scale x fresh + (1 - gate) x before, or the fresh one alone. The scale is 1, or what
-  // brings the fresh one to length 1.
+  // gate x scale x fresh + (1 - gate) x before, or only the fresh one. The scale is 1, or
+  // normalises the fresh one to length 1.
   struct Mixture {
     const T *fresh, *before;
     bool has_gate;
@@ -210,7 +210,7 @@ class LieHeads {
       for (int64_t j = 0; j < size; ++j) square += (*this)[j] * (*this)[j];
       return 1 / std::sqrt(square);
     }
-    // `grad` of the mixture becomes that of what was before.
+    // Maps `grad` of the mixture to that of the previous value.
     void backward(int64_t size, T* grad, T* of_fresh, T* of_gate) const {
       T sum = 0, along = 0;
       for (int64_t j = 0; j < size; ++j) {

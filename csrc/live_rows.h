@@ -1,13 +1,13 @@
 // The rows of one memory whose strength is not zero, with an undo log.
 //
-// A row whose strength reached zero never comes back (eq. 2, 4, 7, 8 only ever lower a strength), so
-// leaving it out is exact. A pop and a read walk from their end until their quantity is used up, so
-// that every operation is amortised constant time once push and pop are decisive. What a pop changes
-// is logged (the rows that died, and the strength that the one partly popped row had), so that the
-// backward pass restores the strengths of every step exactly and nothing grows with T x T.
+// A row of strength zero never comes back (eq. 2, 4, 7, 8 only lower a strength), so omitting it is
+// exact. A pop and a read scan from their end until their quantity is used up; with saturated push
+// and pop, every operation takes amortised constant time. The changes of a pop are logged (the rows
+// that died, and the previous strength of the partly popped row). The backward pass thus restores
+// the strengths of every step exactly, and nothing grows with T x T.
 //
-// Sums run from the reading end in double precision and are rounded where they are compared, as
-// torch.cumsum does it: ties then fall as in the reference.
+// Sums run from the end that is read in double precision and are rounded where they are compared,
+// as in torch.cumsum; ties then resolve as in the reference.
 #pragma once
 
 #include <cstdint>
@@ -52,15 +52,15 @@ struct Graveyard {
   int64_t count = 0;
 };
 
-// What one pop did: twice the number of rows that died, and 1 more if another one was lowered; and
-// the strength that this one had.
+// Record of one pop: twice the number of rows that died, plus 1 if another row was lowered; and the
+// previous strength of that row.
 template <class T>
 struct PopRecord {
   int32_t* change;
   T* kept;
 };
 
-// The rows of one batch entry, forward.
+// The rows of one batch entry in the forward pass.
 template <class T>
 struct Rows {
   LiveRows<T> live;
@@ -78,7 +78,7 @@ struct Rows {
       if (rest <= 0) break;
       const int64_t at = live.template position<end>(0);
       const T s = live.strength[at];
-      // With denormals flushed to zero the difference can be 0 where s > rest: such a row is dead.
+      // With denormals flushed to zero the difference can be 0 although s > rest: the row is dead.
       if (s <= rest || s - rest == 0) {
         graves.row[graves.count] = live.row[at];
         graves.strength[graves.count++] = s;
@@ -97,14 +97,14 @@ struct Rows {
 
   template <End end>
   void push(int64_t index, T strength) {
-    // A NaN is a row like any other, so that it comes through.
+    // A NaN row is handled like any other, so that NaN propagates.
     if (!(strength <= 0)) live.template add<end>(int32_t(index), strength);
   }
 
   void take_initial(int64_t first, const T* strengths, int64_t count) {
     for (int64_t i = 0; i < count; ++i) push<End::top>(first + i, strengths[i]);
   }
-  // Of `count` rows, the first one of which is `first`.
+  // The index among `count` rows, starting at `first`.
   void write_strengths(T* strengths, int64_t count, int64_t first) const {
     for (int64_t i = 0; i < count; ++i) strengths[i] = 0;
     for (int64_t at = live.low; at < live.high; ++at)
@@ -118,9 +118,9 @@ struct Rows {
 
   // r = sum of min(s[i], max(0, 1 - sum of s nearer the end)) V[i]
   template <End end>
-  void read(T* reading) const {
-    for (int64_t i = 0; i < width; ++i) reading[i] = 0;
-    // A few rows at a time, so that the sums of the reading stay in registers meanwhile.
+  void read(T* read_vector) const {
+    for (int64_t i = 0; i < width; ++i) read_vector[i] = 0;
+    // A few rows at a time, so that the sums of the read vector stay in registers.
     constexpr int most = 4;
     const T* row[most];
     T weight[most];
@@ -131,40 +131,40 @@ struct Rows {
       if (within <= 0) break;
       const int64_t at = live.template position<end>(nth);
       const T s = live.strength[at];
-      // Written so that a strength that is NaN stays one.
+      // Written so that a NaN strength stays NaN.
       weight[found] = s > within ? within : s;
       row[found++] = values + live.row[at] * width;
       nearer += s;
       if (found == most) {
-        add_rows<most>(row, weight, reading);
+        add_rows<most>(row, weight, read_vector);
         found = 0;
       }
     }
-    if (found == 3) add_rows<3>(row, weight, reading);
-    if (found == 2) add_rows<2>(row, weight, reading);
-    if (found == 1) add_rows<1>(row, weight, reading);
+    if (found == 3) add_rows<3>(row, weight, read_vector);
+    if (found == 2) add_rows<2>(row, weight, read_vector);
+    if (found == 1) add_rows<1>(row, weight, read_vector);
   }
 
   template <int count>
-  void add_rows(const T* const* row, const T* weight, T* reading) const {
+  void add_rows(const T* const* row, const T* weight, T* read_vector) const {
     int64_t m = 0;
     for (; m + lanes<T> <= width; m += lanes<T>) {
-      Vector<T> sum = load(reading + m);
+      Vector<T> sum = load(read_vector + m);
 #pragma GCC unroll 4
       for (int i = 0; i < count; ++i) sum += fill(weight[i]) * load(row[i] + m);
-      store(reading + m, sum);
+      store(read_vector + m, sum);
     }
     for (; m < width; ++m)
-      for (int i = 0; i < count; ++i) reading[m] += weight[i] * row[i][m];
+      for (int i = 0; i < count; ++i) read_vector[m] += weight[i] * row[i][m];
   }
 };
 
-// The same rows walked backwards in time.
+// The same rows in the backward pass.
 //
-// A row that was pushed with strength exactly 0 is not among the live ones, but ties go to the left
-// argument, so its strength has a gradient: min(0, room) passes it on, the rows that it would have
-// pushed out of the read push back, and in the next pop it would have been taken before the row that
-// was partly popped. After that step max(0, 0 - ...) cuts it off.
+// A row pushed with strength exactly 0 is not among the live ones. But ties go to the left
+// argument, so its strength has a gradient: min(0, room) passes it on, the rows that it would
+// displace in the read contribute, and the next pop would take it before the partly popped row.
+// After that step max(0, 0 - ...) stops it.
 template <class T>
 struct RowsBackward {
   LiveRows<T> live;
@@ -173,10 +173,10 @@ struct RowsBackward {
   int64_t width;
   T* grad_values;     // [rows, width]
   T* grad_strengths;  // [rows]
-  T carried;          // gradient of the row that the pop walked last left standing, if it lowered one
+  T carried;          // gradient of the row that the last undone pop lowered, if any
   int64_t lowered;    // that row, or -1
 
-  // Sets the live rows and their gradients to what the last step left; dead rows have none.
+  // Sets the live rows and their gradients to those after the last step; dead rows have none.
   void restore(const T* strengths, const T* grad_last, int64_t rows) {
     int64_t at = live.low;
     for (int64_t i = 0; i < rows; ++i) {
@@ -188,10 +188,10 @@ struct RowsBackward {
     }
   }
 
-  // Returns the gradient of the room that was left: what a row at the very end would take from
-  // the rows that fitted only in part.
+  // Returns the gradient of the remaining room: what a row at the very end would take from partly
+  // read rows.
   template <End end>
-  T read_backward(const T* grad_reading) {
+  T read_backward(const T* grad_read_vector) {
     double nearer = 0;
     T squeezed = 0;
     for (int64_t nth = 0; nth < live.count(); ++nth) {
@@ -199,8 +199,8 @@ struct RowsBackward {
       if (within <= 0) break;
       const int64_t at = live.template position<end>(nth), row = live.row[at];
       const T s = live.strength[at];
-      const T grad_weight = dot(width, grad_reading, values + row * width);
-      axpy(width, s > within ? within : s, grad_reading, grad_values + row * width);
+      const T grad_weight = dot(width, grad_read_vector, values + row * width);
+      axpy(width, s > within ? within : s, grad_read_vector, grad_values + row * width);
       if (s > within) {
         squeezed += grad_weight;
         for (int64_t j = 0; j < nth; ++j)
@@ -220,12 +220,12 @@ struct RowsBackward {
     return grad_strengths[index];
   }
 
-  // Gradient that a read gives to a row of strength 0.
-  T unseen(int64_t index, const T* grad_reading) const {
-    return dot(width, grad_reading, values + index * width);
+  // Gradient that a read gives a row of strength 0.
+  T unseen(int64_t index, const T* grad_read_vector) const {
+    return dot(width, grad_read_vector, values + index * width);
   }
 
-  // Gradient of initial rows of strength 0, after the first step's pop has been walked back.
+  // Gradient of initial rows of strength 0, after the first step's pop was undone.
   template <End end>
   void unseen_initial(int64_t first, int64_t count, const T* strengths0) {
     for (int64_t row = first; row < first + count; ++row) {

@@ -1,8 +1,8 @@
-// Superposition stacks and lists (Joulin & Mikolov 2015): how a step mixes cells, and backwards.
+// Superposition stacks and lists (Joulin & Mikolov 2015): mixing of cells in a step, and gradients.
 //
-// A row holds one cell of every structure side by side, so that the weights of an action are
-// registers, a shift by one place is the next row, and no sum goes across a register. What tells a
-// stack from a list is where its cells lie among the rows and which neighbour an action takes.
+// A row holds one cell of every structure, so that the weights of an action are registers, a shift
+// by one place is the next row, and no sum crosses a register. Stacks and lists differ in the
+// layout of cells among the rows and in the neighbour that an action takes.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ inline Span common(Span a, Span b) {
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-// Rows that are kept on either side of the cells, so that neighbours can always be read.
+// Margin rows on either side of the cells, so that neighbours can always be read.
 constexpr int64_t row_margin = 2;
 
-// Some rows of a buffer, the first of which is row `base`.
+// Some rows of a buffer, starting with row `base`.
 template <class T>
 struct CellRows {
   T* data;
@@ -41,7 +41,7 @@ struct CellRows {
   }
 };
 
-// The weights of every action and then the value, a plane of all structures each.
+// The weights of every action and then the value, one plane of all structures each.
 template <class T>
 struct Planes {
   T* data;
@@ -54,7 +54,7 @@ struct Planes {
   }
 };
 
-// PUSH, POP, NO-OP. Cell 0 is the top and lies at the row `head`.
+// PUSH, POP, NO-OP. Cell 0 is the top, in row `head`.
 struct SuperpositionStack {
   static constexpr int basic_actions = 2;
   static int64_t head(int64_t, int64_t) { return row_margin; }
@@ -65,13 +65,13 @@ struct SuperpositionStack {
     return limit > 0 ? std::max(cells, std::min(cells + steps, limit)) : cells + steps;
   }
   static Span existing(int64_t head, int64_t cells) { return {head, head + cells}; }
-  // Cells that the reading after `later` further steps may still hold something of.
+  // Cells that may still affect the read vector after `later` further steps.
   static Span reachable(int64_t head, int64_t depth, int64_t later) {
     return {head, head + depth + later};
   }
   static int64_t read_row(int64_t head, int64_t j) { return head + j; }
 
-  // Where cells are lost, and the weight with which: at the bottom by PUSH.
+  // Position of lost cells, and the weight of the loss: at the bottom by PUSH.
   template <class T, class Report>
   static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
     report(cells.end - 1, in.get(0, lane), 1);
@@ -87,7 +87,7 @@ struct SuperpositionStack {
     Vector<T> before =
         span.begin == head ? in.get(value, lane) : from.get(span.begin - 1, lane);
     Vector<T> here = from.get(span.begin, lane);
-    // Pointers of its own: a store may change whatever a reference leads to.
+    // Local pointers: a store may alias whatever a reference points to.
     const int64_t stride = to.stride, count = span.end - span.begin;
     const T* next = from.at(span.begin + 1) + lane;
     T* out = to.at(span.begin) + lane;
@@ -101,7 +101,7 @@ struct SuperpositionStack {
     }
   }
 
-  // `grad` of the new cells becomes that of the old ones; `out` gets those of weights and values.
+  // Maps `grad` of the new cells to that of the old ones; `out` gets those of weights and values.
   template <class T, bool keeps>
   static void unmix(const CellRows<T>& grad, const CellRows<T>& old, Span span, int64_t,
                     const Planes<T>& in, const Planes<T>& out, int64_t lane) {
@@ -137,7 +137,7 @@ struct SuperpositionStack {
   }
 };
 
-// RIGHT, LEFT, INSERT, NO-OP. The cells lie around the row `head`, as many on either side.
+// RIGHT, LEFT, INSERT, NO-OP. The cells surround the row `head`, equally many on either side.
 struct SuperpositionList {
   static constexpr int basic_actions = 3;
   static int64_t head(int64_t most, int64_t depth) {
@@ -166,7 +166,7 @@ struct SuperpositionList {
   }
 
   // L_t[i] = RIGHT L[i+1] + LEFT L[i-1] + INSERT X[i] + NO-OP L[i];
-  // X[i] = L[i+1] left of the head, the value at it, L[i] right of it
+  // X[i] = L[i+1] left of the head, the value at the head, L[i] right of it
   template <class T, bool keeps>
   static void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, int64_t head,
                   const Planes<T>& in, int64_t lane) {
@@ -203,7 +203,7 @@ struct SuperpositionList {
     Vector<T> low = old.get(span.begin - 1, lane), middle = old.get(span.begin, lane);
     Vector<T> before{}, here = grad.get(span.begin, lane);
     grad.put(span.begin - 1, lane, left * here);
-    // The gradient of a cell comes from its left neighbour by what that takes of its right one.
+    // A cell's gradient from its left neighbour is the weight of that neighbour's right cell.
     const auto run = [&](Span some, Vector<T> of_before, Vector<T> of_here, auto also_inserted) {
       const int64_t stride = grad.stride, count = some.end - some.begin;
       const T* next = old.at(some.begin + 1) + lane;
@@ -225,7 +225,7 @@ struct SuperpositionList {
     run({span.begin, head}, right + insert, keep, [](V g, V, V high) { return g * high; });
     run({head, head + 1}, right + insert, keep, [](V, V, V) { return V{}; });
     run({head + 1, span.end}, right, keep + insert, [](V g, V same, V) { return g * same; });
-    // Beyond the last one there is none but its left neighbour; at the head itself that inserts.
+    // Beyond the last cell only its left neighbour contributes; at the head, the insertion.
     grad.put(span.end, lane, right * before);
     out.put(0, lane, of_right);
     out.put(1, lane, of_left);

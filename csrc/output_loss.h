@@ -1,7 +1,7 @@
 // The output layer of a small vocabulary and its summed cross entropy, with all gradients.
 //
-// For a network of some dozen units each of the dozen calls that torch takes for this lasts longer
-// than its arithmetic. One thread, and every sum in one order.
+// For a network of a few dozen units, each of torch's dozen calls for this takes longer than its
+// arithmetic. It uses one thread, and every sum has a fixed order.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace unbounded {
 
 constexpr int64_t most_symbols = 64;
 
-// False where a target that counts is none of the symbols; what is written then is undefined.
+// False if a target under the mask is no symbol; the output is then undefined.
 template <class T>
 bool output_loss(const UnboundedOutput& c) {
   const int64_t H = c.hidden, V = c.symbols;
@@ -31,7 +31,7 @@ bool output_loss(const UnboundedOutput& c) {
       T largest = -std::numeric_limits<T>::infinity();
       for (int64_t v = 0; v < V; ++v) {
         logits[v] = (bias ? bias[v] : T(0)) + dot(H, hidden, weight + v * H);
-        if (!(logits[v] <= largest)) largest = logits[v];  // a NaN comes through
+        if (!(logits[v] <= largest)) largest = logits[v];  // NaN propagates
       }
       if (!c.mask[b * c.mask_strides[0] + t * c.mask_strides[1]]) continue;
       const int64_t target = c.targets[b * c.target_strides[0] + t * c.target_strides[1]];

@@ -2,7 +2,7 @@
 //
 // A panel is `panel_width` neighbouring columns c (two registers) of W, laid out [k][column], so
 // that a product streams it once while the sums of up to UNBOUNDED_MAX_ROWS rows stay in registers.
-// Where a last panel's columns fit one register, the other one is left out.
+// If a last panel's columns fit one register, the other one is omitted.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace unbounded {
 
-// What there is a function of for each number of rows.
+// The instantiated functions, one for each number of rows.
 #if UNBOUNDED_MAX_ROWS == 14
 #define UNBOUNDED_EACH_COUNT(X) \
   X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
@@ -40,8 +40,8 @@ struct Segment {
   int64_t count;
 };
 
-// Packed weights seldom fit the second-level cache beside everything else: fetch them early enough
-// for the third level, and past the end of a panel fetch the one that is used next.
+// Packed weights rarely fit the second-level cache: prefetch them early enough for the third level,
+// and beyond the end of a panel prefetch the one used next.
 #ifndef UNBOUNDED_PREFETCH
 #define UNBOUNDED_PREFETCH 48
 #endif
@@ -62,7 +62,7 @@ struct Ahead {
   }
 };
 
-// sums[r] += in[r] . panel; WIDE where both registers have columns.
+// sums[r] += in[r] . panel; WIDE if both registers have columns.
 template <class T, int ROWS, bool WIDE>
 UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[ROWS],
                                      const Segment<T>& in, const T* panel, Ahead<T>& ahead) {
@@ -105,9 +105,8 @@ void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* star
 }
 
 // `columns` of one panel, or all, for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is
-// `first` then `second`. Sums start at `start`, a value for each column, or null for 0; `next` is
-// the panel that will be used next, as far as is known. What is past the columns of `out` may be
-// written or not.
+// `first` then `second`. Sums start at `start`, one value per column, or null for 0; `next` is the
+// panel expected to be used next. Memory past the columns of `out` may be written.
 template <class T>
 inline void panel_product(int rows, int64_t columns, const Segment<T>& first,
                           const Segment<T>& second, const T* start, const T* panel, const T* next,
@@ -125,7 +124,7 @@ inline void panel_product(int rows, int64_t columns, const Segment<T>& first,
   }
 }
 
-// Calls body(first row, rows) for blocks of nearly equal size of the rows from `first` on.
+// Calls body(first row, rows) for nearly equal blocks of the rows from `first` on.
 template <class Body>
 inline void for_row_blocks(int64_t first, int64_t rows, Body body) {
   const int64_t blocks = (rows + UNBOUNDED_MAX_ROWS - 1) / UNBOUNDED_MAX_ROWS;
@@ -163,7 +162,7 @@ void pack_straight(T* panel, const T* weights, int64_t stride, int64_t count, in
   }
 }
 
-// Adds a bias to where the sums of a panel's columns start.
+// Adds a bias to the start values of a panel's sums.
 template <class T>
 void add_bias(T* panel, const T* bias, int64_t columns) {
   for (int64_t c = 0; c < std::min<int64_t>(columns, panel_width<T>); ++c) panel[c] += bias[c];

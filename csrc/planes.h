@@ -1,7 +1,7 @@
-// The instruction of superposition memories: weights of actions and values, a plane each.
+// The instruction of superposition memories: weights of actions and values, one plane each.
 //
-// Heads and given instructions come structure by structure; planes hold one action of all structures
-// side by side, so that a register holds the same of many.
+// Heads and given instructions are ordered by structure. A plane holds one action of all
+// structures, so that a register holds the same action of many structures.
 #pragma once
 
 #include "memory.h"
@@ -34,7 +34,7 @@ void softmax_planes_gradient(const Planes<T>& planes, const Planes<T>& grad, int
   }
 }
 
-// Heads 0 and 1 of a batch entry, activated plane by plane; `space` holds both heads' values.
+// Heads 0 and 1 of a batch entry, activated plane by plane; `space` has both heads' values.
 template <class T>
 void take_planes(const Instruction<T>& in, const Planes<T>& to, T* space) {
   const UnboundedHead &action = in.f.c.heads[0], &value = in.f.c.heads[1];
@@ -60,7 +60,7 @@ void take_planes(const Instruction<T>& in, const Planes<T>& to, T* space) {
   });
 }
 
-// `grad` of weights and values becomes that of the products where there are such, and is handed over.
+// Maps `grad` of weights and values to that of the products, if there are any, and passes it on.
 template <class T>
 void give_planes(const InstructionGradient<T>& out, const Planes<T>& planes, const Planes<T>& grad,
                  T* space) {

@@ -1,4 +1,4 @@
-// A product of some rows with a run of panels, in the way that suits how many rows there are.
+// A product of some rows with a run of panels, by the method that suits the number of rows.
 #pragma once
 
 #include "panel.h"
@@ -8,7 +8,7 @@
 namespace unbounded {
 
 // out[b, g panel_width + c] = starts[g, c] + sum_k in[b, k] panels[g][k, c], where in[b] is `first`
-// and then `second`. Pointers are those of the first row and of group 0.
+// followed by `second`. Pointers are those of the first row and of group 0.
 template <class T>
 struct Product {
   Segment<T> first, second;
@@ -19,9 +19,9 @@ struct Product {
   int64_t start_stride;
   T* out;
   int64_t out_stride;
-  const T* after = nullptr;  // the panel that is read after these, as far as is known
+  const T* after = nullptr;  // the panel expected next
   Precision precision = Precision::highest;
-  T* room = nullptr;  // in tiles: for the rows to be rounded in
+  T* room = nullptr;  // in tiles: room for rounded rows
 
   Product at(int64_t row, int64_t group) const {
     Product from = *this;
@@ -35,11 +35,11 @@ struct Product {
   }
 };
 
-// One or two rows leave registers unused, and each sum waiting for its last addition: then some
-// panels are taken together. Every sum is made in the same order as otherwise.
+// One or two rows leave registers unused, and each sum would wait for its last addition; then some
+// panels are combined. Every sum has the same order as otherwise.
 constexpr int few_rows = 2;
 constexpr int panels_together = UNBOUNDED_MAX_ROWS >= 12 ? 4 : 2;
-constexpr int64_t near_distance = 16;  // of what is fetched ahead, in each of them
+constexpr int64_t near_distance = 16;  // prefetch distance in each panel
 
 template <class T, int ROWS>
 void panels_rows(const Product<T>& p) {
@@ -80,7 +80,7 @@ void panels_rows(const Product<T>& p) {
     }
 }
 
-// A group in tiles, of rows that are rounded already.
+// A group in tiles, for rows that are already rounded.
 template <class T>
 void multiply_tiles(const Product<T>& product, const Left& left, int64_t rows, int64_t group,
                     TileShapes& shapes) {

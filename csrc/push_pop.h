@@ -1,9 +1,9 @@
-// Neural stack, queue and deque as memories of the frame: live rows that are pushed, popped, read.
+// Neural stack, queue and deque in the frame: live rows that are pushed, popped and read.
 //
 // Options: width. Heads: value, push and pop of each end. State: values [N, M], which the kernel
-// fills in the place of the last state, and strengths [N]. Saved: pushes and pops [T, B, 2 ends];
-// changes [B, T, ends] and kept strengths [B, T, ends] of each pop (live_rows.h); rows [B, N] and
-// strengths [B, N] of what died; live range [B, 3]: lowest and highest position in use, deaths.
+// fills in place of the last state, and strengths [N]. Saved: pushes and pops [T, B, 2 ends];
+// changes [B, T, ends] and previous strengths [B, T, ends] of each pop (live_rows.h); rows [B, N]
+// and strengths [B, N] of dead rows; live range [B, 3]: lowest and highest position in use, deaths.
 #pragma once
 
 #include <limits>
@@ -13,7 +13,7 @@
 
 namespace unbounded {
 
-// Of both directions.
+// Shared by both directions.
 template <class T, class Structure>
 struct PushPopSizes {
   static constexpr int ends = Structure::ends;
@@ -50,7 +50,7 @@ class PushPopForward final : public MemoryForward<T> {
 
  public:
   explicit PushPopForward(const Frame<T>& frame) : f(frame), at{frame} {
-    if (f.c.saves && f.lane_count > 0)  // a memory alone makes too little use of each page
+    if (f.c.saves && f.lane_count > 0)  // a memory alone uses too little of each page
       want_large_pages(at.values(0), f.c.batch * at.rows() * at.width() * sizeof(T));
   }
 
@@ -82,28 +82,28 @@ class PushPopForward final : public MemoryForward<T> {
 
   void take(int64_t t, int64_t b, const Instruction<T>& instruction) override {
     T* to = pushes_and_pops(t, b);
-    const bool is_first = f.c.rows + f.c.first_step + t == 0;  // nothing is there to be popped
+    const bool is_first = f.c.rows + f.c.first_step + t == 0;  // there is nothing to pop
     for (int end = 0; end < ends; ++end) {
       T* value = rows_[b].values + at.pushed_row(end, t) * at.width();
       instruction.take(3 * end, 1, value);
       instruction.take(3 * end + 1, 2, to + 2 * end);
       if (!has_nan(value, at.width()) && !has_nan(to + 2 * end, is_first ? 1 : 2)) continue;
       is_spoiled_[b] = true;
-      // Also of the next call: a pop that finds no live row leaves no other trace in the state.
+      // It persists to the next call: a pop without live rows leaves no other trace in the state.
       value[0] = std::numeric_limits<T>::quiet_NaN();
     }
   }
 
-  void step(int64_t t, int64_t b, T* reading) override {
+  void step(int64_t t, int64_t b, T* read_vector) override {
     int64_t pushed[ends];
     PopRecord<T> records[ends];
     int32_t unsaved_changes[ends];
     T unsaved_kept[ends];
     record(t, b, unsaved_changes, unsaved_kept, pushed, records);
-    Structure::template step<T>(rows_[b], Strengths<T>{pushes_and_pops(t, b)}, pushed, reading,
+    Structure::template step<T>(rows_[b], Strengths<T>{pushes_and_pops(t, b)}, pushed, read_vector,
                                 records);
     if (is_spoiled_[b])
-      for (int64_t i = 0; i < ends * at.width(); ++i) reading[i] = std::numeric_limits<T>::quiet_NaN();
+      for (int64_t i = 0; i < ends * at.width(); ++i) read_vector[i] = std::numeric_limits<T>::quiet_NaN();
   }
 
   void skip(int64_t t, int64_t b) override {
@@ -119,12 +119,12 @@ class PushPopForward final : public MemoryForward<T> {
 
   void finish(int64_t b) override {
     const UnboundedCall& c = f.c;
-    // In a session there may be room for more steps than were taken.
+    // A session may have room for more steps than were taken.
     const int64_t unused = c.room - (c.first_step + c.steps);
     const int64_t rows = at.rows() - ends * unused, skipped = Structure::first_row(unused);
     T* strengths = as<T>(c.state_last[1]) + b * rows;
     rows_[b].write_strengths(strengths, rows, skipped);
-    // If nothing happened, what came in leaves as it was, whatever its sign.
+    // Without any change the initial strengths are returned exactly, signs included.
     if (f.length_of(b) == 0 && c.first_step == 0)
       copy_values(strengths + at.first() - skipped, at.strengths0(b), c.rows);
     if (c.saves) rows_[b].write_range(at.live_range(b));
@@ -134,12 +134,12 @@ class PushPopForward final : public MemoryForward<T> {
   const Frame<T>& f;
   const PushPopSizes<T, Structure> at;
   Rows<T>* rows_ = nullptr;
-  // Whether a number that came in is none. Then no reading is from there on, as in the reference,
-  // whose sums run over all rows; nearer rows would hide it here.
+  // Whether the input has a NaN. From then on the read vector is NaN, as in the reference, whose
+  // sums run over all rows; here nearer rows would hide it.
   bool* is_spoiled_ = nullptr;
   int32_t* live_row_ = nullptr;
   T* live_strength_ = nullptr;
-  // Without a backward pass to come.
+  // Without a backward pass.
   int32_t* grave_row_ = nullptr;
   T* grave_strength_ = nullptr;
   T* pushes_and_pops_ = nullptr;
@@ -148,7 +148,7 @@ class PushPopForward final : public MemoryForward<T> {
     return f.c.saves ? at.pushes_and_pops(t, b) : pushes_and_pops_ + b * 2 * ends;
   }
 
-  // Where the rows of a step lie, and where what its pops change is noted: nothing yet.
+  // The rows of a step, and where its pops record their changes; initially nothing.
   void record(int64_t t, int64_t b, int32_t* changes, T* kept, int64_t* pushed,
               PopRecord<T>* records) const {
     if (f.c.saves) {
@@ -201,7 +201,7 @@ class PushPopBackward final : public MemoryBackward<T> {
     rows.grad_strengths = grad_strengths_ + all;
     rows.restore(at.strengths_last(b), last, at.rows());
     if (last == nullptr) return;
-    // Rows that no pop has seen pass their gradient on even with strength 0.
+    // Rows untouched by any pop propagate their gradient even with strength 0.
     if (length == 0) copy_values(rows.grad_strengths + at.first(), last + at.first(), c.rows);
     for (int end = 0; end < ends && length > 0; ++end) {
       const int64_t row = at.pushed_row(end, length - 1);
@@ -209,7 +209,7 @@ class PushPopBackward final : public MemoryBackward<T> {
     }
   }
 
-  void step(int64_t t, int64_t b, const T* grad_reading) override {
+  void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     int64_t pushed[ends];
     PopRecord<T> records[ends];
     for (int end = 0; end < ends; ++end) {
@@ -217,7 +217,7 @@ class PushPopBackward final : public MemoryBackward<T> {
       records[end] = {at.changes(t, b) + end, at.kept(t, b) + end};
     }
     Structure::template backward<T>(rows_[b], Strengths<T>{at.pushes_and_pops(t, b)}, pushed,
-                                    grad_reading, records, grad_pushes_and_pops(b));
+                                    grad_read_vector, records, grad_pushes_and_pops(b));
   }
 
   void give(int64_t t, int64_t b, const InstructionGradient<T>& gradient) override {
@@ -247,8 +247,8 @@ class PushPopBackward final : public MemoryBackward<T> {
  private:
   const Frame<T>& f;
   const PushPopSizes<T, Structure> at;
-  // Whether the gradient of a final value is the last term of its sum, as where values are given and
-  // stand in the result beside what was read of them, and not the first.
+  // Whether the gradient of a final value is the last term of its sum instead of the first. It is
+  // the last for given values, which the result holds next to the read vectors.
   const bool adds_last_;
   RowsBackward<T>* rows_ = nullptr;
   int32_t* live_row_ = nullptr;

@@ -1,9 +1,9 @@
-// The loop over time that joins a controller, the heads and a memory, forward and backward.
+// The loop over time of controller, heads and memory, forward and backward.
 //
-// Three phases a step: all lanes of some units, columns of the heads, batch entries of the memory.
-// Divided by rows a thread takes all columns of its batch entries; divided by columns it takes its
-// columns of all entries, and a barrier follows each phase (split.h). No result depends on how many
-// threads there are, and no sum is shared between them.
+// A step has three phases: all lanes of some units, columns of the heads, batch entries of the
+// memory. Divided by rows, a thread takes all columns of its batch entries. Divided by columns, it
+// takes its columns of all entries, and a barrier follows each phase (split.h). No result depends
+// on the number of threads, and no sum is shared between them.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,14 @@
 
 namespace unbounded {
 
-// A forward pass that can be continued: it packs the weights once and keeps the memory, so that
-// generating token by token costs no more a step than a whole sequence does.
+// A resumable forward pass: it packs the weights once and keeps the memory, so that a step of
+// generation token by token costs no more than a step of a whole sequence.
 class Session {
  public:
   virtual ~Session() = default;
-  // Runs call.steps steps from the state in hidden0, cell0 and reading0 to that in *_last.
+  // Runs call.steps steps from the state hidden0, cell0 and read_vector0 to that in *_last.
   virtual bool run(const UnboundedCall& call, ParallelFor parallel_for) = 0;
-  // Writes the last state of the memory and what the backward pass needs of it.
+  // Writes the last state of the memory and its part for the backward pass.
   virtual void finish(const UnboundedCall& call) = 0;
 };
 
@@ -95,13 +95,13 @@ class Recurrence final : public Session {
 
   Recurrence(const UnboundedCall& call, int64_t lane_count) : f(call, lane_count) {}
 
-  // What a backward pass needs of a large call is fresh memory.
+  // The backward pass of a large call uses fresh memory.
   void expect_results() {
     const int64_t rows = f.c.steps * f.c.batch, H = f.c.hidden, bytes = sizeof(T);
     want_large_pages(f.c.gates, bytes * rows * f.inner());
     for (void* of_units : {f.c.outputs, f.c.cells, f.c.tanh_cells})
       want_large_pages(of_units, of_units ? bytes * rows * H : 0);
-    want_large_pages(f.c.readings, bytes * rows * f.c.reading);
+    want_large_pages(f.c.read_vectors, bytes * rows * f.c.read_vector);
   }
 
   void take_scratch() {
@@ -139,7 +139,7 @@ class Recurrence final : public Session {
     for (int64_t b = own.begin; b < own.end; ++b)
       if (f.length_of(b) == 0) {
         controller_->keep_state(b);
-        copy_values(reading_last(b), as<T>(f.c.reading0) + b * f.c.reading, f.c.reading);
+        copy_values(read_vector_last(b), as<T>(f.c.read_vector0) + b * f.c.read_vector, f.c.read_vector);
       }
     bool stays = true;
     for_passes(f, rows, own, [&](Share pass) {
@@ -162,21 +162,21 @@ class Recurrence final : public Session {
     return meet(team, thread, portion, f.c.batch);
   }
 
-  T* reading_last(int64_t b) const { return as<T>(f.c.reading_last) + b * f.c.reading; }
+  T* read_vector_last(int64_t b) const { return as<T>(f.c.read_vector_last) + b * f.c.read_vector; }
 
   void step_memory(int64_t t, int64_t b) {
-    const int64_t R = f.c.reading;
-    T* reading = f.reading_out(t) + b * R;
+    const int64_t R = f.c.read_vector;
+    T* read_vector = f.read_vector_out(t) + b * R;
     if (f.c.switches.skips_memory) {
-      clear_values(reading, R);
-      return clear_values(reading_last(b), R);
+      clear_values(read_vector, R);
+      return clear_values(read_vector_last(b), R);
     }
     if (t >= f.length_of(b)) {
-      clear_values(reading, R);
+      clear_values(read_vector, R);
       return memory_->skip(t, b);
     }
-    carry_out<T>(f, *memory_, t, b, {f, products_ + b * f.head_groups() * panel, 0}, reading);
-    if (t + 1 == f.length_of(b)) copy_values(reading_last(b), reading, R);
+    carry_out<T>(f, *memory_, t, b, {f, products_ + b * f.head_groups() * panel, 0}, read_vector);
+    if (t + 1 == f.length_of(b)) copy_values(read_vector_last(b), read_vector, R);
   }
 
   int64_t left_room() const { return std::min(f.c.batch, rows_at_once) * f.left_of(f.c.hidden); }
@@ -260,7 +260,7 @@ class RecurrenceBackward {
 
   void begin(int64_t thread, int64_t threads) {
     controller_.pack(share_of(f.unit_groups(), thread, threads),
-                     share_of(f.unit_groups() + f.reading_groups(), thread, threads));
+                     share_of(f.unit_groups() + f.read_vector_groups(), thread, threads));
     input_.pack(share_of(input_.groups(), thread, threads));
     if (thread == 0) weights_.list_rows();
     const Share entries = share_of(f.c.batch, thread, threads);
@@ -276,7 +276,7 @@ class RecurrenceBackward {
     if (!meet(team, thread, portion, f.c.batch)) return false;
     controller_.step(t, portion.of(f.unit_groups()), portion.products, thread);
     if (!meet(team, thread, portion, f.c.batch)) return false;
-    controller_.before(t, portion.of(f.unit_groups() + f.reading_groups()),
+    controller_.before(t, portion.of(f.unit_groups() + f.read_vector_groups()),
                        going_on(f, t, portion.products), thread);
     return meet(team, thread, portion, f.c.batch);
   }
@@ -284,13 +284,13 @@ class RecurrenceBackward {
   void step_memory(int64_t t, int64_t b) {
     T* grad = f.grad_products_at(t) + b * f.head_rows;
     if (t >= f.length_of(b) || f.c.switches.skips_memory) return clear_values(grad, f.head_rows);
-    const int64_t R = f.c.reading;
-    T* grad_reading = controller_.grad_reading(b);
-    if (t + 1 == f.length_of(b) && f.c.grad_reading_last)
-      axpy<T>(R, 1, as<T>(f.c.grad_reading_last) + b * R, grad_reading);
-    if (f.c.grad_readings)
-      axpy<T>(R, 1, as<T>(f.c.grad_readings) + (t * f.c.batch + b) * R, grad_reading);
-    memory_.step(t, b, grad_reading);
+    const int64_t R = f.c.read_vector;
+    T* grad_read_vector = controller_.grad_read_vector(b);
+    if (t + 1 == f.length_of(b) && f.c.grad_read_vector_last)
+      axpy<T>(R, 1, as<T>(f.c.grad_read_vector_last) + b * R, grad_read_vector);
+    if (f.c.grad_read_vectors)
+      axpy<T>(R, 1, as<T>(f.c.grad_read_vectors) + (t * f.c.batch + b) * R, grad_read_vector);
+    memory_.step(t, b, grad_read_vector);
     memory_.give(t, b, {f, grad, 0});
   }
 };

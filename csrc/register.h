@@ -1,4 +1,4 @@
-// A register, one value that is overwritten: the smallest example of a memory of the frame.
+// A register, one value that is overwritten: the smallest example of a memory.
 // Options: width. Heads: value, write. State: value [M]. Saved: instructions [T, B, M + 1]; the
 // values before each step [T, B, M].
 #pragma once
@@ -18,10 +18,10 @@ class RegisterForward final : public MemoryForward<T> {
   }
   void begin(int64_t b) override { copy_values(value_ + b * M, as<T>(f.c.state0[0]) + b * M, M); }
   void take(int64_t t, int64_t b, const Instruction<T>& in) override { in.take(0, 2, told(t, b)); }
-  void step(int64_t t, int64_t b, T* reading) override {
+  void step(int64_t t, int64_t b, T* read_vector) override {
     T *value = value_ + b * M, *x = told(t, b), write = x[M];
     if (f.c.saves) copy_values(as<T>(f.c.saved[1]) + (t * f.c.batch + b) * M, value, M);
-    for (int64_t m = 0; m < M; ++m) reading[m] = value[m] = (1 - write) * value[m] + write * x[m];
+    for (int64_t m = 0; m < M; ++m) read_vector[m] = value[m] = (1 - write) * value[m] + write * x[m];
   }
   void finish(int64_t b) override { copy_values(as<T>(f.c.state_last[0]) + b * M, value_ + b * M, M); }
 
@@ -47,12 +47,12 @@ class RegisterBackward final : public MemoryBackward<T> {
     clear_values(grad_ + b * M, M);
     if (f.c.grad_state_last[0]) axpy<T>(M, 1, as<T>(f.c.grad_state_last[0]) + b * M, grad_ + b * M);
   }
-  void step(int64_t t, int64_t b, const T* grad_reading) override {
+  void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     T *grad = grad_ + b * M, *of_x = of_told_ + b * (M + 1);
     const T *x = told(t, b), *before = as<T>(f.c.saved[1]) + (t * f.c.batch + b) * M;
     of_x[M] = 0;
     for (int64_t m = 0; m < M; ++m) {
-      const T of_value = grad[m] + grad_reading[m];
+      const T of_value = grad[m] + grad_read_vector[m];
       of_x[m] = x[M] * of_value;
       of_x[M] += (x[m] - before[m]) * of_value;
       grad[m] = (1 - x[M]) * of_value;

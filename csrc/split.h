@@ -1,13 +1,12 @@
-// How a call's work is divided between its threads: by batch rows or by columns.
+// Division of a call's work between threads: by batch rows or by columns.
 //
-// By rows, every thread takes its batch entries through the whole sequence by itself: no barrier, no
-// value that another core has just written, and a core that is busy with something else delays only
-// its own rows. But every thread then reads all the weights in every step. By columns, it reads its
-// share of them, which may stay in its own cache where all of them do not, and meets the others three
-// times a step.
+// By rows, each thread takes its batch entries through the whole sequence. There is no barrier and
+// no value that another core has just written, and a busy core delays only its own rows. But each
+// thread reads all weights in every step. By columns, it reads only its share, which may stay in
+// its cache where all weights do not; it meets the others three times a step.
 //
-// The sums of one row do not depend on which other rows a product takes along, so that both ways and
-// any number of threads give the same bits.
+// The sums of a row do not depend on the other rows of a product, so both divisions and any number
+// of threads give the same bits.
 #pragma once
 
 #include "frame.h"
@@ -23,25 +22,25 @@ inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
   return {count * thread / threads, count * (thread + 1) / threads};
 }
 
-// Fewer rows than this a thread leave the arithmetic waiting for weights, unless these are so few
-// (in bytes) that they stay close by.
+// With fewer rows per thread the arithmetic waits for weights, unless the weights are so few (in
+// bytes) that they stay in a near cache.
 constexpr int64_t fewest_rows_a_thread = 4;
 constexpr int64_t few_weights = 256 << 10;
-// More weights than this, in bytes, come from far away once every thread reads all of them, which is
-// little only beside the arithmetic of many rows.
+// More weights than this, in bytes, come from a far cache if every thread reads all of them; that
+// is negligible only against the arithmetic of many rows.
 constexpr int64_t most_weights = 3 << 19;
 constexpr int64_t many_rows_a_thread = 2 * UNBOUNDED_MAX_ROWS;
 
 template <class T>
 int64_t weight_bytes(const Frame<T>& f) {
   return int64_t(sizeof(T)) *
-         (f.inner() * (f.c.reading + f.c.hidden) + f.head_rows * f.c.hidden);
+         (f.inner() * (f.c.read_vector + f.c.hidden) + f.head_rows * f.c.hidden);
 }
 
 enum class Division { automatic, rows, columns };
 
-// The rule: by rows where each thread gets enough of them and all weights leave room in a
-// second-level cache, or rows are many. It sees sizes and threads only.
+// The rule: by rows if each thread gets enough of them and all weights leave room in a second-level
+// cache, or if rows are many. It depends only on sizes and threads.
 template <class T>
 bool by_rows(const Frame<T>& f, int64_t threads) {
   if (threads <= 1) return true;
@@ -53,10 +52,10 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
   return f.c.batch >= fewest * threads && near;
 }
 
-// What one thread does of a step: its columns of `products`' batch entries, and the memory of
+// One thread's part of a step: its columns for the batch entries of `products`, and the memory of
 // `entries`.
 struct Portion {
-  int64_t place, sharing;  // between how many threads the columns are divided
+  int64_t place, sharing;  // number of threads that share the columns
   Share products, entries;
   Share of(int64_t columns) const { return share_of(columns, place, sharing); }
 };
@@ -67,8 +66,8 @@ Portion portion_of(const Frame<T>& f, int64_t thread, int64_t threads, bool rows
   return {thread, threads, {0, f.c.batch}, entries};
 }
 
-// What follows a phase: where columns are divided, the threads meet. If one is left (threads.h), it
-// takes the portions of all. Returns whether this thread has more to do.
+// The end of a phase: with divided columns the threads meet. If one is left (threads.h), it takes
+// all portions. Returns whether this thread has more to do.
 inline bool meet(Team& team, int64_t thread, Portion& portion, int64_t batch) {
   if (portion.sharing == 1) return true;
   team.wait();
@@ -76,9 +75,9 @@ inline bool meet(Team& team, int64_t thread, Portion& portion, int64_t batch) {
   return team.keeps(thread);
 }
 
-// Few weights stay in the nearest cache whatever else passes through it: then the batch entries of
-// a thread go through the sequence a block of rows after the other, so that what a memory keeps of
-// them stays near as well.
+// Few weights stay in the nearest cache whatever else passes through it. Then a thread takes its
+// batch entries through the sequence in blocks of rows, so that the memory's data stay in a near
+// cache as well.
 template <class T, class Body>
 void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
   if (!rows || weight_bytes(f) > few_weights) return body(entries);
@@ -86,16 +85,16 @@ void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
                  [&](int64_t begin, int count) { body(Share{begin, begin + count}); });
 }
 
-// What is left of some entries at a step once the last ones are over: of a batch in the order of its
-// lengths, the longest first, the entries that take the step, and of any other batch some more.
+// The remaining entries at a step. In a batch sorted by length, longest first, these are the
+// entries that take the step; in any other batch there are some more.
 template <class T>
 Share going_on(const Frame<T>& f, int64_t t, Share entries) {
   while (entries.count() > 0 && f.length_of(entries.end - 1) <= t) --entries.end;
   return entries;
 }
 
-// Every second step goes backwards: what was used last is still in the cache, where going always
-// forwards over a little more than fits would miss every time.
+// Every second step goes backwards: the last used data are still in the cache, whereas going always
+// forwards over slightly too much data would miss every time.
 inline int64_t first_in_zigzag(Share share, int64_t step) {
   return step % 2 == 0 ? share.begin : share.end - 1;
 }

@@ -1,13 +1,13 @@
 // Superposition stacks and lists as memories of the frame: their cells through time.
 //
-// Options: structures, actions, depth, capacity (0 for none), strict, whether an empty cell holds 0
-// and not -1. Heads: actions of each structure, values. State: cells [S, N]. Saved: planes [T, B,
-// actions + 1, S padded to whole registers]. Checkpoints: all rows.
-// Faults: 1, 2 where a cell that is not empty was lost at the first, the second end.
+// Options: structures, actions, depth, capacity (0 for none), strict, whether an empty cell is 0
+// instead of -1. Heads: actions of each structure, values. State: cells [S, N]. Saved: planes [T,
+// B, actions + 1, S padded to whole registers]. Checkpoints: all rows. Errors: 1, 2 if a cell that
+// is not empty was lost at the first or the second end.
 //
-// Forward, cells change in place. Only a cell that a later reading can still hold something of gets a
-// gradient, unless the final cells have one: k + T - t of them at step t. So the backward pass makes
-// the cells of a block again no deeper than it needs.
+// Forward, cells change in place. Only a cell that can affect a later read vector gets a gradient,
+// unless the final cells have one: k + T - t cells at step t. The backward pass thus recomputes the
+// cells of a block only as deep as needed.
 #pragma once
 
 #include <limits>
@@ -17,7 +17,7 @@
 
 namespace unbounded {
 
-// Where everything lies, for both directions.
+// The layout, for both directions.
 template <class T, class Places>
 struct MixtureSizes {
   const Frame<T>& f;
@@ -46,7 +46,7 @@ struct MixtureSizes {
     return {as<T>(f.c.saved[0]) + (t * f.c.batch + b) * planes_size(), stride};
   }
 
-  // From [S, N] to rows, those in `wanted` only, and back.
+  // Maps [S, N] to rows, only those in `wanted`, and back.
   void spread(const CellRows<T>& to, const T* from, int64_t cells, Span wanted) const {
     const Span all = existing(cells), some = common(all, wanted);
     for (int64_t s = 0; s < count; ++s)
@@ -77,8 +77,9 @@ struct MixtureSizes {
   }
 };
 
-// Cells that no reading of the block can hold anything of wait for its last step, and then take all
-// its steps while they are in the nearest cache. What the nearer cells show them is kept till then.
+// Cells that cannot affect a read vector of the block wait for its last step. Then they take all
+// steps while they are in the nearest cache. Until then the adjacent near cells are recorded for
+// them.
 template <class T, class Places>
 class SuperpositionForward final : public MemoryForward<T> {
  public:
@@ -101,18 +102,18 @@ class SuperpositionForward final : public MemoryForward<T> {
     take_planes(instruction, planes_at(t, b), given_ + b * f.head_rows);
   }
 
-  void step(int64_t t, int64_t b, T* reading) override {
+  void step(int64_t t, int64_t b, T* read_vector) override {
     const int64_t length = f.length_of(b);
     const CellRows<T> rows = rows_of(b);
     const Span all = existing_after(t + 1), near = near_after(t + 1, length);
-    if (c.fault && all.end == existing_after(t).end)
+    if (c.error && all.end == existing_after(t).end)
       look_for_overflow(b, rows, all, planes_at(t, b));
     if (near.begin > all.begin) copy_values(edge(t, b, 0), rows.at(near.begin), sizes.stride);
     if (near.end < all.end) copy_values(edge(t, b, 1), rows.at(near.end - 1), sizes.stride);
     sizes.mix(rows, rows, near, planes_at(t, b));
     for (int64_t j = 0; j < sizes.depth; ++j) {
       const T* row = rows.at(sizes.read_row(j));
-      for (int64_t s = 0; s < sizes.count; ++s) reading[s * sizes.depth + j] = row[s];
+      for (int64_t s = 0; s < sizes.count; ++s) read_vector[s * sizes.depth + j] = row[s];
     }
     if (t + 1 == length || (t + 1) % c.block == 0) catch_up(t, b, length);
   }
@@ -134,7 +135,7 @@ class SuperpositionForward final : public MemoryForward<T> {
   T* cells_ = nullptr;   // [B][row][structure]
   T* edges_ = nullptr;   // [B][step of the block][first, last of the near cells][structure]
   T* given_ = nullptr;   // [B][heads]
-  T* planes_ = nullptr;  // [B][step of the block]: without a backward pass to come
+  T* planes_ = nullptr;  // [B][step of the block]: without a backward pass
 
   Planes<T> planes_at(int64_t t, int64_t b) const {
     if (c.saves) return sizes.saved_planes(t, b);
@@ -150,12 +151,12 @@ class SuperpositionForward final : public MemoryForward<T> {
   Span existing_after(int64_t steps) const {
     return sizes.existing(sizes.cells_after(c.first_step + steps));
   }
-  // Cells after so many steps that a reading of the block can still hold something of. What is lost
-  // must be seen at once if it matters, and then all are near.
+  // Cells after a number of steps that can still affect a read vector of the block. If losses are
+  // errors they must be detected at once; then all cells are near.
   Span near_after(int64_t steps, int64_t length) const {
     const Span all = existing_after(steps);
     const int64_t end = std::min(length, (steps - 1) / c.block * c.block + c.block);
-    return c.fault ? all : common(all, sizes.reachable(end - steps));
+    return c.error ? all : common(all, sizes.reachable(end - steps));
   }
 
   void catch_up(int64_t last, int64_t b, int64_t length) {
@@ -165,7 +166,7 @@ class SuperpositionForward final : public MemoryForward<T> {
       if (near.end < all.end) far_step(t, b, {near.end, all.end}, near.end - 1, edge(t, b, 1));
     }
   }
-  // `row` is the near cell beside the far ones; it has gone on, and is what it was for a moment.
+  // `row` is the near cell next to the far ones; it has advanced, and is restored temporarily.
   void far_step(int64_t t, int64_t b, Span far, int64_t row, T* edge) {
     const CellRows<T> rows = rows_of(b);
     std::swap_ranges(edge, edge + sizes.stride, rows.at(row));
@@ -181,7 +182,7 @@ class SuperpositionForward final : public MemoryForward<T> {
         for (int64_t s = 0; s < std::min<int64_t>(lanes<T>, sizes.count - lane); ++s)
           if (weight[s] > 0 && !(held[s] - sizes.empty <= rounding &&
                                  held[s] - sizes.empty >= -rounding))
-            c.fault[b] |= end;
+            c.error[b] |= end;
       });
   }
 };
@@ -212,7 +213,7 @@ class SuperpositionBackward final : public MemoryBackward<T> {
     clear_outside(grad, sizes.cells_after(f.length_of(b)), sizes.existing(cells));
   }
 
-  void step(int64_t t, int64_t b, const T* grad_reading) override {
+  void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     const int64_t length = f.length_of(b);
     cells_.go_back_to(
         t, b, [&](int64_t first, T* to) { load(first, b, length, rows_at(to)); },
@@ -225,7 +226,7 @@ class SuperpositionBackward final : public MemoryBackward<T> {
       const int64_t row = sizes.read_row(j);
       if (!sizes.existing(after).has(row)) break;
       T* to = grad.at(row);
-      for (int64_t s = 0; s < sizes.count; ++s) to[s] += grad_reading[s * sizes.depth + j];
+      for (int64_t s = 0; s < sizes.count; ++s) to[s] += grad_read_vector[s * sizes.depth + j];
     }
     const Span span = needed(t + 1, length);
     sizes.unmix(grad, rows_at(cells_.before(t, b)), span, sizes.saved_planes(t, b),
@@ -246,7 +247,7 @@ class SuperpositionBackward final : public MemoryBackward<T> {
   const Frame<T>& f;
   const UnboundedCall& c;
   const MixtureSizes<T, Places> sizes;
-  const Span window_;  // rows that the buffers below have
+  const Span window_;  // rows of the buffers below
   Checkpoints<T> cells_;
   T* grad_ = nullptr;         // [B][row][structure]
   T* grad_planes_ = nullptr;  // [B][action or value][structure]
@@ -270,15 +271,15 @@ class SuperpositionBackward final : public MemoryBackward<T> {
     return c.grad_state_last[0] ? all : common(all, sizes.reachable(length - t));
   }
 
-  // No gradient goes to a cell that did not exist.
+  // A cell that did not exist gets no gradient.
   void clear_outside(const CellRows<T>& grad, int64_t cells, Span touched) const {
     const Span all = sizes.existing(cells), rows = common(touched, window_);
     grad.fill_rows({rows.begin, std::max(rows.begin, std::min(all.begin, rows.end))}, T(0));
     grad.fill_rows({std::min(std::max(all.end, rows.begin), rows.end), rows.end}, T(0));
   }
 
-  // One step of the cells that are needed; beyond those that exist all are empty, and beyond those
-  // that are needed none is looked at.
+  // One step of the needed cells; cells beyond the existing ones are empty, and cells beyond the
+  // needed ones are not read.
   void go_on(const CellRows<T>& to, const CellRows<T>& from, int64_t t, int64_t b,
              int64_t length) const {
     const Span span = needed(t + 1, length);

@@ -1,8 +1,8 @@
-// How one head of a tape finds its locations, and backwards (Graves et al. 2014, eq. 5 to 9).
+// Addressing by one head of a tape, and its gradients (Graves et al. 2014, eq. 5 to 9).
 //
-// Cells lie [M][locations], so that one register holds the same place of neighbouring locations and
-// only sums over all of them go across registers. Rows of locations are padded to whole registers:
-// cells and weights are 0 there.
+// Cells are laid out [M][locations], so that a register holds one element of neighbouring locations
+// and only sums over all locations cross registers. Rows of locations are padded to whole
+// registers; cells and weights are 0 there.
 #pragma once
 
 #include "checkpoints.h"
@@ -10,7 +10,7 @@
 
 namespace unbounded {
 
-// No cell and no key is larger: squares of longer ones overflow in the cosine of float32.
+// Limit of cells and keys: squares of longer ones overflow in the float32 cosine.
 template <class T>
 constexpr T tape_limit = T(16777216);
 
@@ -21,7 +21,7 @@ UNBOUNDED_INLINE Vector<T> limited(Vector<T> x) {
   return x < -most ? -most : x;
 }
 
-// Sizes, and where the parts of an instruction lie among its values; heads that read come first.
+// Sizes, and offsets of the parts in an instruction's values; read heads come first.
 template <class T>
 struct TapeSizes {
   int64_t slots, width, readers, writers, reach;
@@ -46,7 +46,7 @@ struct TapeSizes {
   int64_t parts(int64_t count) const { return count * (width + shifts + 3); }
   int64_t cells() const { return width * stride; }
   int64_t weights() const { return heads * stride; }
-  // Of the part that begins after `before` values of each head of its kind and has `size` of them.
+  // The part that starts after `before` values of each head of its kind and has `size` values.
   int64_t at(int64_t head, int64_t before, int64_t size) const {
     const bool reads = head < readers;
     const int64_t count = reads ? readers : writers, k = reads ? head : head - readers;
@@ -60,7 +60,7 @@ struct TapeSizes {
   int64_t erase(int64_t writer) const { return parts(readers) + parts(writers) + writer * width; }
   int64_t add(int64_t writer) const { return erase(writers + writer); }
 
-  // No key of an instruction is larger than the limit, and one that was has no gradient.
+  // Keys of an instruction are limited; a limited key has no gradient.
   void limit_keys(T* told) const {
     for (int64_t h = 0; h < heads; ++h)
       for (T *k = told + key(h), *end = k + width; k < end; ++k)
@@ -73,7 +73,7 @@ struct TapeSizes {
   }
 
   void pad(T* row) const { clear_values(row + slots, stride - slots); }
-  // Weights proportional to e^x; the largest x is taken away first, so that the sum is at least 1.
+  // Weights proportional to e^x; the largest x is subtracted first, so that the sum is at least 1.
   void softmax(T* x) const {
     for (int64_t n = slots; n < stride; ++n) x[n] = x[0];
     Vector<T> most = load(x);
@@ -90,7 +90,7 @@ struct TapeSizes {
     const T scale = 1 / sum_of<T>(sum);
     for (int64_t n = 0; n < stride; n += lanes<T>) store(x + n, load(x + n) * scale);
   }
-  // The gradient of x from that of the weights, in place.
+  // Maps the gradient of the weights to that of x, in place.
   void softmax_gradient(const T* weights, T* grad) const {
     const T mean = dot(stride, weights, grad);
     for (int64_t n = 0; n < stride; n += lanes<T>)
@@ -103,7 +103,7 @@ class TapeAddressing {
  public:
   explicit TapeAddressing(const TapeSizes<T>& sizes) : s(sizes) {}
 
-  // Values of a batch entry's scratch, which `use` then hands out.
+  // Size of a batch entry's scratch, which `use` distributes.
   int64_t scratch_size() const { return 8 * s.stride + 2 * around_size(); }
   void use(T* scratch) {
     for (T** row : {&squares_, &similarity_, &roots_, &content_, &moved_, &logs_, &grad_, &of_squares_}) {
@@ -114,7 +114,7 @@ class TapeAddressing {
     of_moved_ = scratch + around_size();
   }
 
-  // What all heads need of the cells: |M(i)|^2.
+  // What all heads need of the cells: the squared norms.
   void look_at(const T* cells) {
     for (int64_t n = 0; n < s.stride; n += lanes<T>) {
       Vector<T> sum{};
@@ -126,7 +126,7 @@ class TapeAddressing {
     }
   }
 
-  // The head's weights from those before.
+  // Computes the head's weights from the previous ones.
   void address(int64_t head, const T* told, const T* cells, const T* before, T* after) {
     find(head, told, cells, before);
     copy_values(after, logs_, s.stride);
@@ -135,9 +135,9 @@ class TapeAddressing {
     s.softmax(after);
   }
 
-  // `grad` of the weights after the step becomes that of those before; `of_told` gets the head's
-  // gradients but for the key's; `of_products` those of k . M(i), `of_squares` more of |M(i)|^2.
-  // Returns the gradient of |k|^2.
+  // Maps `grad` of the new weights to that of the previous ones; `of_told` gets the head's
+  // gradients except the key's; `of_products` those of k . M(i); `of_squares` accumulates those of
+  // the squared norms. Returns the gradient of the key's squared norm.
   T backward(int64_t head, const T* told, const T* cells, const T* before, const T* after, T* grad,
              T* of_told, T* of_products, T* of_squares) {
     find(head, told, cells, before);
@@ -187,7 +187,7 @@ class TapeAddressing {
 
  private:
   const TapeSizes<T>& s;
-  // Rows of locations: |M|^2; K; the root in K; w^c; w~; log(w~ + floor); two for gradients.
+  // Rows of locations: squared norm; K; the root in K; w^c; w~; log(w~ + floor); two for gradients.
   T *squares_ = nullptr, *similarity_ = nullptr, *roots_ = nullptr, *content_ = nullptr;
   T *moved_ = nullptr, *logs_ = nullptr, *grad_ = nullptr, *of_squares_ = nullptr;
   // With `reach` more on either side: w^g, and the gradient of w~.
@@ -198,7 +198,7 @@ class TapeAddressing {
     return (all + lanes<T> - 1) / lanes<T> * lanes<T>;
   }
 
-  // What the tape has beyond its ends: its other end, or nothing.
+  // The tape's continuation beyond its ends: the other end, or zeros.
   void surround(T* around) const {
     T *first = around + s.reach, *behind = first + s.slots;
     clear_values(behind, around_size() - s.reach - s.slots);

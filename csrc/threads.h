@@ -1,4 +1,4 @@
-// One parallel region per call, in the threads that torch already has, and what they meet in.
+// One parallel region per call in torch's threads, and their barriers.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@
 #include <unistd.h>
 #endif
 
-// How long a thread spins before it sleeps. Much longer than it takes to wake a thread, which in a
-// virtual machine is 50 to 200 microseconds: or else the others spin past their own limit while one
-// wakes, and sleep, and so on through the whole call.
+// Spin time before a thread sleeps. It is much longer than waking a thread, which takes 50 to 200
+// microseconds in a virtual machine. Otherwise the others would exceed their limit while one wakes,
+// and sleep, and so on through the whole call.
 #ifndef UNBOUNDED_SPIN_MICROSECONDS
 #define UNBOUNDED_SPIN_MICROSECONDS 500
 #endif
-// Time in a call that went with waits which ended in sleep, after which some thread may be taken to
-// have no core of its own, if it is a good part of the call: shares are never quite equal.
+// Time in a call lost in waits that ended in sleep. Above it, if it is a good part of the call,
+// some thread is assumed to have no core; shares are never quite equal.
 #ifndef UNBOUNDED_PATIENCE_MICROSECONDS
 #define UNBOUNDED_PATIENCE_MICROSECONDS 2000
 #endif
@@ -62,23 +62,23 @@ bool spin_until(Condition met, int64_t limits = 1) {
   }
 }
 
-// The threads of one region. They meet at barriers; and where the system lets one of them wait for
-// a core that another process keeps busy, thread 0 goes on alone and the others leave, because
-// waiting for them would take longer than their work. No result depends on who computes it.
+// The threads of one region. They meet at barriers. If the system lets one of them wait for a core
+// that another process keeps busy, thread 0 continues alone and the others leave, because waiting
+// would take longer than their work. No result depends on which thread computes it.
 class Team {
  public:
-  // In a test, which names a division or `alone_after`, all wait for all however long it takes;
-  // `alone_after` is the barrier after which thread 0 goes on alone, or 0.
+  // In a test, which sets a division or `alone_after`, threads wait for each other without limit;
+  // `alone_after` is the barrier after which thread 0 continues alone, or 0.
   explicit Team(const UnboundedCall& call)
       : is_test_(call.switches.division != 0 || call.switches.alone_after > 0),
         alone_after_(call.switches.alone_after) {}
   bool is_test() const { return is_test_; }
 
-  // How many threads share the work from here on; changes only inside `wait`.
+  // Number of threads that share the work from here on; changes only inside `wait`.
   int64_t threads() const { return alone_.load(std::memory_order_relaxed) ? 1 : count_; }
-  // How many there were in the beginning.
+  // Initial number of threads.
   int64_t count() const { return count_; }
-  // To be asked after each `wait` before any more work.
+  // To be checked after each `wait`, before any more work.
   bool keeps(int64_t thread) const { return thread < threads(); }
 
   // A barrier.
@@ -96,8 +96,8 @@ class Team {
     if (lost > 0) lost_.fetch_add(lost, std::memory_order_relaxed);
   }
 
-  // For the thread that knows how many there are. Does not wait for long, the longer the more there
-  // are: who has not come then, need not come.
+  // For the thread that counts the arrivals. It waits for a limited time that grows with the number
+  // of threads; a thread that has not arrived then is not waited for.
   void open(int64_t count) {
     count_ = count;
     begun_ = Clock::now();
@@ -110,14 +110,14 @@ class Team {
     alone_.store(!all, std::memory_order_relaxed);
     change(turn_, 1);
   }
-  // For all others.
+  // For all other threads.
   void join() {
     present_.fetch_add(1, std::memory_order_acq_rel);
     wait_for_change(turn_, 0);
   }
 
-  // The end: of thread 0 and of those who left it alone. They sleep so long, and do not go where the
-  // thread pool lets them spin: it may be their core that thread 0 needs.
+  // The end, for thread 0 and those that left it alone. They sleep, and do not return to the thread
+  // pool, where they would spin on a core that thread 0 may need.
   void end(int64_t thread) {
     if (count_ <= 1 || threads() > 1) return;
     if (thread == 0) return change(over_, 1);
@@ -139,7 +139,7 @@ class Team {
   alignas(64) std::atomic<uint32_t> turn_{0};
   std::atomic<uint32_t> over_{0};
   std::atomic<int32_t> sleepers_{0};
-  std::atomic<int64_t> lost_{0};  // microseconds, of all who waited
+  std::atomic<int64_t> lost_{0};  // microseconds, summed over waiting threads
 
   bool loses_too_much() const {
     const int64_t lost = lost_.load(std::memory_order_relaxed) / (count_ - 1);
@@ -150,7 +150,7 @@ class Team {
     return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun).count();
   }
 
-  // Returns the microseconds that this took, or 0 where spinning was enough.
+  // Returns the microseconds that this took, or 0 if spinning was enough.
   int64_t wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
     const Clock::time_point begun = Clock::now();
     if (spin_until([&] { return word.load(std::memory_order_acquire) != value; }))
@@ -191,14 +191,14 @@ struct Region {
   Team team;
 };
 
-// Fewer threads than wanted may come, and inside another parallel region just one: the ranges tell.
+// Fewer threads than requested may come, and only one inside another parallel region; ranges tell.
 template <class Body>
 void region_body(int64_t begin, int64_t end, void* context) {
   auto& region = *static_cast<Region<Body>*>(context);
-  // Not around the region: threads that are made in it begin as the one that makes them.
+  // Not around the region: new threads inherit the mode of the thread that creates them.
   const FlushDenormals flushing;
   if (begin == 0) {
-    const int64_t chunk = end;  // of the range, which begins at 0 here
+    const int64_t chunk = end;  // of the range, which starts at 0
     region.team.open((region.wanted + chunk - 1) / chunk);
     region.body(0, region.team);
     return region.team.end(0);
@@ -209,12 +209,12 @@ void region_body(int64_t begin, int64_t end, void* context) {
   region.team.end(begin / each);
 }
 
-// How much there is for not asking the other threads: one more for each region that one thread did
-// alone, asked for or not, and half as much after each that kept its threads. They are asked at 0, 1,
-// 2, 4 and so on to 64, and from there on, since it goes back from 128 to 64, at every 64th region:
-// asking costs what the system lets them wait for a core, several milliseconds, which is more than a
-// small region takes. Seven regions that keep their threads lead from 64 to 0. Of the whole process:
-// what keeps the cores busy does so whatever is called.
+// The weight against using other threads. It grows by one for each region that one thread completed
+// alone, intended or not, and halves after each region that kept its threads. Threads are tried at
+// 0, 1, 2, 4 and so on to 64, and from there at every 64th region, since it goes from 128 back to
+// 64. A trial costs the time that the system lets them wait for a core, several milliseconds, which
+// is more than a small region takes. Seven regions that keep their threads lead from 64 to 0. It is
+// global: whatever keeps the cores busy affects every call.
 inline std::atomic<uint32_t> regions_alone{0};
 constexpr bool are_asked(uint32_t count) { return (count & (count - 1)) == 0; }
 constexpr uint32_t count_after(uint32_t count, bool kept_threads) {
@@ -225,7 +225,7 @@ static_assert(are_asked(0) && are_asked(1) && are_asked(32) && are_asked(64));
 static_assert(!are_asked(3) && !are_asked(63) && !are_asked(65) && !are_asked(127));
 static_assert(count_after(127, false) == 64 && are_asked(count_after(64, true)));
 
-// Calls body(thread, team) in at most `wanted` threads at once.
+// Calls body(thread, team) in at most `wanted` simultaneous threads.
 template <class Body>
 bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel_for, Body& body) {
   Region<Body> region{body, wanted, Team(call)};
@@ -238,7 +238,7 @@ bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel
   } else {
     ran = parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
   }
-  // A test says nothing about this machine, nor does a region inside another one.
+  // A test or a region inside another one says nothing about the load.
   if (region.team.is_test() || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
   regions_alone.store(count_after(before, region.team.threads() > 1), std::memory_order_relaxed);
   return ran;

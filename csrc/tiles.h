@@ -1,20 +1,20 @@
 // Products in tiles of the processor's matrix unit (AMX), of bfloat16 numbers, summed in float32.
 //
-// Of precision high a number is the sum of two bfloat16 numbers, its own rounded one and what that
-// left over, and a product the sum of the three larger of their four: sixteen bits of a mantissa
-// count, of float32's 24. Of precision medium it is the first of the two alone, eight bits. The
-// names are those of torch.set_float32_matmul_precision. Of precision high an infinite number has a
-// part that is none, so that NaN comes of it where infinity would. Where there is no such unit, and of doubles,
-// all products are of the highest precision.
+// At precision high a number is the sum of two bfloat16 numbers, its rounded value and the
+// remainder, and a product is the sum of the three larger of their four products: sixteen bits of
+// mantissa, of float32's 24. At precision medium only the first one is used: eight bits. The names
+// are those of torch.set_float32_matmul_precision. At precision high an infinite number has a NaN
+// part, so that the result is NaN instead of infinity. Without such a unit, and for doubles, all
+// products have the highest precision.
 //
-// A panel of packed weights holds blocks of `tile_depth` inner columns: tiles of the first and the
-// second sixteen of its columns, high, and then the same, low. In a tile lie pairs of neighbouring
-// inner columns side by side. Of precision high that are as many bytes as in float32.
+// A panel of packed weights holds blocks of `tile_depth` inner columns: the high tiles of its first
+// and second sixteen columns, then the low ones. A tile stores pairs of neighbouring inner columns.
+// At precision high this takes as many bytes as float32.
 #pragma once
 
 #include "panel.h"
 
-// A compiler that can make such code in one function of a file that is for all AVX-512 processors.
+// A compiler that supports this code in one function of a file for all AVX-512 processors.
 #if defined(__AVX512F__) && defined(__x86_64__) && defined(__linux__) && \
     (defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 11)
 #define UNBOUNDED_TILES 1
@@ -32,11 +32,11 @@ namespace unbounded {
 enum class Precision { highest, high, medium };
 
 constexpr int64_t tile_depth = 32, tile_height = 16;
-constexpr int64_t tile_values = tile_height * tile_depth / 2;  // of a tile, counted as float32
+constexpr int64_t tile_values = tile_height * tile_depth / 2;  // in a tile, counted as float32
 
 inline int64_t in_depths(int64_t inner) { return (inner + tile_depth - 1) / tile_depth; }
 
-// What a panel of so many inner columns takes, counted in numbers of T.
+// Size of a panel with so many inner columns, counted in numbers of T.
 template <class T>
 int64_t panel_size(Precision precision, int64_t inner) {
   if (precision == Precision::highest) return inner * panel_width<T>;
@@ -46,7 +46,7 @@ int64_t panel_size(Precision precision, int64_t inner) {
 // The left side of a product in tiles: rows of bfloat16 numbers, or blocks of them.
 struct Left {
   const float* high;
-  int64_t row_stride;    // between rows, all counted as float32
+  int64_t row_stride;    // between rows; all counted as float32
   int64_t depth_stride;  // between blocks of `tile_depth` inner columns
   int64_t low;           // from a high part to its low part
 
@@ -58,12 +58,12 @@ struct Left {
   }
 };
 
-// Numbers of a row that `round_rows` writes, for so many blocks: a little more than a power of two.
+// Numbers in a row of `round_rows` for so many blocks: slightly more than a power of two.
 inline int64_t left_stride(int64_t depths) { return depths * tile_depth + tile_height; }
 
 #if UNBOUNDED_TILES
 
-// Asks the system once for leave to use the unit.
+// Asks the system once for permission to use the unit.
 inline bool has_tiles() {
   static const bool has = [] {
     unsigned a, b, c, d;
@@ -76,8 +76,8 @@ inline bool has_tiles() {
   return has;
 }
 
-// The unit's shapes for `rows` rows of the left side, until the end of the scope. What else this
-// thread had in its tiles is lost: libraries set their own before each use.
+// Sets the unit's shapes for `rows` rows of the left side, until the end of the scope. This
+// thread's other tile contents are lost; libraries set their own before each use.
 class TileShapes {
  public:
   UNBOUNDED_TILED explicit TileShapes(int rows) { want(rows); }
@@ -94,7 +94,7 @@ class TileShapes {
       shapes.row_bytes[i] = 64;
       shapes.rows[i] = i < 4 ? uint8_t(rows) : uint8_t(tile_height);
     }
-    asm volatile("" : : "r"(&shapes) : "memory");  // GCC takes it that eight bytes are read
+    asm volatile("" : : "r"(&shapes) : "memory");  // GCC assumes that eight bytes are read
     _tile_loadconfig(&shapes);
   }
 
@@ -107,7 +107,7 @@ class TileShapes {
   int rows_ = 0;
 };
 
-// 16 numbers of two rows as bfloat16, pairs side by side, and what the rounding left over.
+// 16 numbers of two rows as bfloat16, in pairs, and the remainders of the rounding.
 struct Rounded {
   __m512i high, low;
 };
@@ -130,7 +130,7 @@ UNBOUNDED_TILED inline Rounded rounded_pairs(__m512 even, __m512 odd) {
   return made;
 }
 
-// The tiles of a block of a panel from its numbers, [tile_depth][32].
+// The tiles of a panel's block from its numbers, [tile_depth][32].
 template <bool WITH_LOW>
 UNBOUNDED_TILED inline void round_block(const float* block, float* to) {
   for (int half = 0; half < 2; ++half)
@@ -161,15 +161,15 @@ UNBOUNDED_TILED inline void round_run(const float* from, int count, float* high,
   _mm512_storeu_si512(low, (__m512i)_mm512_cvtne2ps_pbh(two_left, one_left));
 }
 
-// out[b, c] = starts[c] + sum_k left[b, k] panel[k, c] for as many rows as the shapes say and 32
-// columns, over `depths` blocks; sums begin at rows of `start`, `start_stride` apart, or at 0.
+// out[b, c] = starts[c] + sum_k left[b, k] panel[k, c] for the shapes' number of rows and 32
+// columns, over `depths` blocks; sums start at rows of `start`, `start_stride` apart, or at 0.
 template <bool WITH_LOW>
 UNBOUNDED_TILED inline void tile_product(int64_t depths, Left left, const float* panel,
                                          const float* start, int64_t start_stride, float* out,
                                          int64_t out_stride) {
   constexpr int64_t line = 64, half = tile_values;
   const int64_t rows_apart = left.row_stride * int64_t(sizeof(float));
-  asm volatile("" : : : "memory");  // GCC takes it that tiles are loaded from nowhere
+  asm volatile("" : : : "memory");  // GCC does not see that tiles are loaded from memory
   if (start) {
     _tile_loadd(0, start, start_stride * int64_t(sizeof(float)));
     _tile_loadd(1, start + 16, start_stride * int64_t(sizeof(float)));
@@ -218,7 +218,7 @@ void tile_product(int64_t, Left, const float*, const float*, int64_t, float*, in
 
 #endif
 
-// What is asked for, or the highest where that is all there is.
+// The requested precision, or the highest if there is no other.
 template <class T>
 Precision precision_of(int64_t asked) {
   if (sizeof(T) != sizeof(float) || asked == 0 || !has_tiles()) return Precision::highest;
@@ -229,7 +229,7 @@ inline void round_block(Precision precision, const float* block, float* to) {
   precision == Precision::high ? round_block<true>(block, to) : round_block<false>(block, to);
 }
 
-// Rows of two segments, rounded side by side, each filled up with zeros to whole blocks.
+// Rows of two segments, rounded side by side, each padded with zeros to whole blocks.
 inline Left round_rows(Precision precision, Segment<float> first, Segment<float> second,
                        int64_t rows, float* to) {
   const int64_t depths = in_depths(first.count) + in_depths(second.count);
@@ -269,7 +269,7 @@ inline void for_tile_blocks(int64_t rows, Body body) {
     body(first, int(std::min(tile_height, rows - first)));
 }
 
-// As of panel.h, for a precision. `inner` columns of a panel go in at `panel`.
+// As in panel.h, for a precision. `inner` columns of a panel are stored at `panel`.
 template <class T, class Pack>
 void pack_tiles(Precision precision, T* panel, int64_t inner, Pack pack) {
   if constexpr (sizeof(T) == sizeof(float)) {

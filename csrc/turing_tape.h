@@ -1,12 +1,13 @@
 // The tape of a Neural Turing Machine (Graves et al. 2014): heads that address, write and read.
 //
 // Options: slots, width, read heads, write heads, range of shifts, circular, reads before writing,
-// digits of the floor. Heads: key, strength, gate, shift, sharpening of the readers, of the writers,
-// erase, add. State: cells [N, M], read weights [R, N], write weights [W, N]. Saved: instructions
-// [T, B, K]; weights after each step [T, B, R + W, N padded to whole registers]. Checkpoints: cells.
+// digits of the floor. Heads: key, strength, gate, shift, sharpening of the readers, of the
+// writers, erase, add. State: cells [N, M], read weights [R, N], write weights [W, N]. Saved:
+// instructions [T, B, K]; weights after each step [T, B, R + W, N padded to whole registers].
+// Checkpoints: cells.
 //
-// What a step was told and its weights say what it wrote, so that the backward pass makes cells again
-// without addressing anything.
+// A step's instruction and weights determine what it wrote, so the backward pass recomputes cells
+// without addressing.
 #pragma once
 
 #include "memory.h"
@@ -14,7 +15,7 @@
 
 namespace unbounded {
 
-// Where everything lies, and the writing, for both directions.
+// The layout, and writing, for both directions.
 template <class T>
 struct TapeLayout {
   const Frame<T>& f;
@@ -28,7 +29,7 @@ struct TapeLayout {
   T* weights(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * s.weights();
   }
-  // From [N, M] to [M, stride] and back.
+  // Maps [N, M] to [M, stride] and back.
   void spread(T* to, const T* from) const {
     for (int64_t m = 0; m < s.width; ++m) {
       for (int64_t n = 0; n < s.slots; ++n) to[m * s.stride + n] = from[n * s.width + m];
@@ -39,7 +40,7 @@ struct TapeLayout {
     for (int64_t n = 0; n < s.slots; ++n)
       for (int64_t m = 0; m < s.width; ++m) to[n * s.width + m] = from[m * s.stride + n];
   }
-  // The two fields of weights, [heads, N] each, to [heads, stride] and back.
+  // Maps the two fields of weights, [heads, N] each, to [heads, stride] and back.
   void spread_weights(T* to, const void* const* fields, int64_t b) const {
     for (int64_t h = 0; h < s.heads; ++h) {
       const bool reads = h < s.readers;
@@ -112,7 +113,7 @@ class TuringTapeForward final : public MemoryForward<T> {
     s.limit_keys(told(t, b));
   }
 
-  void step(int64_t t, int64_t b, T* reading) override {
+  void step(int64_t t, int64_t b, T* read_vector) override {
     TapeAddressing<T> addressing(s);
     addressing.use(scratch_ + b * addressing.scratch_size());
     T *weights = weights_ + b * s.weights(), *after = new_weights_ + b * s.weights();
@@ -121,9 +122,9 @@ class TuringTapeForward final : public MemoryForward<T> {
       addressing.address(h, told(t, b), cells(b), weights + h * s.stride, after + h * s.stride);
     copy_values(weights, after, s.weights());
     if (f.c.saves) copy_values(at.weights(t, b), after, s.weights());
-    if (s.reads_before) read(cells(b), weights, reading);
+    if (s.reads_before) read(cells(b), weights, read_vector);
     at.write(cells(b), cells(b), told(t, b), weights);
-    if (!s.reads_before) read(cells(b), weights, reading);
+    if (!s.reads_before) read(cells(b), weights, read_vector);
   }
   void keep(int64_t b, T* to) override { copy_values(to, cells(b), s.cells()); }
   void finish(int64_t b) override {
@@ -140,10 +141,10 @@ class TuringTapeForward final : public MemoryForward<T> {
 
   T* cells(int64_t b) const { return cells_ + b * s.cells(); }
   T* told(int64_t t, int64_t b) const { return f.c.saves ? at.told(t, b) : told_ + b * s.told; }
-  void read(const T* cells, const T* weights, T* reading) const {                        // (2)
+  void read(const T* cells, const T* weights, T* read_vector) const {                        // (2)
     for (int64_t r = 0; r < s.readers; ++r)
       for (int64_t m = 0; m < s.width; ++m)
-        reading[r * s.width + m] = dot(s.stride, weights + r * s.stride, cells + m * s.stride);
+        read_vector[r * s.width + m] = dot(s.stride, weights + r * s.stride, cells + m * s.stride);
   }
 };
 
@@ -174,7 +175,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
       clear_values(grad_cells_ + b * s.cells(), s.cells());
   }
 
-  void step(int64_t t, int64_t b, const T* grad_reading) override {
+  void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     states_.go_back_to(
         t, b,
         [&](int64_t first, T* to) {
@@ -193,10 +194,10 @@ class TuringTapeBackward final : public MemoryBackward<T> {
       T* grad = grad_cells_ + b * s.cells() + m * s.stride;
       const T* row = cells + m * s.stride;
       at.write_row(m, seen, row, told, weights);
-      if (!s.reads_before) read_backward(m, seen, weights, grad_reading, grad, grad_weights);
+      if (!s.reads_before) read_backward(m, seen, weights, grad_read_vector, grad, grad_weights);
       limit_backward(seen, grad);
       write_backward(m, row, told, weights, grad, grad_weights, of_told);
-      if (s.reads_before) read_backward(m, row, weights, grad_reading, grad, grad_weights);
+      if (s.reads_before) read_backward(m, row, weights, grad_read_vector, grad, grad_weights);
     }
     address_backward(t, b, cells, told, weights, squares, of_told);
     s.limit_key_gradients(told, of_told);
@@ -219,22 +220,22 @@ class TuringTapeBackward final : public MemoryBackward<T> {
   T *of_products_ = nullptr, *rows_ = nullptr, *of_key_squares_ = nullptr;
   T *of_told_ = nullptr, *scratch_ = nullptr;
 
-  // Of row m: the gradients of what was read, and of the readers' weights.
-  void read_backward(int64_t m, const T* seen, const T* weights, const T* grad_reading, T* grad,
+  // For row m: the gradients of the read vectors and of the readers' weights.
+  void read_backward(int64_t m, const T* seen, const T* weights, const T* grad_read_vector, T* grad,
                      T* grad_weights) const {
     const int64_t readers = s.readers, stride = s.stride;
     for (int64_t r = 0; r < readers; ++r) {
-      const T of_reading = grad_reading[r * s.width + m];
+      const T of_read_vector = grad_read_vector[r * s.width + m];
       const T* weight = weights + r * stride;
       T* of_weight = grad_weights + r * stride;
       for (int64_t n = 0; n < stride; n += lanes<T>) {
-        store(grad + n, load(grad + n) + load(weight + n) * of_reading);
-        store(of_weight + n, load(of_weight + n) + load(seen + n) * of_reading);
+        store(grad + n, load(grad + n) + load(weight + n) * of_read_vector);
+        store(of_weight + n, load(of_weight + n) + load(seen + n) * of_read_vector);
       }
     }
   }
 
-  // A cell that was written up to the limit has no gradient.
+  // A cell that was limited has no gradient.
   void limit_backward(const T* written, T* grad) const {
     const Vector<T> most = Vector<T>{} + tape_limit<T>, none{};
     for (int64_t n = 0; n < s.stride; n += lanes<T>) {
@@ -243,10 +244,10 @@ class TuringTapeBackward final : public MemoryBackward<T> {
     }
   }
 
-  // Of row m: `grad` of the cells that were left becomes that of those before.
+  // For row m: maps `grad` of the new cells to that of the old ones.
   void write_backward(int64_t m, const T* row, const T* told, const T* weights, T* grad,
                       T* grad_weights, T* of_told) const {
-    // Sizes of its own: a store may change whatever a reference leads to.
+    // Local sizes: a store may alias whatever a reference points to.
     const int64_t writers = s.writers, stride = s.stride, width = s.width;
     const T *first = weights + s.readers * stride, *erases = told + s.erase(0) + m;
     T* of_first = grad_weights + s.readers * stride;
@@ -255,7 +256,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
       const bool is_last = w + 1 == writers;
       Vector<T> of_erase{}, of_add{};
       for (int64_t n = 0; n < stride; n += lanes<T>) {
-        // What the other heads leave; a quotient would have nothing where this one erases all.
+        // The product over the other heads; a quotient would fail where this head erases all.
         Vector<T> left = load(row + n), kept = Vector<T>{} + 1;
         for (int64_t v = 0; v < writers - 1; ++v) {
           const int64_t other = v < w ? v : v + 1;
@@ -295,7 +296,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
       T* grad = grad_cells_ + b * s.cells() + m * stride;
       for (int64_t h = 0; h < heads; ++h) {
         const T *of_row = of_products + h * stride, key = told[s.key(h) + m];
-        const T of_squares_once = h == 0 ? 2 : 0;  // they are those of all heads
+        const T of_squares_once = h == 0 ? 2 : 0;  // added once for all heads
         Vector<T> of_key{};
         for (int64_t n = 0; n < stride; n += lanes<T>) {
           const Vector<T> cell = load(row + n), of_product = load(of_row + n);

@@ -18,7 +18,7 @@ class Unroll {
       memory.begin(b);
       for (int64_t t = 0; t < f.c.steps; ++t) {
         const int64_t at = b * f.c.steps + t;
-        carry_out<T>(f, memory, t, b, {f, nullptr, at}, as<T>(f.c.readings) + at * f.c.reading);
+        carry_out<T>(f, memory, t, b, {f, nullptr, at}, as<T>(f.c.read_vectors) + at * f.c.read_vector);
       }
       memory.finish(b);
     });
@@ -30,7 +30,7 @@ class Unroll {
       memory.begin(b);
       for (int64_t t = f.c.steps - 1; t >= 0; --t) {
         const int64_t at = b * f.c.steps + t;
-        memory.step(t, b, as<T>(f.c.grad_readings) + at * f.c.reading);
+        memory.step(t, b, as<T>(f.c.grad_read_vectors) + at * f.c.read_vector);
         memory.give(t, b, {f, nullptr, at});
       }
       memory.end(b);

@@ -1,7 +1,7 @@
 // One SIMD register as a C++ value, for whichever instruction set this file is compiled for.
 //
-// GCC's and clang's vector extensions rather than intrinsics: the same source serves AVX-512, AVX2,
-// SSE2 and NEON, and the compiler fuses `a * b + c` where the target has a fused multiply-add.
+// GCC's and clang's vector extensions instead of intrinsics: one source serves AVX-512, AVX2, SSE2
+// and NEON, and the compiler fuses `a * b + c` where the target has a fused multiply-add.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 #endif
 
 #define UNBOUNDED_INLINE inline __attribute__((always_inline))
-#define UNBOUNDED_INLINED __attribute__((always_inline))  // behind the parameters of a lambda
+#define UNBOUNDED_INLINED __attribute__((always_inline))  // after the parameters of a lambda
 
 namespace unbounded {
 
@@ -66,10 +66,10 @@ UNBOUNDED_INLINE void store(T* to, Vector<T> v) {
 }
 template <class T>
 UNBOUNDED_INLINE Vector<T> fill(T x) {
-  return x - Vector<T>{};  // x + 0 is an addition, because of -0; x - 0 is x and costs nothing
+  return x - Vector<T>{};  // x + 0 would be an addition, because of -0; x - 0 is x at no cost
 }
 
-// Whether one of n values is no number.
+// Whether one of n values is NaN.
 template <class T>
 inline bool has_nan(const T* x, int64_t n) {
   Bits<T> found{};
@@ -84,8 +84,8 @@ inline bool has_nan(const T* x, int64_t n) {
   return is_there;
 }
 
-// The lesser and the greater of x and a limit other than 0; NaN where x is NaN. One instruction,
-// which compilers do not make of a comparison and a choice.
+// The minimum and the maximum of x and a limit other than 0; NaN if x is NaN. One instruction,
+// which compilers do not derive from a comparison and a selection.
 #if defined(__AVX512F__)
 UNBOUNDED_INLINE Vector<float> at_most(Vector<float> x, float limit) {
   return (Vector<float>)_mm512_maskz_min_ps(0xffff, (__m512)(Vector<float>{} + limit), (__m512)x);
@@ -123,8 +123,8 @@ UNBOUNDED_INLINE V at_least(V x, T limit) {
 }
 #endif
 
-// The first `count` lanes only, of 0 or more: the others read as zero and are not written. By a mask
-// where there are some: lanes that are put together one by one go through memory, and wait there.
+// Only the first `count` lanes, 0 or more: the others read as zero and are not written. With masks
+// where available: lanes assembled one by one go through memory, and stall there.
 #if defined(__AVX512F__)
 template <class T>
 UNBOUNDED_INLINE unsigned first_lanes(int count) {
@@ -145,7 +145,7 @@ UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
     _mm512_mask_storeu_pd(to, __mmask8(first_lanes<T>(count)), (__m512d)v);
 }
 #elif defined(__AVX2__)
-// Masked loads alone: several processors make a masked store one lane at a time.
+// Masked loads only: several processors execute a masked store lane by lane.
 template <class T>
 UNBOUNDED_INLINE Vector<T> load_first(const T* from, int count) {
   if (count >= lanes<T>) return load(from);
@@ -195,7 +195,7 @@ UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
 }
 #endif
 
-// The lanes of `bits` of one register, the others of another.
+// The lanes in `bits` of one register, the others of another.
 template <class T>
 UNBOUNDED_INLINE Vector<T> chosen(uint32_t bits, Vector<T> one, Vector<T> other) {
 #if defined(__AVX512F__)
@@ -210,8 +210,8 @@ UNBOUNDED_INLINE Vector<T> chosen(uint32_t bits, Vector<T> one, Vector<T> other)
 #endif
 }
 
-// A register that is whole and one that is the first `count` lanes: a mask for a whole one costs a
-// third of what is done with it, above all where it is written.
+// A whole register, or its first `count` lanes. A mask for a whole one would cost a third of the
+// work on it, above all for writes.
 template <class T>
 struct Whole {
   UNBOUNDED_INLINE Vector<T> get(const T* from) const { return load(from); }
@@ -224,7 +224,7 @@ struct Part {
   UNBOUNDED_INLINE void put(T* to, Vector<T> v) const { store_first<T>(to, v, count); }
 };
 
-// body(i, Whole or Part) for the registers of a row of `count` values, the i-th value the first.
+// body(i, Whole or Part) for the registers of a row of `count` values, starting at value i.
 template <class T, class Body>
 UNBOUNDED_INLINE void for_registers(int count, Body body) {
   int i = 0;
@@ -236,7 +236,7 @@ UNBOUNDED_INLINE void for_registers(int count, Body body) {
 template <class T>
 inline void transpose(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
   constexpr int n = lanes<T>;
-#if defined(__clang__)  // has no shuffle by a vector of positions
+#if defined(__clang__)  // no shuffle by a vector of positions
   for (int k = 0; k < n; ++k)
     for (int c = 0; c < n; ++c) to[k * to_stride + c] = from[c * from_stride + k];
 #else
@@ -267,7 +267,7 @@ inline void transpose(const T* from, int64_t from_stride, T* to, int64_t to_stri
 
 template <class T>
 UNBOUNDED_INLINE T sum_of(Vector<T> v) {
-  // Pairwise, so that the result does not depend on how the compiler reduces.
+  // Pairwise, so that the result does not depend on the compiler's reduction.
   T halves[lanes<T>];
   store(halves, v);
   for (int width = lanes<T> / 2; width > 0; width /= 2)

@@ -1,11 +1,11 @@
-// Gradients of weights and biases: sums over all steps of outer products of what reached the gates
-// or the heads with what these had seen.
+// Gradients of weights and biases: sums over all steps of outer products of the gradients G of
+// gates or heads with their inputs S.
 //
-// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts steps and batch entries that still
-// take part in them. The columns of S are packed into panels as in panel.h, a few columns of G into
-// blocks beside them, so that a tile of grad W stays in registers over the whole sum. Threads claim
-// groups of blocks one after the other: one that the system lets wait takes fewer, and who takes
-// which changes no sum.
+// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts the steps of all batch entries that
+// still take part. The columns of S are packed into panels as in panel.h, a few columns of G into
+// blocks, so that a tile of grad W stays in registers over the whole sum. Threads claim groups of
+// blocks one after another: a thread that has to wait takes fewer, and the assignment changes no
+// sum.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace unbounded {
 
-// What was seen: row n of `rest`, before which come `lead` rows of `first`.
+// Inputs: row n of `rest`, preceded by `lead` rows of `first`.
 template <class T>
 struct Seen {
   const T* first;
@@ -37,8 +37,8 @@ struct Wanted {
   int64_t stride;
 };
 
-// Some columns of a G, and all that is wanted of them; null where no sum is. `is_later`: it saw what
-// a step gave, and not what came into it.
+// Some columns of a G, and the sums needed of them; null for others. `is_later`: its input is the
+// output of a step, not the input of the step.
 template <class T>
 struct Reached {
   const T* data;
@@ -56,7 +56,7 @@ template <class T>
 class WeightGradients {
   static constexpr int panel = panel_width<T>;
   static constexpr int64_t block_stride = UNBOUNDED_MAX_ROWS > 8 ? 16 : 8;
-  static constexpr int64_t blocks_at_once = 8;  // of columns of G, so that panels are read seldom
+  static constexpr int64_t blocks_at_once = 8;  // of columns of G, so that panels are read rarely
   static constexpr int64_t group_columns = blocks_at_once * UNBOUNDED_MAX_ROWS;
   static constexpr int64_t most_at_once = 1536;  // rows of G and S
 
@@ -65,7 +65,7 @@ class WeightGradients {
   void take(const Frame<T>& f) {
     const UnboundedCall& c = f.c;
     if (c.grad_head_weight == nullptr || c.steps == 0) return;
-    const int64_t H = c.hidden, R = f.c.reading, I = c.inputs, row = I + R;
+    const int64_t H = c.hidden, R = f.c.read_vector, I = c.inputs, row = I + R;
     batch_ = c.batch;
     all_ = c.steps * c.batch;
     frame_ = &f;
@@ -73,24 +73,24 @@ class WeightGradients {
     for (int64_t t = 0; t < c.steps; ++t) count_ += going_on(f, t, {0, batch_}).count();
     count_ -= last_ = going_on(f, c.steps - 1, {0, batch_}).count();
     seen_[0] = {nullptr, as<T>(c.x), 0, I};
-    seen_[1] = {as<T>(c.reading0), as<T>(c.readings), batch_, R};
+    seen_[1] = {as<T>(c.read_vector0), as<T>(c.read_vectors), batch_, R};
     seen_[2] = {as<T>(c.hidden0), as<T>(c.outputs), batch_, H};
     for (int lane = 0; lane < f.lane_count;) {
-      // As many lanes as take part in the same blocks of the weights, one after the other.
+      // As many lanes as share the same blocks of the weights, contiguous.
       int lanes_alike = 1;
-      const int from_reading = reading_block<Controller>(lane);
+      const int from_read_vector = read_vector_block<Controller>(lane);
       const int from_hidden = hidden_block<Controller>(lane);
       auto follows = [&](int block, int next) {
         return block < 0 ? next < 0 : next == block + lanes_alike;
       };
       while (lane + lanes_alike < f.lane_count &&
-             follows(from_reading, reading_block<Controller>(lane + lanes_alike)) &&
+             follows(from_read_vector, read_vector_block<Controller>(lane + lanes_alike)) &&
              follows(from_hidden, hidden_block<Controller>(lane + lanes_alike)))
         ++lanes_alike;
       Reached<T>& g = add({f.grad_gates, f.inner(), lane * H, lanes_alike * H, false});
-      if (from_reading >= 0) {
-        g.sums = as<T>(c.grad_bias_ih) + from_reading * H;
-        T* to = as<T>(c.grad_weight_ih) + from_reading * H * row;
+      if (from_read_vector >= 0) {
+        g.sums = as<T>(c.grad_bias_ih) + from_read_vector * H;
+        T* to = as<T>(c.grad_weight_ih) + from_read_vector * H * row;
         if (I > 0) g.want({0, to, row});
         g.want({1, to + I, row});
       }
@@ -123,10 +123,10 @@ class WeightGradients {
         place_[n++] = (t + 1) * batch_ + b;
   }
 
-  // Called by every thread, after all of G is there.
+  // Called by every thread, after all of G is complete.
   void run(int64_t thread, Team& team) {
     if (frame_ == nullptr) return;
-    // Sums of no rows are 0.
+    // Sums over no rows are 0.
     const int64_t chunks = std::max<int64_t>(1, (count_ + most_at_once - 1) / most_at_once);
     for (int64_t i = 0; i < chunks; ++i) {
       if (i > 0) team.wait();
@@ -142,20 +142,21 @@ class WeightGradients {
   }
 
  private:
-  const Frame<T>* frame_ = nullptr;  // null where no gradient is wanted
+  const Frame<T>* frame_ = nullptr;  // null if no gradient is needed
   int64_t batch_ = 0, all_ = 0;      // all_: T * B
   // Rows of each sum; entries that take the first and the last step.
   int64_t count_ = 0, going_first_ = 0, last_ = 0;
-  // Where the rows of `seen_` lie that are looked at: at n what a step sees that comes in, and the
-  // step's own x and gates; `going_first_` later what the step at n gives. Of what comes in there are
-  // as many rows as the step before has, so that both are one list: the few that are over are 0 in G.
+  // Offsets of the rows of `seen_`: at n the previous outputs that a step takes, and the step's x
+  // and gates; `going_first_` later the outputs of the step at n. Of the previous outputs there are
+  // as many rows as the previous step has, so that both form one list; the few extra rows are 0 in
+  // G.
   int64_t* place_ = nullptr;
   Seen<T> seen_[3] = {};
   Reached<T> reached_[4] = {};
   int reached_count_ = 0;
   T* panels_[3] = {};    // [panel][row][column]
   T* blocks_ = nullptr;  // [thread][block][row][block stride]
-  T* unrounded_ = nullptr;  // [thread][row][block stride]: a block before it goes into tiles
+  T* unrounded_ = nullptr;  // [thread][row][block stride]: a block before its conversion to tiles
   std::atomic<int64_t> claimed_{0};
 
   struct Columns {
@@ -170,7 +171,7 @@ class WeightGradients {
   }
 
   bool in_tiles() const { return frame_ != nullptr && frame_->in_tiles(); }
-  // For the rows of a chunk and one step more.
+  // For the rows of a chunk and one more step.
   int64_t panel_room(int64_t rows) const {
     return frame_ ? frame_->panel_of(rows + batch_) : 0;
   }
@@ -182,7 +183,7 @@ class WeightGradients {
     return in_tiles() ? depths_of(rows) * block_depth() : rows * block_stride;
   }
 
-  // Rows of a chunk and, of h, one step more: the heads saw it a step later than the gates.
+  // Rows of a chunk and, for h, one more step: the heads use it one step later than the gates.
   void pack_seen(int s, Share rows, Share panels) {
     const Seen<T>& from = seen_[s];
     const int64_t wanted = rows.count() + (s == 2 ? going_first_ : 0);
@@ -204,7 +205,7 @@ class WeightGradients {
     }
   }
 
-  // Columns of a panel of rows of the list.
+  // Columns of a panel for rows of the list.
   void copy_rows(const Seen<T>& from, int64_t first, int64_t count, int64_t p, int64_t width,
                  T* to) const {
     for (int64_t n = 0; n < count; ++n, to += panel) {
@@ -257,7 +258,7 @@ class WeightGradients {
     }
   }
 
-  // The same in tiles. What a later G saw lies a step on: its block begins with rows of zeros.
+  // The same in tiles. The input of a later G is one step ahead: its block starts with zero rows.
   void run_tiles(const Reached<T>& g, Share columns, Share rows, const T* blocks) {
     if constexpr (sizeof(T) == sizeof(float)) {
       const int64_t depths = in_depths(rows.count() + (g.is_later ? going_first_ : 0));
@@ -291,7 +292,7 @@ class WeightGradients {
     }
   }
 
-  // A block of columns of G, turned on its side.
+  // A block of columns of G, transposed.
   void pack_tiled_block(const Reached<T>& g, int64_t first, int count, Share rows, T* to,
                         int64_t thread) {
     if constexpr (sizeof(T) == sizeof(float) && lanes<T> == tile_height) {
@@ -311,26 +312,26 @@ class WeightGradients {
     }
   }
 
-  // Copies columns of G side by side and sums them up.
+  // Copies columns of G side by side and sums them.
   void pack_block(const Reached<T>& g, int64_t first, int count, Share rows, T* to) {
     constexpr int vectors = int(block_stride) / lanes<T>;
     Vector<T> sums[vectors] = {};
     const T* own = g.data + g.first + first;
     const T* end = g.data + all_ * g.stride;
-    // The list from this chunk on, and how much of it is there.
+    // The list from this chunk on, and its length.
     const int64_t* place = place_ + rows.begin + (g.is_later ? going_first_ : 0);
     const int64_t listed = place_ + count_ + last_ - place, back = g.is_later ? batch_ : 0;
     const int64_t there = std::max<int64_t>(0, std::min(rows.count(), listed));
     for (int64_t n = 0; n < there; ++n, to += block_stride) {
       const T* from = own + (place[n] - back) * g.stride;
-      // Rows lie in different pages, which the processor does not fetch ahead by itself.
+      // Rows are in different pages, which the processor does not prefetch.
       const T* ahead = own + (place[std::min(n + 16, there - 1)] - back) * g.stride;
       __builtin_prefetch(ahead);
       __builtin_prefetch(ahead + block_stride - 1);
 #pragma GCC unroll 16
       for (int v = 0; v < vectors; ++v) {
         const T* at = from + v * lanes<T>;
-        // Past the last column there is another row, except in the very last one.
+        // Past the last column is another row, except in the very last row.
         const int left = std::max(0, count - v * lanes<T>);
         const Vector<T> x = at + lanes<T> <= end ? load(at) : load_first<T>(at, left);
         store(to + v * lanes<T>, x);

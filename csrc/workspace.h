@@ -1,4 +1,4 @@
-// Aligned scratch memory, taken in one piece and handed out in shares.
+// Aligned scratch memory, allocated in one piece and distributed in shares.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace unbounded {
 
-// Asks for large pages, where they can be had, for what was not touched before: a page fault for
-// each 4 KiB of some hundred megabytes takes longer than to fill them.
+// Requests large pages, if available, for untouched memory: page faults for each 4 KiB of some
+// hundred megabytes take longer than filling them.
 inline void want_large_pages(void* data, int64_t bytes) {
 #if defined(__linux__)
   constexpr uintptr_t page = 2 << 20;
@@ -27,14 +27,14 @@ inline void want_large_pages(void* data, int64_t bytes) {
 #endif
 }
 
-// Pieces of memory, a few of which are kept for the next calls: fresh ones cost a page fault, and
-// zeros, for each of their pages.
+// Pieces of memory, a few of which are kept for later calls: fresh ones cost a page fault, and
+// zeroing, for each page.
 //
-// A slot holds one piece or none and is emptied and filled in one exchange, so that threads need no
-// lock, and a process that is forked meanwhile finds none locked.
+// A slot holds one piece or none and is emptied and filled by one exchange, so that threads need no
+// lock, and a process forked meanwhile finds none locked.
 class Pieces {
  public:
-  // At least so many bytes of what may be anything; null if there are none.
+  // At least so many bytes, uninitialised; null if none are available.
   static char* take(int64_t bytes) {
     bytes += header;
     char* best = nullptr;
@@ -55,12 +55,12 @@ class Pieces {
  private:
   static constexpr int64_t header = 64;  // holds the size
   static constexpr int64_t large_page = 2 << 20;
-  static constexpr int64_t most_bytes = 64 << 20;  // of a piece that is kept
+  static constexpr int64_t most_bytes = 64 << 20;  // of a kept piece
   static inline std::atomic<char*> slots[4] = {};
 
-  // Puts a piece into a slot, and lets go of the smallest where none is free.
+  // Puts a piece into a slot; without a free slot, releases the smallest piece.
   static void keep(char* piece) {
-#if !defined(__SANITIZE_ADDRESS__)  // which is to see where each piece ends
+#if !defined(__SANITIZE_ADDRESS__)  // which must see the end of each piece
     for (auto& slot : slots) {
       char* none = nullptr;
       if (size_of(piece) > most_bytes) break;
@@ -90,7 +90,7 @@ class Pieces {
     bytes = (bytes + unit - 1) / unit * unit;
     char* piece = static_cast<char*>(std::aligned_alloc(size_t(unit), size_t(bytes)));
     if (piece == nullptr) return nullptr;
-    // Packed weights are read from end to end in every step.
+    // Packed weights are read completely in every step.
     if (is_large) want_large_pages(piece, bytes);
     std::memcpy(piece, &bytes, sizeof bytes);
     return piece + header;
@@ -104,10 +104,10 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace() { Pieces::give_back(block_); }
 
-  // Two passes over the same `take` calls: the first one measures, the second one hands out.
+  // Two passes over the same `take` calls: the first measures, the second distributes.
   bool allocate() {
     block_ = Pieces::take(used_);
-#if defined(UNBOUNDED_POISON)  // so that tests see what is read before it is written
+#if defined(UNBOUNDED_POISON)  // so that tests detect reads of unwritten memory
     if (block_ != nullptr) std::memset(block_, 0xff, size_t(used_));
 #endif
     used_ = 0;

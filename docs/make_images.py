@@ -3,8 +3,8 @@
 RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
 and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
 comes from carrying out its three instructions, and the pictures of actions from a counter whose
-weights tests/machines has. The README's tables are filled from the table.json of each folder of
-results/. Without RUN the first two pictures are not made.
+weights tests/constructions has. The README's tables are filled from the table.json of each folder
+of results/. Without RUN the first two pictures are not made.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ README = ROOT / "README.md"
 RESULTS = ROOT / "results"
 BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper} -->"
 #: Columns of the table of lengths mastered.
-MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-rounded")
+MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-hardened")
 #: A row of ours, and what has the place of each of these in it.
-OURS = "the same with R, random sharpness (ours)"
-SHARPENED = (None, None, None, "stack-rnn-sharpened", "stack-rnn-sharpened-rounded")
+OURS = "the same with R, temperature noise (ours)"
+SHARPENED = (None, None, None, "stack-rnn-sharpened", "stack-rnn-sharpened-hardened")
 FARTHEST = "1000:1000"
 #: Tasks, the memories of their presets, and columns of the table of words far longer.
 MEMORIES_OF = {
@@ -72,8 +72,8 @@ def figure1a_trace(path: Path) -> None:
             torch.tensor([push], dtype=torch.float64),
             torch.tensor([pop], dtype=torch.float64),
         )
-        reading, state = memory.step(state, instruction)
-        recorder.record(instruction, reading, state)
+        read_vector, state = memory.step(state, instruction)
+        recorder.record(instruction, read_vector, state)
     lengths = torch.tensor([len(PUSH)])
     symbols = [[f"v{step + 1}" for step in range(len(PUSH))]]
     ub.save_trace(path, ub.Trace("NeuralStack", recorder.arrays(), lengths, symbols))
@@ -89,10 +89,10 @@ def counter_images() -> list[Path]:
     written = draw_actions(rows, IMAGES, title=title)
     written += draw_action_table(rows, IMAGES, title=title)
     groups = {}
-    for sharpness in (0.4, 0.5, 0.6):
+    for inverse_temperature in (0.4, 0.5, 0.6):
         soft = counter()
-        sharpen(soft, sharpness)
-        groups[f"PUSH and POP decided to {1 / (1 + math.exp(-9 * sharpness)):.3f}"] = soft
+        sharpen(soft, inverse_temperature)
+        groups[f"PUSH and POP decided to {1 / (1 + math.exp(-9 * inverse_temperature)):.3f}"] = soft
     groups["discretized"] = discretized(counter())
     accuracies = {
         label: [
@@ -109,7 +109,7 @@ def counter_images() -> list[Path]:
 def results_table(table: dict[str, Any]) -> str:
     """The README's table: test coarse as published and as measured, for each cell that was run.
 
-    Beside it, where the cell ran in tier long, what the same has when it goes on.
+    Beside it, where the cell ran in study long, what the same has when it goes on.
     """
     path = RESULTS / "grefenstette2015-long" / "table.json"
     longer = {
@@ -124,7 +124,7 @@ def results_table(table: dict[str, Any]) -> str:
         "seeds at 1.00",
         "batches",
         "minutes",
-        "tier long",
+        "study long",
         "seeds at 1.00",
         "batches",
     )
@@ -143,7 +143,7 @@ def results_table(table: dict[str, Any]) -> str:
                 paper.models[cell["model"]].title,
                 "not published"
                 if cell["published"] is None
-                else f"{cell['published']['test_coarse']:.2f}",
+                else f"{cell['published']['test_exact_match']:.2f}",
                 *_spread(measured),
                 f"{measured['minutes_median']:.0f}",
                 *(_spread(long) if long else ("–",) * 3),
@@ -155,7 +155,7 @@ def results_table(table: dict[str, Any]) -> str:
 def _spread(measured: dict[str, Any]) -> tuple[str, str, str]:
     """Test coarse of a cell (median, least, greatest), its seeds at 1.00 and its batches."""
     middle, least, greatest = (
-        measured[name]["test_coarse"] for name in ("median", "least", "greatest")
+        measured[name]["test_exact_match"] for name in ("median", "least", "greatest")
     )
     return (
         f"{middle:.2f} ({least:.2f}–{greatest:.2f})",
@@ -188,7 +188,7 @@ def lengths_table(table: dict[str, Any]) -> str:
             continue
         line = [title]
         for model in models:
-            cell = cells.get((task, model))  # None: the tier leaves it out
+            cell = cells.get((task, model))  # None: the study leaves it out
             line.append(_percent(cell["published"], cell["measured"]) if cell else "-")
         runs = cells[task, models[-1]]["measured"]["runs"]
         far = [run["longer"][FARTHEST] for run in runs if FARTHEST in run["longer"]]
@@ -216,7 +216,9 @@ def far_table(table: dict[str, Any]) -> str:
         title = "the same, hardened" if hardened else f"{paper.tasks[task]}, {memory}"
         line = [title, str(len(runs))]
         for lengths in FAR:
-            values = sorted(each for run in runs if (each := _coarse(run, lengths)) is not None)
+            values = sorted(
+                each for run in runs if (each := _exact_match(run, lengths)) is not None
+            )
             if not values:
                 line.append("–")
                 continue
@@ -227,9 +229,9 @@ def far_table(table: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _coarse(run: dict[str, Any], lengths: str) -> float | None:
+def _exact_match(run: dict[str, Any], lengths: str) -> float | None:
     """Words of these lengths that a run has right, as a share; None without a score there."""
-    near = {"8:64": "train_coarse", "65:128": "test_coarse"}
+    near = {"8:64": "train_exact_match", "65:128": "test_exact_match"}
     if lengths in near:
         return float(run[near[lengths]])
     return float(run["longer"][lengths][0]) if lengths in run["longer"] else None

@@ -37,7 +37,7 @@ def test_unroll_and_its_gradients(name: str, kind: str, device: str) -> None:
     got, state = memory.unroll(there, memory.initial_state(2, dtype=torch.float64, device=device))
     assert got.device.type == device
     assert all(tensor.device.type == device for tensor in tensors(state))
-    assert_close(got.cpu(), want, "readings")
+    assert_close(got.cpu(), want, "read_vectors")
     (want * want.detach().cos()).sum().backward()
     (got * got.detach().cos()).sum().backward()
     for field, moved in zip(here, there, strict=True):
@@ -180,7 +180,7 @@ def test_generation(device: str) -> None:
 
 def test_verified_and_extracted(device: str) -> None:
     task = make_task("copy", symbols=2)
-    model = ub.machines.MACHINES["copy"](symbols=2).to(device)
+    model = ub.constructions.CONSTRUCTIONS["copy"](symbols=2).to(device)
     options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
     found = list(findings_of(model, task, options))
     assert found

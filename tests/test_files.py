@@ -178,7 +178,7 @@ def test_nothing_is_written_through_a_link_in_a_run(run: Path, tmp_path: Path) -
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("mine")
-    for name in ("evaluations", "traces", "machine"):
+    for name in ("evaluations", "traces", "automaton"):
         shutil.rmtree(run / name, ignore_errors=True)
         (run / name).symlink_to(precious)
     (run / "explore.html").symlink_to(precious / "file")
@@ -186,7 +186,7 @@ def test_nothing_is_written_through_a_link_in_a_run(run: Path, tmp_path: Path) -
     for path in (
         run / "evaluations" / "a.json",
         run / "traces" / "a.json",
-        run / "machine" / "a.txt",
+        run / "automaton" / "a.txt",
         run / "explore.html",
         run / "verification-model.json",
     ):

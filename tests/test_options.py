@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 
 from unbounded.errors import ConfigError
-from unbounded.models.model_parts import controller_faults, memory_faults
+from unbounded.models.model_parts import controller_errors, memory_errors
 from unbounded.options import field_errors, fits, from_text, option_errors, options_of, words
 from unbounded.tasks import make_task
-from unbounded.training.optimizers import option_faults
+from unbounded.training.optimizers import optimizer_errors
 
 
 def component(
@@ -37,7 +37,7 @@ class Component:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "expected"),
     [
         ("size", "3", "an integer"),
         ("size", True, "an integer"),
@@ -58,10 +58,10 @@ class Component:
         ("kind", "most", "'mean' or 'sum'"),
     ],
 )
-def test_a_value_of_another_type_is_an_error(name: str, value: Any, wanted: str) -> None:
+def test_a_value_of_another_type_is_an_error(name: str, value: Any, expected: str) -> None:
     options = {"size": 1, name: value}
     (error,) = option_errors("component", component, options)
-    assert error.startswith(f"{name}: expected {wanted}, got {value!r:.40}")
+    assert error.startswith(f"{name}: expected {expected}, got {value!r:.40}")
 
 
 @pytest.mark.parametrize(
@@ -154,25 +154,25 @@ def test_types_have_words() -> None:
 
 def test_every_registry_uses_it() -> None:
     """Item 2: "no" turned an optimizer round, and a task's option on."""
-    assert option_faults("adam", {"maximize": "no", "weight_decay": "1"}) == [
+    assert optimizer_errors("adam", {"maximize": "no", "weight_decay": "1"}) == [
         "maximize: expected true or false, got 'no'",
         "weight_decay: expected a number, got '1'",
     ]
-    assert option_faults("adam", {"betas": [0.9, 0.98]}) == []
-    (fault,) = option_faults("sgd", {"momentm": 0.9})
+    assert optimizer_errors("adam", {"betas": [0.9, 0.98]}) == []
+    (fault,) = optimizer_errors("sgd", {"momentm": 0.9})
     assert "optimizer 'sgd' has no option 'momentm'. Did you mean 'momentum'?" in fault
     with pytest.raises(ConfigError, match="characters: expected true or false, got 'no'"):
         make_task("pairs", data="nowhere.tsv", characters="no")
     with pytest.raises(ConfigError) as caught:
         make_task("copy", symbols="3", train_lengths="9:2")
-    assert len(caught.value.faults) == 2
-    (fault,) = memory_faults({"name": "queue", "width": "3"}, 8)
+    assert len(caught.value.errors) == 2
+    (fault,) = memory_errors({"name": "queue", "width": "3"}, 8)
     assert fault == "width: expected an integer, got '3'"
-    (fault,) = controller_faults({"name": "elman", "recurrent": "no"}, "queue")
+    (fault,) = controller_errors({"name": "elman", "recurrent": "no"}, "queue")
     assert fault == "recurrent: expected true or false, got 'no'"
 
 
 def test_what_only_a_step_refuses_is_found_before_training() -> None:
     """Item 25: capturable was a traceback, and a run folder stayed."""
-    (fault,) = option_faults("adam", {"capturable": True})
+    (fault,) = optimizer_errors("adam", {"capturable": True})
     assert fault.startswith("adam refuses {'capturable': True} on cpu: If capturable=True")

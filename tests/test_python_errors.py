@@ -9,7 +9,7 @@ import torch
 
 import unbounded as ub
 from unbounded import extraction, tasks, verification
-from unbounded.checks import number_faults
+from unbounded.checks import number_errors
 from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
 from unbounded.memories.state import index_state, move_state
 from unbounded.models import discretized, sharpen
@@ -126,11 +126,11 @@ def test_what_the_message_about_a_pair_advises_works():
 
 
 def test_bounds_of_a_number():
-    assert number_faults("factor", 2, above=1) == []
+    assert number_errors("factor", 2, above=1) == []
     for value in ("2", None, True, 1, float("nan"), float("inf"), 2**200):
-        (fault,) = number_faults("factor", value, above=1)
+        (fault,) = number_errors("factor", value, above=1)
         assert fault == f"factor: expected a finite number above 1, got {value!r}"
-    (fault,) = number_faults("times", 11, above=0, at_most=10)
+    (fault,) = number_errors("times", 11, above=0, at_most=10)
     assert fault == "times: expected a finite number above 0, at most 10, got 11"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import unbounded
-from unbounded.models import least_decided
+from unbounded.models import least_saturated
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_the_first_screen_has_both_commands():
     first_screen = "\n".join(README.splitlines()[:20])
     assert "    pip install -c constraints.txt . && unbounded train copy\n" in first_screen
     assert "    pip install -c constraints.txt -e '.[dev]' && pytest\n" in first_screen
-    assert '<img src="docs/images/memory.png"' in first_screen
+    assert '<img src="docs/images/memory.svg"' in first_screen
 
 
 def run_examples(page: Path, count: int) -> dict[str, object]:
@@ -44,7 +44,7 @@ def test_the_examples_run_as_they_stand(capsys):
     assert space["reading"].tolist() == [[1.0] * 16]
 
 
-def test_the_examples_of_rounding_run_as_they_stand(capsys):
+def test_the_examples_of_hardening_run_as_they_stand(capsys):
     space = run_examples(ROOT / "docs" / "hardening.md", 3)
     assert len(space["found"].removed) + space["found"].model.sequence.layer.memory.count == 3
     removed, head, *rows = capsys.readouterr().out.splitlines()
@@ -53,16 +53,16 @@ def test_the_examples_of_rounding_run_as_they_stand(capsys):
     assert [row.split()[:2] for row in rows] == [*map(list, ("ba", "aa", "ab", "bb", "ba"))]
 
 
-def test_what_rounding_says_of_the_batch_of_least_decided_is_so():
+def test_what_hardening_says_of_the_batch_of_least_saturated_is_so():
     """Item 25: the page did not say which batch, and its own `streams` was none."""
     space = run_examples(ROOT / "docs" / "hardening.md", 3)
-    assert least_decided(space["machine"], space["streams"].batch) in (0.5, 1.0)
-    assert 1 / 3 < least_decided(space["model"], space["streams"].batch) < 1
+    assert least_saturated(space["machine"], space["streams"].batch) in (0.5, 1.0)
+    assert 1 / 3 < least_saturated(space["model"], space["streams"].batch) < 1
 
 
-def test_the_example_of_own_parts_runs_as_it_stands(capsys):
-    space = run_examples(ROOT / "docs" / "own_parts.md", 3)
-    model, task = space["loaded"](ROOT / "results" / "joulin2015" / "adder", rounded=True)
+def test_the_example_of_custom_components_runs_as_it_stands(capsys):
+    space = run_examples(ROOT / "docs" / "custom_components.md", 3)
+    model, task = space["loaded"](ROOT / "results" / "joulin2015" / "adder", hardened=True)
     assert len(task.input_vocabulary) == model.config["inputs"]
     assert "expected a subclass of unbounded.memories.base.Memory" in capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def test_the_examples_of_coming_from_lstm_run_as_they_stand():
 
 
 def test_the_example_of_machines_runs_as_it_stands(capsys):
-    run_examples(ROOT / "docs" / "machines.md", 1)
+    run_examples(ROOT / "docs" / "constructions.md", 1)
     assert capsys.readouterr().out == "10 of 10 words of 640 symbols\n"
 
 
@@ -118,17 +118,17 @@ def test_the_table_is_that_of_the_results(make_images, paper):
 
 
 def test_the_table_to_the_digit(make_images):
-    values = {"test_coarse": 0.996}
+    values = {"test_exact_match": 0.996}
     measured = {
         "median": values,
-        "least": {"test_coarse": 0.5},
-        "greatest": {"test_coarse": 1.0},
+        "least": {"test_exact_match": 0.5},
+        "greatest": {"test_exact_match": 1.0},
         "solved": 2,
         "seeds": 3,
         "batches_median": 1500,
         "minutes_median": 4.6,
     }
-    cell = {"task": "copy", "model": "queue", "published": {"test_coarse": 1.0}}
+    cell = {"task": "copy", "model": "queue", "published": {"test_exact_match": 1.0}}
     table = {"cells": [{**cell, "measured": measured}, {**cell, "measured": None}]}
     text = make_images["filled"](README, "grefenstette2015", table)
     assert "| Copy | Queue-LSTM | 1.00 | 1.00 (0.50–1.00) | 2 of 3 | 1500 | 5 |" in text
@@ -138,7 +138,7 @@ def test_the_table_to_the_digit(make_images):
 
 def test_the_table_of_far_lengths_to_the_digit(make_images):
     def run(*values):
-        near = {"train_coarse": values[0], "test_coarse": values[1], "minutes": 3.4}
+        near = {"train_exact_match": values[0], "test_exact_match": values[1], "minutes": 3.4}
         far = ("129:256", "640:640", "6400:6400")
         return {**near, "longer": {each: [v, v] for each, v in zip(far, values[2:], strict=True)}}
 
@@ -182,7 +182,7 @@ def test_the_table_of_lengths_to_the_digit(make_images):
         cell("lstm", None, runs),
         cell("list-rnn", 100, []),
         cell("stack-rnn", 100, [runs[0], *runs, runs[2]]),
-        cell("stack-rnn-rounded", 100, runs),
+        cell("stack-rnn-hardened", 100, runs),
     ]
     text = make_images["filled"](README, "joulin2015", {"cells": cells})
     assert (

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles the kernels for arm64 and runs them in an emulator beside this machine's own build: every
-# memory and controller, also with sequences that end, forward and backward, the same numbers in.
+# Compiles the kernels for arm64 and compares them in an emulator with this machine's build: every
+# memory and controller, with and without lengths, forward and backward, on the same inputs.
 # Needs a cross compiler and qemu-user (Debian: g++-aarch64-linux-gnu, qemu-user). Differences are
-# those of sums of terms of both signs, in relation to the sum of their sizes.
+# those of sums of signed terms, relative to the sum of absolute values.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD_DIR:-$here/../../build/arm64}

@@ -1,5 +1,5 @@
-// The recurrence in three threads under the thread sanitizer, without Python: torch's thread pool is
-// not instrumented and would hide or invent races.
+// The recurrence in three threads under the thread sanitizer, without Python: torch's thread pool
+// is not instrumented, and would hide or invent races.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -47,12 +47,12 @@ const char* const memories[] = {"stack", "queue", "deque", "superposition_stack"
 constexpr int memory_count = 9;
 const char* const controllers[] = {"lstm", "gru", "elman_tanh", "elman_sigmoid", "elman_relu"};
 
-// Over the gradients, and over their sizes.
+// Over the gradients, and over their absolute values.
 struct Sum {
   double value, size;
 };
 
-// Returns a sum that must not depend on the threads or on the division.
+// Returns a sum that must not depend on the threads or the division.
 Sum run(const Choice& choice) {
   std::srand(1);
   const bool mixes = choice.memory == 3 || choice.memory == 4, is_register = choice.memory == 5;
@@ -79,10 +79,10 @@ Sum run(const Choice& choice) {
   Buffers buffers;
   auto real = [&](int64_t count) { return buffers.real(count); };
   UnboundedCall c{};
-  c.steps = c.room = T, c.batch = B, c.inputs = I, c.hidden = H, c.reading = R, c.rows = N0;
+  c.steps = c.room = T, c.batch = B, c.inputs = I, c.hidden = H, c.read_vector = R, c.rows = N0;
   c.saves = 1, c.threads = choice.threads, c.block = 64;
   c.switches.division = choice.division, c.switches.alone_after = choice.alone_after;
-  // The longest first, two that end together, one that never begins.
+  // The longest first, two of equal length, one of length 0.
   const int64_t lengths[] = {T, T - 3, T - 3, 5, 0};
   static_assert(std::size(lengths) == B);
   c.lengths = choice.ends ? lengths : nullptr;
@@ -90,12 +90,12 @@ Sum run(const Choice& choice) {
   c.weight_ih = real(blocks * H * (I + R)), c.weight_hh = real(blocks * H * H);
   c.bias_ih = real(blocks * H), c.bias_hh = real(blocks * H);
   c.head_weight = real(K * H), c.head_bias = real(K);
-  c.hidden0 = real(B * H), c.cell0 = real(B * H), c.reading0 = real(B * R);
+  c.hidden0 = real(B * H), c.cell0 = real(B * H), c.read_vector0 = real(B * R);
   c.gates = real(T * B * lanes * H), c.outputs = real(T * B * H), c.cells = real(T * B * H);
-  c.tanh_cells = real(T * B * H), c.readings = real(T * B * R);
-  c.hidden_last = real(B * H), c.cell_last = real(B * H), c.reading_last = real(B * R);
-  c.grad_outputs = real(T * B * H), c.grad_readings = real(T * B * R);
-  c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_reading0 = real(B * R);
+  c.tanh_cells = real(T * B * H), c.read_vectors = real(T * B * R);
+  c.hidden_last = real(B * H), c.cell_last = real(B * H), c.read_vector_last = real(B * R);
+  c.grad_outputs = real(T * B * H), c.grad_read_vectors = real(T * B * R);
+  c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_read_vector0 = real(B * R);
   if (mixes) {
     const int64_t options[] = {S, actions, depth, 0, 0, 0};
     std::copy(options, options + 6, c.options);
@@ -210,7 +210,7 @@ Sum run(const Choice& choice) {
   return sum;
 }
 
-// Whether three threads give what one gives, also where two of them leave at any barrier.
+// Whether three threads give the result of one, also if two of them leave at any barrier.
 bool same(Choice choice, bool prints) {
   const Sum one = run({choice.memory, choice.controller, 1, 0, 0, choice.ends});
   const char* const name = choice.ends ? "some sequences end" : "none ends";
@@ -236,7 +236,7 @@ bool same(Choice choice, bool prints) {
 
 }  // namespace
 
-// With an argument the sums are printed, for arm64.sh to compare.
+// With an argument it prints the sums, which arm64.sh compares.
 int main(int count, char**) {
   const bool prints = count > 1;
   for (int memory = 0; memory < memory_count; ++memory)

@@ -9,7 +9,7 @@ export interface Head {
   shape: number[]
   activation: string
   /** Whether it is a choice that is made wholly or not at all, such as to push. */
-  decision: boolean
+  gate: boolean
 }
 
 export interface MemoryData {
@@ -34,7 +34,7 @@ export interface ModelData {
   input: 'embedding' | 'one_hot' | 'bits'
   input_bits: number
   read_only_token: number | null
-  output_reading: boolean
+  output_read_vector: boolean
   controller: ControllerData
   memory: MemoryData | null
 }
@@ -113,9 +113,9 @@ export interface TraceData {
   format: string
   version: number
   symbols: string[]
-  said: string[]
+  predicted: string[]
   probability: number[]
-  wanted: (string | null)[]
+  target: (string | null)[]
   memory: MemoryData
   initial: Record<string, BlockData>
   instructions: Record<string, BlockData>

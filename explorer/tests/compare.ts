@@ -13,7 +13,7 @@ export interface MemoryCase {
   shapes: Record<string, number[]>
   initial: Record<string, unknown>
   instructions: Record<string, unknown[]>
-  readings: number[][]
+  read_vectors: number[][]
   last: Record<string, number[]>
 }
 
@@ -45,7 +45,7 @@ function difference(own: ArrayLike<number>, python: ArrayLike<number>): number {
   return most
 }
 
-/** How far readings and the last state are from Python's, at the most. */
+/** How far read_vectors and the last state are from Python's, at the most. */
 export function memoryDifference(data: MemoryCase): number {
   const memory = MEMORIES[data.memory.kind](data.memory)
   const initial: Record<string, Tensor> = {}
@@ -54,7 +54,7 @@ export function memoryDifference(data: MemoryCase): number {
   }
   let state = memory.begin(initial)
   let most = 0
-  data.readings.forEach((reading, step) => {
+  data.read_vectors.forEach((reading, step) => {
     const told = Object.fromEntries(
       Object.entries(data.instructions).map(([name, steps]) => [name, flat(steps[step])]),
     )

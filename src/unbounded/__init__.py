@@ -1,15 +1,15 @@
 """Neural networks with external memory for PyTorch.
 
-Data enters at the top of this list and leaves at the bottom; a folder imports only those above it.
+Data flows from the top of this list to the bottom; a folder imports only those above it.
 
     tasks/        what to learn: samplers, vocabularies, batches, one file a task family
     kernels/      the memories' equations fused over time: tensors in, tensors out
     memories/     the data structures as equations: one file a memory, readable beside its paper
     layers/       controller + heads + memory over time
     models/       tokens -> embedding -> layer -> logits
-    machines/     golden machines: networks whose weights are written down, exact at any length
+    constructions/ constructed networks: weights are set by hand, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
-    evaluation/   metrics, length sweeps, reports (JSON); scorings/: one file a scoring
+    evaluation/   metrics, length sweeps, reports (JSON); metric sets/: one file a metric set
     verification/ how far a network is right: every short word, drawn long ones, margins
     extraction/   the machine that a hardened network is: a table, a graph, a program
     figures/      draws saved reports, traces and tables; runs no model
@@ -17,7 +17,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     explorer/     a trained network in one HTML file, in which it is watched at work
     cli/          one file a verb
 
-What is named here is imported when it is first used, so that `import unbounded` takes no time;
+Public names are imported at first use, so `import unbounded` is fast.
 `import unbounded.kernels` registers the operators in `torch.ops.unbounded`.
 """
 
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import importlib
 
-# As in typing, which takes longer to import than all the rest.
+# As in `typing`, whose import would take longer than all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -88,13 +88,13 @@ __all__ = [
 ]
 
 _FOLDERS = (
-    "tasks", "kernels", "memories", "layers", "models", "machines", "training", "evaluation",
+    "tasks", "kernels", "memories", "layers", "models", "constructions", "training", "evaluation",
     "verification", "extraction", "figures", "experiments", "explorer", "cli", "errors",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, or a folder of the package, when it is first asked for (PEP 562)."""
+    """Import a public name or a subpackage at first access (PEP 562)."""
     if name in _FOLDERS:
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:

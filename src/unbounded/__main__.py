@@ -5,7 +5,7 @@ import sys
 
 
 def start() -> int:
-    """Run the command line; its exit code, 130 for Ctrl-C while it is still being imported."""
+    """Run the command line and return its exit code; 130 for Ctrl-C during the import."""
     _wait_briefly()
     try:
         from unbounded.cli.main import main
@@ -17,11 +17,11 @@ def start() -> int:
 
 
 def _wait_briefly() -> None:
-    """Have torch's threads sleep after some 50 microseconds of waiting for each other.
+    """Let torch's threads sleep after about 50 microseconds of waiting for each other.
 
-    libgomp, which reads this when torch is loaded, has them spin for many milliseconds: on a core
-    that another process wants too, a thread that spins uses up the share that it then needs
-    (benchmarks/contention.py). What the environment says already stays.
+    libgomp reads this variable when torch is loaded. By default its threads spin for many
+    milliseconds, which wastes time on cores shared with other processes (benchmarks/contention.py).
+    Existing settings of the environment stay.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -1,4 +1,4 @@
-"""Checks of tensors that a user handed in: the message names the argument, the want and the got."""
+"""Checks of user arguments; messages name the argument, the expected and the actual value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ItemT = TypeVar("ItemT")
 FROM_LIST = "torch.tensor makes one of a list."
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATING = (torch.float32, torch.float64)
-#: The greatest number of float32.
+#: The largest accepted number, within float32.
 _GREATEST = 3.4e38
-#: The greatest size that is taken for one.
+#: The largest accepted size.
 _LARGEST_SIZE: Final = 2**31 - 1
 
 
@@ -29,7 +29,7 @@ def check_tensor(name: str, value: object, instead: str = "") -> None:
     """Raise DTypeError unless `value` is a tensor.
 
     Args:
-        instead: what to do about it, for the message.
+        instead: advice for the message.
     """
     if not isinstance(value, Tensor):
         if isinstance(value, PackedSequence):
@@ -44,17 +44,17 @@ def check_shape(name: str, tensor: Tensor, expected: tuple[int | str, ...]) -> N
 
     Args:
         name: the argument's name, for the message.
-        tensor: what came.
-        expected: one entry an axis; an int must match, a str is a free axis's letter.
+        tensor: the tensor to check.
+        expected: one entry per axis; an int must match, a str names a free axis.
     """
     check_tensor(name, tensor)
     got = tuple(tensor.shape)
     fits = len(got) == len(expected) and all(
-        isinstance(want, str) or want == size for want, size in zip(expected, got, strict=True)
+        isinstance(axis, str) or axis == size for axis, size in zip(expected, got, strict=True)
     )
     if not fits:
-        wanted = "[" + ", ".join(str(size) for size in expected) + "]"
-        raise ShapeError(f"{name}: expected shape {wanted}, got {list(got)}.")
+        shape = "[" + ", ".join(str(size) for size in expected) + "]"
+        raise ShapeError(f"{name}: expected shape {shape}, got {list(got)}.")
 
 
 def check_like(name: str, tensor: Tensor, reference_name: str, reference: Tensor) -> None:
@@ -78,7 +78,7 @@ def check_floating(name: str, tensor: Tensor) -> None:
 
 
 def check_dtype(dtype: object) -> None:
-    """Raise DTypeError unless `dtype` is a floating-point one, or None."""
+    """Raise DTypeError unless `dtype` is a floating-point dtype or None."""
     if dtype is None or (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         return
     raise DTypeError(
@@ -100,7 +100,7 @@ def check_positive(name: str, value: int | torch.SymInt | Tensor) -> None:
 def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) -> None:
     """Raise ShapeError unless `value` is an integer from `least` to 2**31 - 1.
 
-    A size that is not known yet, of a graph that is being captured or traced, is one.
+    Symbolic sizes, in a graph that is being captured or traced, are accepted.
     """
     if isinstance(value, torch.SymInt) or (isinstance(value, Tensor) and is_traced()):
         return
@@ -112,26 +112,26 @@ def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) ->
 
 def check_number(name: str, value: float) -> None:
     """Raise ConfigError unless `value` is a number that is finite in float32."""
-    faults = number_faults(name, value)
-    if faults:
-        raise ConfigError(faults)
+    errors = number_errors(name, value)
+    if errors:
+        raise ConfigError(errors)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether `value` is a number and no bool, and finite in float32."""
+    """Whether `value` is a number, not a bool, and finite in float32."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= _GREATEST
 
 
-def number_faults(
+def number_errors(
     name: str, value: object, above: float | None = None, at_most: float | None = None
 ) -> list[str]:
-    """What is wrong with an option that is a number, a line or none.
+    """The error of an option that must be a number, at most one line.
 
     Args:
-        above: a bound that it must exceed; None for none.
-        at_most: a bound that it must not exceed; None for none.
+        above: exclusive lower bound; None for none.
+        at_most: inclusive upper bound; None for none.
     """
     bounds = "" if above is None else f" above {above:g}"
     if at_most is not None:
@@ -164,15 +164,15 @@ def check_path(name: str, value: object) -> None:
 
 
 def is_traced() -> bool:
-    """Whether torch.jit.trace is at work, in which sizes are tensors."""
+    """Whether torch.jit.trace is running, in which sizes are tensors."""
     return torch._C._get_tracing_state() is not None
 
 
 def is_batched(tensor: Tensor) -> bool:
-    """Whether a tensor stands for many, so that no number can be asked of it.
+    """Whether a tensor is batched by vmap, so that its values cannot be read.
 
-    Under torch.func.vmap, and in a backward pass with `is_grads_batched`; not under torch.func.grad
-    alone. While a graph is captured the answer is False.
+    True under torch.func.vmap, and in a backward pass with `is_grads_batched`; not under
+    torch.func.grad alone. While a graph is captured, False.
     """
     if torch.compiler.is_compiling():
         return False
@@ -190,11 +190,12 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
     """Raise unless lengths are int64 [B] in 0..T.
 
     Args:
-        lengths: or None, which is as good.
-        steps: T; None leaves the values alone, which a forward pass has looked at. They are not
-            known either on the meta device, while a graph is captured (of CUDA too) and under vmap.
+        lengths: the lengths; None is valid too.
+        steps: T; None skips the check of the values, if a forward pass has checked them. The values
+            are also not checked on the meta device, during graph capture (CUDA graphs included) and
+            under vmap.
     Raises:
-        ShapeError, DTypeError: they are something else.
+        ShapeError, DTypeError: the lengths are invalid.
     """
     if lengths is None:
         return
@@ -213,7 +214,7 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
 
 
 def check_symbol(name: str, value: object, symbols: int) -> int:
-    """Return `value` as an integer; raise ShapeError unless it is one in 0..symbols-1."""
+    """Return `value` as an integer; raise ShapeError unless it is in 0..symbols-1."""
     is_one = isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta
     if isinstance(value, Tensor) and is_one and value.dtype in _INTEGERS:
         value = value.item()
@@ -227,10 +228,10 @@ def check_symbol(name: str, value: object, symbols: int) -> int:
 
 
 def check_kind(name: str, value: object, kind: type, advice: str = "") -> None:
-    """Raise DTypeError unless `value` is of a class of the library.
+    """Raise DTypeError unless `value` is an instance of `kind`.
 
     Args:
-        advice: a sentence that says how to make one; empty for none.
+        advice: a sentence on how to make an instance; empty for none.
     """
     if isinstance(value, kind):
         return
@@ -239,7 +240,7 @@ def check_kind(name: str, value: object, kind: type, advice: str = "") -> None:
 
 
 def check_device(value: object, name: str = "device") -> torch.device:
-    """Return a device by its name; raise DeviceError unless torch knows it."""
+    """Return a device by name; raise DeviceError for unknown devices."""
     try:
         return torch.device(value)  # type: ignore[call-overload, no-any-return]  # a user's
     except (RuntimeError, TypeError, ValueError):
@@ -255,19 +256,19 @@ def check_callable(name: str, value: object) -> None:
 
 
 def check_items(name: str, value: object, kind: type[ItemT]) -> Sequence[ItemT]:
-    """Return the items of an iterable; raise DTypeError unless each is of a class."""
+    """Return the items of an iterable; raise DTypeError unless all are of type `kind`."""
     items = None
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Tensor):
         items = list(value)
     is_bool = items is not None and kind is not bool and any(isinstance(e, bool) for e in items)
-    if items is None or is_bool or not all(isinstance(each, kind) for each in items):
+    if items is None or is_bool or not all(isinstance(item, kind) for item in items):
         got = type(value).__name__ if items is None else repr(items)[:60]
         raise DTypeError(f"{name}: expected a list of {kind.__name__}, got {got}.")
     return items
 
 
 def check_symbols(name: str, value: object) -> Sequence[str]:
-    """Return symbols as a list of texts, of a text its letters; raise DTypeError otherwise."""
+    """Return symbols as a list of strings, the letters of a string; raise DTypeError otherwise."""
     return check_items(name, list(value) if isinstance(value, str) else value, str)
 
 
@@ -279,7 +280,7 @@ def check_choice(kind: str, value: object, valid: Iterable[str]) -> None:
 
 
 def check_place(device: object, dtype: object) -> None:
-    """Raise DeviceError or DTypeError unless parameters can be made with these; None is torch's."""
+    """Raise DeviceError or DTypeError for invalid values; None stands for torch's default."""
     if device is not None:
         check_device(device)
     check_dtype(dtype)

@@ -1,4 +1,4 @@
-"""The errors this library raises: one class a kind of fault, each also a standard exception."""
+"""The errors of this library; each class is also a standard exception."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import functools
 import warnings
 from collections.abc import Iterable
 
-# How alike two names must be, from 0 to 1, for the one to be meant by the other.
+# Least similarity of two names, from 0 to 1, for a suggestion.
 _NEAR = 0.6
-# So many letters can be the beginning of a name.
+# Least number of letters to match as a prefix of a name.
 _BEGINNING = 3
 
 
 class UnboundedError(Exception):
-    """Base of every error that names a fault of the user's input or surroundings."""
+    """Base class of errors in the user's input or environment."""
 
 
 class ShapeError(UnboundedError, ValueError):
@@ -26,18 +26,18 @@ class DTypeError(UnboundedError, TypeError):
 
 
 class DeviceError(UnboundedError, ValueError):
-    """Tensors that must be together live on different devices."""
+    """Tensors that must be on the same device are on different devices."""
 
 
 class MemoryOverflowError(UnboundedError, RuntimeError):
-    """A memory of limited capacity would lose what it holds, and dropping was not asked for."""
+    """A memory of limited capacity would lose contents, and dropping is not enabled."""
 
 
 def closest(given: object, names: Iterable[str]) -> list[str]:
-    """The names that may have been meant, the nearest first; none where all of them are far.
+    """The names similar to a given one, the nearest first; empty if none is similar.
 
-    Near is a name with a typing error or two, one that begins so, and a dotted one whose last part
-    is near.
+    Similar are names with one or two typing errors, names with this prefix, and dotted names whose
+    last part is similar.
     """
     typed = str(given).lstrip("-")
 
@@ -48,24 +48,25 @@ def closest(given: object, names: Iterable[str]) -> list[str]:
             forms |= {form[: len(typed)] for form in forms}
         return max(difflib.SequenceMatcher(None, form, typed).ratio() for form in forms)
 
-    found = [(nearness(name), name) for name in names]
-    near = [pair for pair in found if pair[0] >= _NEAR]
+    rated = [(nearness(name), name) for name in names]
+    near = [pair for pair in rated if pair[0] >= _NEAR]
     return [name for _, name in sorted(near, key=lambda pair: -pair[0])]
 
 
 def did_you_mean(given: object, names: Iterable[str]) -> str:
-    """The nearest name as a question behind a sentence; empty where none is near."""
+    """The nearest name as a question to append to a message; empty if none is similar."""
     near = closest(given, names)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class ChoiceError(UnboundedError, ValueError):
-    """A choice by name is not among those there are.
+    """An unknown name for a choice.
 
     Args:
-        kind, given: what was to be chosen, and what came.
-        valid: the names there are.
-        listed: what the message says of them where they are too many to list.
+        kind: the kind of choice, such as "memory".
+        given: the unknown name.
+        valid: the valid names.
+        listed: text about the valid names, if they are too many to list.
     """
 
     def __init__(
@@ -77,42 +78,45 @@ class ChoiceError(UnboundedError, ValueError):
 
 
 class ConfigError(UnboundedError, ValueError):
-    """A configuration has faults; all of them are listed together."""
+    """A configuration has errors; the message lists all of them."""
 
-    def __init__(self, faults: Iterable[str]) -> None:
-        self.faults = tuple(faults)
-        lines = "".join(f"\n  - {fault}" for fault in self.faults)
+    def __init__(self, errors: Iterable[str]) -> None:
+        self.errors = tuple(errors)
+        lines = "".join(f"\n  - {error}" for error in self.errors)
         super().__init__(
-            f"the configuration has {len(self.faults)} fault{'s' * (len(self.faults) > 1)}:{lines}"
+            f"the configuration has {len(self.errors)} error{'s' * (len(self.errors) > 1)}:{lines}"
         )
 
 
 class BackendError(UnboundedError, RuntimeError):
-    """A backend asked for by name cannot serve this call; the message says why."""
+    """A backend requested by name cannot serve this call; the message says why."""
 
 
 class BackendWarning(UserWarning):
-    """The fused kernel does not apply and the reference is taken; said once for each reason."""
+    """The fused kernel does not apply, so the reference runs; given once per reason."""
 
 
 class RoomWarning(UserWarning):
-    """A memory has fewer places than what it is given may need; said once for each message.
+    """A memory has fewer places than its inputs may need; given once per message.
 
-    Given where a memory with a capacity drops cells (`Memory.dropped_beyond`) of sequences that are
-    longer: by `MemoryRNN`, and so by `SequenceModel` and `MemoryModel`, in evaluation mode and
-    without a state; by `generate(room=False)`; and by `unbounded evaluate` and `predict` of words
-    that may be higher than a Turing tape has slots.
+    Given if a memory with a capacity drops cells (`Memory.dropped_beyond`) of longer sequences:
 
-    Not given in training mode or where a trace is recorded; of a state that is carried from call to
-    call, because only its values say how much of the capacity is free, and to look at them waits
-    for the device; in a graph of torch.compile, torch.export or torch.jit.trace; nor in scores of
-    streams, of texts and of `with_room`, whose capacity is enough or meant.
+    - by `MemoryRNN`, `SequenceModel` and `MemoryModel` in evaluation mode without a state;
+    - by `generate(room=False)`;
+    - by `unbounded evaluate` and `predict`, for strings that may exceed the slots of a Turing tape.
+
+    Not given
+
+    - in training mode, or while a trace is recorded;
+    - for a carried state, because reading its free capacity would wait for the device;
+    - in a graph of torch.compile, torch.export or torch.jit.trace;
+    - in scores of streams, of texts and of `with_room`, whose capacity suffices or is intended.
     """
 
 
 @functools.cache
 def say_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Warn the first time this message is given; `say_once.cache_clear()` forgets them all."""
+    """Warn once per message; `say_once.cache_clear()` resets this."""
     warnings.warn(message, category, stacklevel=3)
 
 
@@ -121,15 +125,15 @@ class CheckpointError(UnboundedError, RuntimeError):
 
 
 class CheckpointWarning(UserWarning):
-    """A newer checkpoint cannot be used, and an older one is taken; said once for each."""
+    """A newer checkpoint cannot be used, so an older one is loaded; given once per checkpoint."""
 
 
 class RunExistsError(UnboundedError, FileExistsError):
-    """A run folder exists and overwriting it was not asked for."""
+    """A run folder exists, and `overwrite` is not set."""
 
 
 class RunBusyError(RunExistsError):
-    """Another process is at work in the run folder."""
+    """Another process uses the run folder."""
 
 
 class NonFiniteError(UnboundedError, ArithmeticError):
@@ -137,4 +141,4 @@ class NonFiniteError(UnboundedError, ArithmeticError):
 
 
 class StorageError(UnboundedError, OSError):
-    """The disk refused: full, read-only, or a path that cannot be used; the message names it."""
+    """A file cannot be read or written; the message names it."""

@@ -1,4 +1,4 @@
-"""Writing so that a reader finds the old file or the new one, never half of one."""
+"""Read and write files; writes are atomic, so a reader finds the old or the new file."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from typing import Any, Final
 
 from unbounded.errors import StorageError, UnboundedError
 
-#: What a run folder has beside config.yaml.
+#: Files and folders of a run folder, besides config.yaml.
 _OF_RUN: Final = ("checkpoints", "model", "report.json", "metrics.jsonl")
-#: What to do about a file that may not be read or written.
+#: Advice for a file without read or write permission.
 PERMISSIONS: Final = "The file may be whole. Ask its owner, or change its mode (chmod)."
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal would obey, such as the beginning of a colour.
+    """Replace control characters, such as terminal escape codes, by question marks.
 
-    Everything that comes out of a file goes through it before it reaches a terminal.
+    All text from files goes through this function before it is printed.
     """
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, of a text whose lines stay lines."""
+    """As `printable`, but keep line breaks."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def refusal(error: OSError) -> str:
-    """What the operating system refuses of a file, and what can be done about it, in one line."""
+    """The operating system's error on a file, with advice, in one line."""
     name = str(error.filename)
     if error.errno == errno.ENAMETOOLONG:
         return f"{name[:40]}...: a name of {len(name)} characters is too long. Give a shorter one."
@@ -45,11 +45,11 @@ def refusal(error: OSError) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8.
+    """Read a UTF-8 file.
 
     Raises:
-        StorageError: it cannot be read; the message says whether that is a matter of permissions.
-        UnicodeDecodeError: it is no such text.
+        StorageError: the file cannot be read; the message says if permissions are missing.
+        UnicodeDecodeError: the file is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -57,8 +57,18 @@ def read_text(path: Path) -> str:
         raise StorageError(refusal(error)) from error
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read the bytes of a file.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    with storage_errors(path, "reading"):
+        return path.read_bytes()
+
+
 def usual_modes(folder: Path) -> None:
-    """Give each file of a folder the mode that a new one gets: safetensors writes 0600."""
+    """Give each file of a folder the mode of a new file, because safetensors writes 0600."""
     probe = folder / f".{os.getpid()}.mode"
     probe.touch()
     try:
@@ -70,21 +80,21 @@ def usual_modes(folder: Path) -> None:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse to write through a link in a run folder: a run may come from somebody else.
+    """Refuse to write through a link in a run folder, because the run may be from someone else.
 
-    A run folder has config.yaml and files of its training; elsewhere links are followed.
+    A run folder has config.yaml and training files. Links elsewhere are followed.
 
     Raises:
         StorageError: `path`, or a folder between it and its run folder, is a link.
     """
     below = [path]
     for above in path.parents:
-        if (above / "config.yaml").is_file() and any((above / each).exists() for each in _OF_RUN):
+        if (above / "config.yaml").is_file() and any((above / name).exists() for name in _OF_RUN):
             break
         below.append(above)
     else:
         return
-    link = next((each for each in below if each.is_symlink()), None)
+    link = next((place for place in below if place.is_symlink()), None)
     if link is not None:
         raise StorageError(
             f"{link}: expected a file or folder of the run, got a link, and nothing is written "
@@ -93,12 +103,12 @@ def refuse_links(path: Path) -> None:
 
 
 @contextmanager
-def storage_faults(path: Path, doing: str) -> Iterator[None]:
-    """Turn what the operating system says about a disk into a `StorageError` naming the path."""
+def storage_errors(path: Path, doing: str) -> Iterator[None]:
+    """Turn an OSError into a `StorageError` that names the path."""
     try:
         yield
     except UnboundedError:
-        raise  # it says already what is wrong
+        raise  # already has a message
     except OSError as error:
         reason = error.strerror or str(error)
         advice = ". Make the folder first, or name another file." if _lacks_folder(error) else ""
@@ -116,7 +126,7 @@ def file_digest(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Wait until the file or folder at `path` is on the disk."""
+    """Flush the file or folder at `path` to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -126,17 +136,17 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A draft beside `path`, which takes its place atomically once it is written.
+    """Yield a draft file that atomically replaces `path` after the block.
 
-    A link stays one: what it points to is replaced, but in a run folder. A pipe or a device is
-    written to as it is. The file has the mode that a new one gets.
+    A link stays, and its target is replaced, except in a run folder. Pipes and devices are written
+    directly. The file gets the mode of a new file.
 
     Raises:
-        StorageError: the disk is full or read-only; the old file is intact, no other is left. Or
-            `path` leads through a link of a run folder.
+        StorageError: the disk is full or read-only; the old file stays and the draft is removed. Or
+            `path` leads through a link in a run folder.
     """
     refuse_links(path)
-    with storage_faults(path, "writing"):
+    with storage_errors(path, "writing"):
         if path.exists() and not path.is_file() and not path.is_dir():
             yield path
             return
@@ -168,7 +178,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def json_text(data: Any, indent: int | None = None) -> str:
-    """Strict JSON: what is not finite becomes null."""
+    """Strict JSON; non-finite numbers become null."""
     return json.dumps(_finite(data), indent=indent, allow_nan=False)
 
 

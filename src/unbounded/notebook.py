@@ -1,7 +1,7 @@
-"""How a model or a run shows itself in a notebook: by the explorer's page.
+"""Show a model or a run in a notebook, by the explorer's page.
 
-Both are above the explorer in the order of the folders. They name it here alone, beside the
-folders, and it is imported when something is shown.
+Models and runs are above the explorer in the folder order. Only this module imports it for them,
+when something is shown.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 
 def shown(thing: Any) -> str:
-    """What a notebook shows of a model or of what `train_run` returned; it does not raise.
+    """The HTML of a model or a `train_run` result in a notebook; it does not raise.
 
     Args:
-        thing: as `unbounded.explore` takes it.
+        thing: an argument of `unbounded.explore`.
     Returns:
-        an iframe with the page in it and a still picture for where scripts are stripped; where the
-        page cannot show the thing, its text and one line that says why.
+        An iframe with the page, and a still picture for viewers that strip scripts. If the page
+        cannot show the thing, its text and one line with the reason.
     """
     from unbounded.errors import UnboundedError
     from unbounded.explorer.notebook import explore

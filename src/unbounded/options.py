@@ -1,7 +1,7 @@
 """Options by name, checked against the signature or dataclass that takes them.
 
-The one place that says which values an annotated type takes. Tasks, memories, controllers and
-optimizers, and every field of a run's config, go through it.
+This module alone defines which values an annotated type accepts. It checks tasks, memories,
+controllers, optimizers and every field of a run's config.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from unbounded.errors import did_you_mean
 
-#: How often used types are named in messages.
+#: Names of common types in messages.
 _WORDS: Final[dict[Any, str]] = {
     int: "an integer",
     float: "a number",
@@ -28,7 +28,7 @@ _WORDS: Final[dict[Any, str]] = {
     dict: "a mapping such as {name: value}",
     types.NoneType: "null",
 }
-#: The annotated types of a dataclass's fields; a study has hundreds of configs of one class.
+#: The annotated types of a dataclass's fields, cached for studies with hundreds of configs.
 _FIELD_KINDS: Final[Callable[[type], dict[str, Any]]] = functools.cache(typing.get_type_hints)
 _LISTS: Final = (list, tuple, Sequence, Collection)
 _TRUE: Final = ("true", "yes", "on")
@@ -40,8 +40,8 @@ class Option(NamedTuple):
     """An option that a component takes.
 
     Fields:
-        kind: its annotated type; `typing.Any` where the signature has none that can be resolved.
-        default: `inspect.Parameter.empty` where it must be given.
+        kind: its annotated type; `typing.Any` if the annotation is missing or unresolvable.
+        default: its default; `inspect.Parameter.empty` if the option is required.
     """
 
     kind: Any
@@ -49,7 +49,7 @@ class Option(NamedTuple):
 
     @property
     def is_required(self) -> bool:
-        """Whether it has no default."""
+        """Whether the option has no default."""
         return self.default is inspect.Parameter.empty
 
 
@@ -58,7 +58,7 @@ def options_of(factory: Callable[..., Any], hidden: Collection[str] = ()) -> dic
 
     Args:
         factory: makes the component.
-        hidden: parameters that no user gives.
+        hidden: parameters that users cannot set.
     """
     hints = _hints(factory)
     return {
@@ -76,15 +76,15 @@ def option_errors(
     hidden: Collection[str] = (),
     filled: Collection[str] = (),
 ) -> list[str]:
-    """All that is wrong with a component's options, a line each; empty where nothing is.
+    """All errors of a component's options, one line each; empty if there are none.
 
     Args:
-        what: the component in a message, such as "memory 'queue'".
-        factory: makes it; its annotated signature is the schema.
-        options: names and values, such as a config file or Python gives them. A text is no number
-            and no truth value; `from_text` reads what a command line gives.
-        hidden: parameters that no user gives.
-        filled: options without a default that the caller fills in.
+        what: name of the component in messages, such as "memory 'queue'".
+        factory: makes the component; its annotated signature is the schema.
+        options: names and values from a config file or Python. Strings are not accepted as numbers
+            or booleans; `from_text` parses strings of a command line.
+        hidden: parameters that users cannot set.
+        filled: required options that the caller fills in.
     """
     known = options_of(factory, hidden)
     valid = f"Valid: {', '.join(known)}." if known else "It has none."
@@ -106,11 +106,11 @@ def option_errors(
 
 
 def field_errors(config: Any, where: str = "") -> list[str]:
-    """A line for each field of a dataclass that has another type than is annotated.
+    """One line for each field of a dataclass whose value does not fit its annotated type.
 
     Args:
-        config: an instance; dataclasses in it are checked field by field too.
-        where: what stands before the names of its fields, such as "model.".
+        config: an instance; nested dataclasses are checked field by field too.
+        where: prefix of the fields' names, such as "model.".
     """
     errors: list[str] = []
     for name, kind in _FIELD_KINDS(type(config)).items():
@@ -126,20 +126,20 @@ def field_errors(config: Any, where: str = "") -> list[str]:
 
 
 def value_error(name: str, value: Any, kind: Any) -> str | None:
-    """What is wrong with a value of an annotated type; None where nothing is."""
+    """The error of a value that does not fit an annotated type; None if it fits."""
     if fits(value, kind):
         return None
-    wanted = words(kind)
+    expected = words(kind)
     if isinstance(value, float) and not math.isfinite(value):
-        wanted = wanted.replace(_WORDS[float], "a finite number")
-    return f"{name}: expected {wanted}, got {value!r:.80}"
+        expected = expected.replace(_WORDS[float], "a finite number")
+    return f"{name}: expected {expected}, got {value!r:.80}"
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of an annotated type.
+    """Whether a value fits an annotated type.
 
-    True and False are no numbers; a whole number is a float; a float is finite; a list does for a
-    tuple, since YAML has no other. What cannot be checked, such as a callable's signature, fits.
+    Booleans are not numbers; integers fit float; floats must be finite; lists fit tuples, because
+    YAML has no tuples. Types that cannot be checked, such as callables, fit every value.
     """
     plain, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
     if _is_union(kind):
@@ -153,7 +153,7 @@ def fits(value: Any, kind: Any) -> bool:
     if plain is float:
         try:
             return isinstance(value, (int, float)) and math.isfinite(value)
-        except OverflowError:  # a whole number beyond all floats
+        except OverflowError:  # an integer too large for a float
             return False
     if plain in _LISTS:
         return isinstance(value, (list, tuple)) and _parts_fit(value, plain, parts)
@@ -166,20 +166,20 @@ def fits(value: Any, kind: Any) -> bool:
         return True
     try:
         return isinstance(value, plain)
-    except TypeError:  # a protocol that cannot be asked
+    except TypeError:  # a protocol that does not support isinstance
         return True
 
 
 def from_text(text: str, value: Any, kind: Any) -> Any:
-    """An option's value as a command line gives it.
+    """An option's value from a command line.
 
     Args:
-        text: as it was typed.
-        value: what YAML reads in it.
+        text: the typed text.
+        value: the text parsed as YAML.
         kind: the option's annotated type.
     Returns:
-        True or False of yes, no, on and off where the option takes a truth value and no text; the
-        text where the option takes one and YAML reads a number or a truth value; else `value`.
+        A boolean for yes, no, on and off, if the option is boolean; the text, if the option takes
+        strings and YAML reads a number or a boolean; else `value`.
     """
     if fits(value, kind):
         return value
@@ -215,7 +215,7 @@ def _parts_fit(value: Sequence[Any], plain: Any, parts: tuple[Any, ...]) -> bool
         return True
     if plain is tuple and not (len(parts) == 2 and parts[1] is Ellipsis):
         return len(value) == len(parts) and all(map(fits, value, parts))
-    return all(fits(each, parts[0]) for each in value)
+    return all(fits(item, parts[0]) for item in value)
 
 
 def _has_init(factory: Any) -> bool:
@@ -223,7 +223,7 @@ def _has_init(factory: Any) -> bool:
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
-    """Of a class, that of its __init__: a mixin may have a __new__ that takes anything."""
+    """The signature of a function or a class's __init__; a mixin's __new__ may take anything."""
     if not _has_init(factory):
         return inspect.signature(factory)
     whole = inspect.signature(factory.__init__)
@@ -231,10 +231,10 @@ def _signature(factory: Callable[..., Any]) -> inspect.Signature:
 
 
 def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
-    """The annotated types of a callable's parameters; none where a name cannot be resolved."""
+    """The annotated types of a callable's parameters; empty if a name cannot be resolved."""
     while isinstance(factory, functools.partial):
         factory = factory.func
     try:
         return typing.get_type_hints(factory.__init__ if _has_init(factory) else factory)
-    except (NameError, TypeError, AttributeError):  # what is imported for a type checker alone
+    except (NameError, TypeError, AttributeError):  # a name imported only for type checkers
         return {}

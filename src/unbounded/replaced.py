@@ -1,19 +1,19 @@
-"""Whether someone has put another function in the place of a method.
+"""Detect replaced methods.
 
-A fused kernel computes what the library's own methods compute. Code that replaces one of them must
-run. accelerate.add_hook_to_module replaces `forward` on one object; others replace it on a class.
+A fused kernel computes the library's own methods, so a replaced method must disable it. For example
+accelerate.add_hook_to_module replaces `forward` of an object; other code replaces it on a class.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-#: For each class the names and values of its methods, as they were when the class was made.
+#: The original methods of each class, by name.
 _ORIGINALS: dict[type, tuple[tuple[str, object], ...]] = {}
 
 
 def remember_methods(cls: type) -> None:
-    """Keep the methods and properties of a class and its bases, to compare with later."""
+    """Store the methods and properties of a class and its bases for later comparison."""
     names = {
         name
         for base in cls.__mro__
@@ -30,8 +30,8 @@ def replaced_method(thing: Any) -> str | None:
     """The name of a method that is not the class's original, on the class or the object; or None.
 
     Args:
-        thing: an object, whose class need not be one that `remember_methods` knows: then only a
-            `forward` of the object itself is seen.
+        thing: an object. If `remember_methods` does not know its class, only a `forward` of the
+            object itself is detected.
     """
     cls, own = type(thing), vars(thing)
     for name, original in _ORIGINALS.get(cls, ()):
@@ -41,7 +41,7 @@ def replaced_method(thing: Any) -> str | None:
 
 
 def _is_method(value: object) -> bool:
-    """Functions, static methods and properties; a class method is another object at each look."""
+    """Whether a value is a function, static method or property; class methods never match."""
     if isinstance(value, classmethod | type):
         return False
     return callable(value) or isinstance(value, property)

@@ -57,11 +57,11 @@ def test_what_fails_parity_is_not_timed(monkeypatch):
         measure(Case(steps=2, batch=1), 1, lambda message: None)
 
 
-def test_all_faults_are_reported_together(capsys):
+def test_all_errors_are_reported_together(capsys):
     given = ["bench", "--memory", "dequ", "--steps", "0", "--repeats", "0", "--batch", "x"]
     assert main([*given, "--suite", "papr"]) == 2
     message = capsys.readouterr().err
-    assert "6 faults" in message
+    assert "6 errors" in message
     assert "batch: " in message
     assert "repeats: expected at least 1, got 0" in message
     assert "suite and memory, steps exclude each other" in message

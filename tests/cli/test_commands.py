@@ -1,4 +1,4 @@
-"""What a command line and a config file may say, and what is said of their faults."""
+"""What a command line and a config file may say, and what is said of their errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.trials.tiers import Trial, load_tier
+from unbounded.experiments.trials.studies import Trial, load_study
 
 
 def test_help_shows_an_example(capsys: Capture) -> None:
@@ -49,7 +49,7 @@ def test_the_help_of_a_task_shows_its_preset(capsys: Capture) -> None:
         main(["train", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "or of each LSTM layer. (type: int, default: 256)" in shown
-    assert "else general ones, which presets override; --print_config prints" in shown
+    assert "without a task, the defaults are general and presets override them." in shown
 
 
 def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
@@ -66,16 +66,16 @@ def test_unknown_task(capsys: Capture) -> None:
 
 
 def test_no_task(capsys: Capture) -> None:
-    assert "task: none was named. Valid: anb2n, " in failing(capsys, "train")
+    assert "task: expected a task, got none. Valid: anb2n, " in failing(capsys, "train")
 
 
-def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
+def test_all_errors_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
     said = failing(
         capsys,
         *("train", "copy", "--seed", "x", "--model.memry", "queue", "--model.memory=heap"),
         *("--training.learning_rate", "-1", "--runs", str(tmp_path)),
     )
-    assert "4 faults" in said
+    assert "4 errors" in said
     assert "seed: expected an integer, got 'x'" in said
     assert "unknown option '--model.memry'. Did you mean '--model.memory'?" in said
     assert "model.memory: unknown memory 'heap'" in said
@@ -83,11 +83,11 @@ def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -> None:
+def test_all_errors_of_a_config_file_together(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("task: copy\nseed: abc\nmodel: {memory: quue, hiden: 3}\n")
     said = failing(capsys, "train", "--config", str(path))
-    assert "3 faults" in said
+    assert "3 errors" in said
     assert "seed: expected an integer, got 'abc'" in said
     assert "unknown option '--model.hiden'. Did you mean '--model.hidden_size'?" in said
     assert "unknown memory 'quue'. Did you mean 'queue'?" in said
@@ -117,13 +117,13 @@ def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
         ("", "bad.yaml holds no options"),
     ],
 )
-def test_a_config_file_that_is_none_is_the_only_fault(
+def test_a_config_file_that_is_none_is_the_only_error(
     text: str, message: str, capsys: Capture, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     said = failing(capsys, "train", "--config", str(path))
-    assert "1 fault:" in said
+    assert "1 error:" in said
     assert f"config: {tmp_path}" in said
     assert message in said
 
@@ -133,7 +133,7 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
         "--seed": ("1.5", "expected an integer, got '1.5'"),
         "--training.clip": ("x", "expected a number, got 'x'"),
         "--training.minutes": ("x", "expected a number or null, got 'x'"),
-        "--machine.threads": ("x", "expected an integer or null, got 'x'"),
+        "--hardware.threads": ("x", "expected an integer or null, got 'x'"),
         "--model.output_bias": ("7", "expected true or false, got '7'"),
         "--task_options": ("3", "expected a mapping such as {name: value}, got '3'"),
         "--evaluation.lengths": ("3", "expected MINIMUM:MAXIMUM such as 65:128, got '3'"),
@@ -141,11 +141,11 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
     }
     options = [word for name, (value, _) in given.items() for word in (name, value)]
     said = failing(capsys, "train", "copy", *options, "--quiet=maybe", "--jobs")
-    assert "10 faults" in said
+    assert "10 errors" in said
     for name, (_, message) in given.items():
         assert f"  - {name.removeprefix('--')}: " in said
         assert message in said
-    assert "quiet: it is given without a value, got 'maybe'" in said
+    assert "quiet: expected no value, got 'maybe'" in said
     assert "jobs: expected an integer after it, got nothing" in said
     assert "class" not in said
     assert "runs: expected a path after it, got nothing" in failing(
@@ -184,7 +184,7 @@ def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) 
     assert "unknown protocol 'papers'. Did you mean 'paper'?" in said
 
 
-def test_a_config_with_faults_is_not_printed(capsys: Capture, tmp_path: Path) -> None:
+def test_a_config_with_errors_is_not_printed(capsys: Capture, tmp_path: Path) -> None:
     for given in (["--training.learning_rate", "-1"], ["--training.lengths=-5:3"]):
         assert given[0][2:].split("=")[0] in failing(
             capsys, "train", "copy", *given, "--print_config"
@@ -205,11 +205,11 @@ def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
     assert "name: stack" in capsys.readouterr().out
 
 
-def test_another_schedule_has_not_the_tail_of_the_presets(capsys: Capture) -> None:
+def test_another_schedule_has_not_the_cooldown_of_the_presets(capsys: Capture) -> None:
     assert main(["train", "gender", "--training.schedule", "constant", "--print_config"]) == 0
-    assert "  tail_batches: 500\n" in capsys.readouterr().out
-    assert main(["train", "gender", "--training.schedule", "tail", "--print_config"]) == 0
-    assert "  tail_batches: 2000\n" in capsys.readouterr().out
+    assert "  cooldown_batches: 500\n" in capsys.readouterr().out
+    assert main(["train", "gender", "--training.schedule", "cooldown", "--print_config"]) == 0
+    assert "  cooldown_batches: 2000\n" in capsys.readouterr().out
     said = failing(capsys, "train", "gender", "--training.schedule", "constat", "--runs", ".")
     assert "unknown schedule 'constat'. Did you mean 'constant'?" in said
 
@@ -218,16 +218,16 @@ def test_so_it_is_with_a_config_file_and_with_a_curriculum(capsys: Capture, tmp_
     path = tmp_path / "config.yaml"
     path.write_text("task: gender\ntraining: {schedule: constant}\n")
     assert main(["train", "--config", str(path), "--print_config"]) == 0
-    assert "  tail_batches: 500\n" in capsys.readouterr().out
-    path.write_text("task: gender\ntraining: {schedule: tail, tail_batches: 7}\n")
+    assert "  cooldown_batches: 500\n" in capsys.readouterr().out
+    path.write_text("task: gender\ntraining: {schedule: cooldown, cooldown_batches: 7}\n")
     constant = ["--training.schedule", "constant"]
     assert main(["train", "--config", str(path), *constant, "--print_config"]) == 0
-    assert "  tail_batches: 500\n" in capsys.readouterr().out
+    assert "  cooldown_batches: 500\n" in capsys.readouterr().out
     for task in ("copy", "binary_addition"):
         doubling = ["--training.curriculum", "doubling", "--print_config"]
         assert main(["train", task, *doubling]) == 0
         text = capsys.readouterr().out
-        assert "  deal: 1\n" in text
+        assert "  length_bucketing: 1\n" in text
         assert "  curriculum_every: 1\n" in text
 
 
@@ -316,7 +316,7 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
         assert main(["train", "--config", str(path), "--print_config"]) == 0
         assert capsys.readouterr().out == text
     said = failing(capsys, "train", "reversal", "--config", str(path))
-    assert "is for task 'copy', and 'reversal' was named; leave one out" in said
+    assert "is for task 'copy', but the task is 'reversal'; leave one out" in said
     path.write_text("task: anbn\nprotocol: paper\nmodel: {memory: queue}\n")
     assert main(["train", "--config", str(path), "--print_config"]) == 0
     out = capsys.readouterr().out
@@ -348,7 +348,7 @@ def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
     os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
-    assert "stopped by SIGINT; the run is saved, the same command with --resume goes on" in err
+    assert "stopped by SIGINT; the run is saved; the same command with --resume continues" in err
     assert "Traceback" not in err
     assert "\x1b" not in out
 
@@ -389,8 +389,12 @@ def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[st
 def _named_anew() -> dict[str, Trial]:
     """A trial of each memory or controller that is its preset's without some option of it."""
     found: dict[str, Trial] = {}
-    for paper, tier in (("matrix", "laptop"), ("grefenstette2015", "small"), ("yang2016", "paper")):
-        for trial in load_tier(paper, tier).trials:
+    for paper, study in (
+        ("matrix", "laptop"),
+        ("grefenstette2015", "small"),
+        ("yang2016", "paper"),
+    ):
+        for trial in load_study(paper, study).trials:
             preset = preset_of(trial.config.task)["model"]
             for part in ("memory", "controller"):
                 own = getattr(trial.config.model, part)
@@ -437,7 +441,7 @@ def test_so_it_is_with_dotted_keys(capsys: Capture, tmp_path: Path) -> None:
     for text in ("model: {memory: {width: 8}}", "model: 3"):
         path.write_text(f"task: gender\nmodel.memory.width: 9\n{text}\n")
         said = failing(capsys, "train", "--config", str(path))
-        assert "config: model.memory.width: it is said elsewhere in the file too" in said
+        assert "config: model.memory.width: expected it once in the file, got it twice" in said
 
 
 def test_a_stack_without_a_capacity_stays_so_in_a_file(capsys: Capture, tmp_path: Path) -> None:

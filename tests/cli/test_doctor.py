@@ -51,7 +51,7 @@ def test_what_is_missing_is_marked_and_fails(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "NEEDED", ("torch", "no-such-package-at-all"))
     code, text = diagnose(capsys)
     assert code == 1
-    assert "missing: pip install no-such-package-at-all  <- PUT THIS RIGHT" in text
+    assert "missing: pip install no-such-package-at-all  <- FIX THIS" in text
     assert "not usable" in text
 
 
@@ -85,7 +85,7 @@ def test_kernels_that_disagree_fail(capsys, monkeypatch):
     code, text = diagnose(capsys)
     assert code == 1
     assert "largest relative error 5.0e-01" in text
-    assert text.count("PUT THIS RIGHT") == 1
+    assert text.count("FIX THIS") == 1
 
 
 def test_kernels_for_cuda_are_looked_at_where_there_is_a_device(monkeypatch):

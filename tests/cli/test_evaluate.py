@@ -24,7 +24,7 @@ from unbounded.tasks import make_task
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.rounding.batches = 1
+    config.hardening.batches = 1
     folder = train_run(config, root=tmp_path, quiet=True).folder
     assert main(["actions", str(folder), "aab b"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
@@ -32,10 +32,10 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert [row.split()[:2] for row in rows] == [*map(list, ("ba", "aa", "ab", "bb"))]
     assert "PUSH" in rows[0] or "POP" in rows[0]
     pictures = tmp_path / "pictures"
-    arguments = ["actions", str(folder), "aabb", "--rounded", "--out", str(pictures)]
+    arguments = ["actions", str(folder), "aabb", "--hardened", "--out", str(pictures)]
     assert main(arguments) == 0
     assert "action_table.svg" in capsys.readouterr().out
-    assert (pictures / "actions.png").stat().st_size > 0
+    assert (pictures / "actions.svg").stat().st_size > 0
     assert "--overwrite replaces it" in failing(capsys, *arguments)
     said = failing(capsys, "actions", str(folder), "aaxb")
     assert "unknown symbol of task anbn 'x'" in said
@@ -45,10 +45,10 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert main(arguments) == 0
     assert "no picture of the table: it has 102 rows" in capsys.readouterr().out
     names = {path.name for path in (tmp_path / "long").iterdir()}
-    assert names == {"actions.png", "actions.svg"}
+    assert names == {"actions.svg"}
     assert main([*arguments[:2], "ab" * 50, *arguments[3:], "--overwrite"]) == 0
     assert "no picture" not in capsys.readouterr().out
-    assert (tmp_path / "long" / "action_table.png").exists()
+    assert (tmp_path / "long" / "action_table.svg").exists()
     copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
     for text in ("1 2 1", "aab"):
         said = failing(capsys, "actions", str(copy), text)
@@ -59,15 +59,15 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
 def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_path: Path) -> None:
     folder = tmp_path / "anbn"
     shutil.copytree(RUNS / "anbn", folder)
-    assert main(["evaluate", str(folder), "--rounded", "--lengths", "250:250"]) == 0
+    assert main(["evaluate", str(folder), "--hardened", "--lengths", "250:250"]) == 0
     note = "to score these, the memory was given room for 500 cells, beyond its own capacity"
     assert note in capsys.readouterr().out.splitlines()
-    assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--rounded"]) == 0
+    assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--hardened"]) == 0
     _, *rows, said = capsys.readouterr().out.splitlines()
     assert said == note
     predicted = [row.split()[2] for row in rows]
     assert predicted[251:] == ["b"] * 249 + ["a"]
-    assert main(["actions", str(folder), "aabba", "--rounded"]) == 0
+    assert main(["actions", str(folder), "aabba", "--hardened"]) == 0
     assert "room" not in capsys.readouterr().out
 
 
@@ -106,7 +106,7 @@ def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     steps = ["<s> s1", "s1 s2", "s2 |||", "||| s1", "s1 s2", "s2 </s>"]
     assert [" ".join(row[:2]) for row in rows] == steps
     assert {row[2] for row in rows[3:]} <= set(task.output_vocabulary)
-    assert "action_table.png" in written
+    assert "action_table.svg" in written
     # What crashed, and what was named by the wrong vocabulary.
     assert main(["actions", run, "<s> s1 s2 |||"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
@@ -120,11 +120,11 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
     out = capsys.readouterr().out
     folder = tmp_path / run_name(tiny(batches=20))
     assert f"run folder: {folder}" in out
-    assert "lengths  sequences  coarse  95 % interval" in out
+    assert "lengths  sequences  exact match  95 % interval" in out
     assert "\x1b" not in out
     assert (folder / "figures" / "convergence.svg").exists()
 
-    assert "--resume goes on with it, --overwrite replaces it" in failing(capsys, *arguments)
+    assert "--resume continues it, --overwrite replaces it" in failing(capsys, *arguments)
     assert main([*arguments, "--resume"]) == 0
     assert "this run is finished: budget: 20 batches" in capsys.readouterr().out
 
@@ -134,7 +134,7 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
     report = json.loads(path.read_text())
     assert [row["lengths"] for row in report["rows"]] == ["1:3", "4:6", "7:9"]
     assert report["rows"][0]["count"] == 30
-    assert {"task", "split", "seed", "versions", "commit", "machine"} <= set(report)
+    assert {"task", "split", "seed", "versions", "commit", "hardware"} <= set(report)
     # The same sequences as in the table of the training run: one function of seed and index.
     assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
     capsys.readouterr()
@@ -154,7 +154,7 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
         *("evaluate", str(folder), "--lengths", "6:4,x,1:5,3:9", "--count", "0"),
         *("--split", "tst", "--sed", "1"),
     )
-    assert "6 faults" in said
+    assert "6 errors" in said
     assert "6:4 is reversed; write 4:6" in said
     assert "length ranges 1:5 and 3:9 overlap" in said
     assert "unknown split 'tst'. Did you mean 'test'?" in said
@@ -213,7 +213,7 @@ def test_sample_is_wired(capsys: Capture) -> None:
     assert main(["sample", "copy", "-n", "2", "--lengths", "3:3"]) == 0
     assert capsys.readouterr().out.count("|||") == 2
     said = failing(capsys, "sample", "copyy", "-n", "x", "--lengths", "5:3")
-    assert "3 faults" in said
+    assert "3 errors" in said
     said = failing(capsys, "sample", "copy", "-n", "0")
     assert "-n: expected a number at least 1, got 0" in said
 
@@ -226,7 +226,7 @@ def test_a_folder_that_is_missing_is_said_before_anything_is_scored(
     for more in ([], ["--overwrite"]):
         said = failing(capsys, "evaluate", "none", "--out", str(tmp_path), *more)
         assert said.endswith(f"  - --out: {tmp_path} is a folder; name a file in it\n")
-        assert "1 fault" in said
+        assert "1 error" in said
 
 
 def test_the_report_of_many_ranges_has_a_short_name(
@@ -247,7 +247,7 @@ def test_the_report_of_many_ranges_has_a_short_name(
     monkeypatch.setattr("unbounded.files.write_text", refuse)
     assert main(["evaluate", str(folder), "--lengths", "1:3", "--count", "1"]) != 0
     out, err = capsys.readouterr()
-    assert "lengths  sequences  coarse" in out
+    assert "lengths  sequences  exact match" in out
     assert "the disk is full" in err
 
 

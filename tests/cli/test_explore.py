@@ -57,10 +57,16 @@ def test_without_a_run_there_are_machines(
 
 
 def test_without_a_run_what_is_for_a_run_is_refused(capsys: Capture) -> None:
-    flags = [["--weights", "int8"], ["--rounded"], ["--course"], ["--data", "x"], ["--import", "x"]]
+    flags = [
+        ["--weights", "int8"],
+        ["--hardened"],
+        ["--course"],
+        ["--data", "x"],
+        ["--import", "x"],
+    ]
     for given in flags:
         said = failing(capsys, "explore", *given)
-        assert f"{given[0]}: goes with a RUN" in said
+        assert f"{given[0]}: needs a RUN" in said
 
 
 def test_the_machines_need_no_torch(tmp_path: Path) -> None:
@@ -160,7 +166,7 @@ def test_a_report_that_is_damaged_or_gone_is_said(
     (run / "report.json").unlink()
     assert main(["explore", str(run), "--no-open"]) == 0
     said = capsys.readouterr().out
-    assert "It has no report.json, so that what it was found to do is not known." in said
+    assert "It has no report.json, so its scores are unknown." in said
     (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert page["note"].startswith("It has no report.json")
 
@@ -171,29 +177,29 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
     for verb in ("explore", "evaluate", "verify", "extract", "actions"):
         with pytest.raises(SystemExit):
             main([verb, "--help"])
-        assert "--rounded, --no-rounded" in capsys.readouterr().out
-    said = failing(capsys, "explore", str(folder), "--rounded")
+        assert "--hardened, --no-hardened" in capsys.readouterr().out
+    said = failing(capsys, "explore", str(folder), "--hardened")
     assert "has no hardened model" in said
-    assert main(["explore", str(folder), "--no-rounded", "--no-open"]) == 0
+    assert main(["explore", str(folder), "--no-hardened", "--no-open"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("rounded", "title"),
+    ("hardened", "title"),
     [
-        ({"decided": True}, ", hardened"),
-        ({"decided": False}, ", hardened as far as it went"),
-        ({"decided": False, "harm": True}, ", as trained: hardening made it no better"),
+        ({"saturated": True}, ", hardened"),
+        ({"saturated": False}, ", hardened in part"),
+        ({"saturated": False, "harm": True}, ", as trained: hardening made it no better"),
     ],
 )
 def test_a_title_says_how_hard_a_model_is(
-    folder: Path, tmp_path: Path, rounded: dict[str, bool], title: str
+    folder: Path, tmp_path: Path, hardened: dict[str, bool], title: str
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(folder, run)
-    shutil.copytree(run / "model", run / "model-rounded")
+    shutil.copytree(run / "model", run / "model-hardened")
     report = json.loads((run / "report.json").read_text())
-    (run / "report.json").write_text(json.dumps({**report, "rounded": rounded}))
-    assert main(["explore", str(run), "--rounded", "--no-open"]) == 0
+    (run / "report.json").write_text(json.dumps({**report, "hardened": hardened}))
+    assert main(["explore", str(run), "--hardened", "--no-open"]) == 0
     (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert page["title"].endswith(title)
 

@@ -17,7 +17,7 @@ from unbounded.cli.names import NAMES
     [
         ("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run"),
         ("adagrad", "--training.optimizer adagrad"),
-        ("tail", "--training.schedule tail"),
+        ("cooldown", "--training.schedule cooldown"),
     ],
 )
 def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys: Capture) -> None:
@@ -63,7 +63,7 @@ def test_list_says_what_options_mean(capsys: Capture) -> None:
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
         '"translation" of R^n',
-        '"inverse_square" (InvNorm) or "softmax"',
+        '"inverse_square" (InvNorm), or "softmax"',
         "exactly 0 up to -2.5",
     ):
         assert text in shown

@@ -56,14 +56,15 @@ def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        "task: pairs\ntask_options: {characters: 'no'}\ntraining: {batches: '3', average: 'true', "
-        f"optimizer_options: {{momentum: '1'}}}}\nmachine: {{data: {pairs}}}\n"
+        "task: pairs\ntask_options: {characters: 'no'}\ntraining: {batches: '3', "
+        "plateau_restore: 'true', "
+        f"optimizer_options: {{momentum: '1'}}}}\nhardware: {{data: {pairs}}}\n"
         "model: {memory: {name: queue, width: '3'}}\n"
     )
     text = said(capsys, "train", "--config", str(file))
     assert "characters: expected true or false, got 'no'" in text
     assert "training.batches: expected an integer, got '3'" in text
-    assert "training.average: expected true or false, got 'true'" in text
+    assert "training.plateau_restore: expected true or false, got 'true'" in text
     assert "momentum: expected a number, got '1'" in text
     assert "model.memory.width: expected an integer, got '3'" in text
     # What the command line says counts more, and is read as such.
@@ -94,7 +95,7 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     assert config["training"]["optimizer_options"] == {"momentum": 0.9}
     second.write_text("task: reversal\n")
     text = said(capsys, "train", "--config", str(first), "--config", str(second))
-    assert f"config: {second} is for task 'reversal', and 'copy' was named" in text
+    assert f"config: {second} is for task 'reversal', but the task is 'copy'" in text
 
 
 def test_an_empty_protocol_is_none_of_them(capsys: Capture) -> None:
@@ -124,7 +125,7 @@ def test_a_file_named_null_is_a_file(
     monkeypatch.chdir(tmp_path)
     for arguments in (
         ("train", "pairs", "--data", "null"),
-        ("train", "pairs", "--machine.data", "null"),
+        ("train", "pairs", "--hardware.data", "null"),
         ("sample", "pairs", "--data", "null"),
     ):
         assert "--data: null: No such file" in said(capsys, *arguments)

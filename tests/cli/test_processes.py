@@ -33,9 +33,9 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
         {},
         {"label_smoothing": 0.2},
         {
-            "random_sharpness": 8,
-            "random_sharpness_units": 4,
-            "random_sharpness_below": 100.0,
+            "temperature_noise": 8,
+            "temperature_noise_units": 4,
+            "temperature_noise_below": 100.0,
             "report_every": 5,
         },
     ],
@@ -57,8 +57,8 @@ def test_two_processes_train_the_run_that_one_does(
         assert left.keys() == right.keys()
         for name, value in left.items():
             # Rounding apart: two halves are added in another order than the whole.
-            wanted = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
-            assert right[name] == wanted, name
+            expected = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+            assert right[name] == expected, name
     names = {path.name for path in checkpoint_folders(two / "checkpoints")[0].iterdir()}
     assert {"random_states_0.pkl", "random_states_1.pkl"} <= names
     (two / "model").rename(two / "elsewhere")
@@ -66,12 +66,12 @@ def test_two_processes_train_the_run_that_one_does(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece_steps", [7, 1])
-def test_two_processes_train_on_pieces_with_a_learned_beginning(
-    piece_steps: int, tmp_path: Path
+@pytest.mark.parametrize("chunk_steps", [7, 1])
+def test_two_processes_train_on_chunks_with_a_learned_beginning(
+    chunk_steps: int, tmp_path: Path
 ) -> None:
     """The learned state is not used in a later piece, and the heads not in one of a single step."""
-    options = {"batch_size": 4, "piece_steps": piece_steps}
+    options = {"batch_size": 4, "chunk_steps": chunk_steps}
     config = tiny_streams(**options)
     config.model.learn_initial_state = True
     asked = tmp_path / "asked.yaml"
@@ -81,8 +81,8 @@ def test_two_processes_train_on_pieces_with_a_learned_beginning(
     one = train_run(config, root=tmp_path / "one", quiet=True).folder
     for left, right in zip(metrics(one), metrics(tmp_path / "two" / one.name), strict=True):
         for name, value in left.items():
-            wanted = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
-            assert right[name] == wanted, name
+            expected = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+            assert right[name] == expected, name
 
 
 @pytest.mark.slow

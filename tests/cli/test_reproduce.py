@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.experiments.made_up import tiny_tier, write_report
+from tests.experiments.made_up import tiny_study, write_report
 from unbounded.cli import reproduce
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
 from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
-from unbounded.experiments.trials import tiers
+from unbounded.experiments.tables.study_file import RUNS, VERIFIED, add_to_study_file
+from unbounded.experiments.trials import studies
 from unbounded.training.signals import Interrupted
 
 ROOT = Path(__file__).parents[2]
@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
-    tier = tiny_tier(seeds=[0])
-    monkeypatch.setattr(tiers, "load_tier", lambda paper, name, data=None: tier)
+    study = tiny_study(seeds=[0])
+    monkeypatch.setattr(studies, "load_study", lambda paper, name, data=None: study)
     monkeypatch.chdir(tmp_path)
-    return tier
+    return study
 
 
 def test_dry_run_trains_and_writes_nothing(tmp_path, monkeypatch, capsys):
@@ -39,7 +39,7 @@ def test_dry_run_trains_and_writes_nothing(tmp_path, monkeypatch, capsys):
 def test_dry_run_of_a_part(capsys):
     assert reproduce.run(["grefenstette2015", "--only", "copy/queue", "--dry-run"]) == 0
     first, *lines, last, time = capsys.readouterr().out.splitlines()
-    assert first.startswith("grefenstette2015, tier laptop: ")
+    assert first.startswith("grefenstette2015, study laptop: ")
     assert [line.split()[-1] for line in lines] == ["copy/queue"] * 3
     assert last == "3 of 3 runs to train"
     assert time.startswith("about ")
@@ -47,7 +47,7 @@ def test_dry_run_of_a_part(capsys):
 
 def test_fields_before_the_paper_and_several_of_them(capsys):
     where = ["--where", "seed=1,2", "--where", "model.hidden_size=50"]
-    asked = [*where, "joulin2015", "--tier", "paper", "--only", "anbn/lstm", "--dry-run"]
+    asked = [*where, "joulin2015", "--study", "paper", "--only", "anbn/lstm", "--dry-run"]
     assert reproduce.run(asked) == 0
     # One layer and two of each seed.
     assert "4 of 4 runs to train" in capsys.readouterr().out.splitlines()
@@ -73,27 +73,28 @@ def test_table_only_works_from_reports(tiny, tmp_path, capsys):
 
 
 def test_table_only_needs_no_corpus(tmp_path):
-    # Without --data no run of this tier can be trained, and its reports are a table all the same.
+    # Without --data no run of this study can be trained, and its reports are a table all the same.
     with pytest.raises(ConfigError, match="give --data DIR"):
-        reproduce.run(["joulin2015", "--tier", "halving", "--dry-run"])
+        reproduce.run(["joulin2015", "--study", "halving", "--dry-run"])
     out = tmp_path / "out"
-    shutil.copytree(ROOT / "results" / "joulin2015-halving" / "reports", out / "reports")
-    asked = ["joulin2015", "--tier", "halving", "--table-only", "--out", str(out)]
+    out.mkdir()
+    shutil.copy(ROOT / "results" / "joulin2015-halving" / RUNS, out)
+    asked = ["joulin2015", "--study", "halving", "--table-only", "--out", str(out)]
     assert reproduce.run(asked) == 0
     assert "of 4 runs are finished" in (out / "table.md").read_text()
 
 
 def test_table_only_needs_reports_and_takes_no_part(tiny, tmp_path, capsys):
-    with pytest.raises(ConfigError, match="no report is in results/grefenstette2015/reports"):
+    with pytest.raises(ConfigError, match="no file results/grefenstette2015/runs"):
         reproduce.run(["grefenstette2015", "--table-only"])
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match="only has no effect with table_only"):
         reproduce.run(["grefenstette2015", "--table-only", "--only", "copy/queue"])
 
 
-def test_another_tier_gets_a_folder_of_its_own(tiny, tmp_path):
+def test_another_study_gets_a_folder_of_its_own(tiny, tmp_path):
     write_report(tmp_path / "results" / "grefenstette2015-paper", tiny.trials[0])
-    assert reproduce.run(["grefenstette2015", "--tier", "paper", "--table-only"]) == 0
+    assert reproduce.run(["grefenstette2015", "--study", "paper", "--table-only"]) == 0
     assert (tmp_path / "results" / "grefenstette2015-paper" / "table.md").is_file()
 
 
@@ -122,26 +123,26 @@ def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkey
     monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: asked.extend(waiting))
     options = ["--matmul-precision", "medium", "--device", "cpu"]
     reproduce.run(["grefenstette2015", *options, "--out", str(tmp_path)])
-    machines = [trial.config.machine for trial in asked]
-    assert {machine.matmul_precision for machine in machines} == {"medium"}
-    assert {machine.device for machine in machines} == {"cpu"}
+    machines = [trial.config.hardware for trial in asked]
+    assert {hardware.matmul_precision for hardware in machines} == {"medium"}
+    assert {hardware.device for hardware in machines} == {"cpu"}
     assert [trial.name for trial in asked] == [trial.name for trial in tiny.trials]
-    # One alone leaves the other as the tier has it.
+    # One alone leaves the other as the study has it.
     asked.clear()
     reproduce.run(["grefenstette2015", "--device", "cpu", "--out", str(tmp_path)])
-    assert {trial.config.machine.matmul_precision for trial in asked} == {None}
+    assert {trial.config.hardware.matmul_precision for trial in asked} == {None}
     for trial in tiny.trials:
-        trial.config.machine.matmul_precision = "high"
-        trial.config.machine.device = "auto"
+        trial.config.hardware.matmul_precision = "high"
+        trial.config.hardware.device = "auto"
     asked.clear()
     reproduce.run(["grefenstette2015", "--device", "cpu", "--out", str(tmp_path)])
-    assert {trial.config.machine.matmul_precision for trial in asked} == {"high"}
+    assert {trial.config.hardware.matmul_precision for trial in asked} == {"high"}
     asked.clear()
     reproduce.run(["grefenstette2015", "--matmul-precision", "medium", "--out", str(tmp_path)])
-    assert {trial.config.machine.device for trial in asked} == {"auto"}
+    assert {trial.config.hardware.device for trial in asked} == {"auto"}
     with pytest.raises(ConfigError) as error:
         reproduce.run(["grefenstette2015", *options, "--table-only"])
-    assert list(error.value.faults) == [
+    assert list(error.value.errors) == [
         f"{name} has no effect with table_only: nothing is trained"
         for name in ("device", "matmul_precision")
     ]
@@ -155,23 +156,24 @@ def test_cuda_that_is_not_there_is_said_before_anything_runs(tiny, monkeypatch):
 
 
 def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
-    tier = tiny_tier(seeds=[0])
-    first, second = (replace(trial, verify={"count": 1000}) for trial in tier.trials)
+    study = tiny_study(seeds=[0])
+    first, second = (replace(trial, verify={"count": 1000}) for trial in study.trials)
     write_report(tmp_path, first)
     write_report(tmp_path, second)
-    (tmp_path / "verified").mkdir()
-    path = tmp_path / "verified" / f"{first.name}.json"
+    path = tmp_path / VERIFIED
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
-    path.write_text(json.dumps({**found, "options": {"count": 1000}}))
+    add_to_study_file(path, first.name, {**found, "options": {"count": 1000}})
     assert work.missing((first, second), tmp_path) == (second,)
     # One with fewer words, or that was broken off, is not the one that is asked for.
-    path.write_text(json.dumps({**found, "options": {"count": 100}}))
+    add_to_study_file(path, first.name, {**found, "options": {"count": 100}})
     assert work.missing((first, second), tmp_path) == (first, second)
-    path.write_text(json.dumps({**found, "finished": False, "options": {"count": 1000}}))
+    broken_off = {**found, "finished": False, "options": {"count": 1000}}
+    add_to_study_file(path, first.name, broken_off)
     assert work.missing((first, second), tmp_path) == (first, second)
-    path.write_text(path.read_text()[:20])
+    add_to_study_file(path, first.name, {"format": FORMAT})
     with pytest.raises(
-        CheckpointError, match=r"is no verification: .* Delete it, and .* --missing"
+        CheckpointError,
+        match=r"is not a verification report of version .* Delete it, and .* --missing",
     ):
         work.missing((first, second), tmp_path)
 
@@ -182,14 +184,14 @@ def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):
 
     monkeypatch.setattr(work, "reproduce", interrupted)
     assert reproduce.run(["grefenstette2015"]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["grefenstete2015"], "unknown paper 'grefenstete2015'. Did you mean 'grefenstette2015'?"),
-        (["grefenstette2015", "--tier", "labtop"], "Did you mean 'laptop'"),
+        (["grefenstette2015", "--study", "labtop"], "Did you mean 'laptop'"),
         (["grefenstette2015", "--only", "copy/qeue"], "Did you mean 'copy/queue'"),
         (["grefenstette2015", "--jobs", "0"], "jobs: expected at least 1, got 0"),
         (["grefenstette2015", "--jobs", "two"], "jobs"),
@@ -218,10 +220,10 @@ def test_bad_input(arguments, message):
     assert message in str(caught.value)
 
 
-def test_all_faults_together():
+def test_all_errors_together():
     with pytest.raises(ConfigError) as caught:
         reproduce.run(["grefenstette2015", "--jobs", "-1", "--dry-run", "--table-only"])
-    assert len(caught.value.faults) == 2
+    assert len(caught.value.errors) == 2
 
 
 def test_a_results_folder_that_cannot_be_made(tiny, tmp_path):
@@ -234,7 +236,7 @@ def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "2 of 2 runs to train",
-        "the time is not known: no run of this tier has a report, in runs or in "
+        "the time is not known: no run of this study has a report, in runs or in "
         "results/grefenstette2015",
     ]
     write_report(tmp_path / "results" / "grefenstette2015", tiny.trials[0], minutes=120)
@@ -250,10 +252,10 @@ def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
 
 def test_something_is_said_before_anything_is_read(monkeypatch, capsys):
     def nothing(*arguments):
-        assert capsys.readouterr().err == "planning grefenstette2015, tier laptop ...\n"
+        assert capsys.readouterr().err == "planning grefenstette2015, study laptop ...\n"
         raise ConfigError(["enough"])
 
-    monkeypatch.setattr(tiers, "load_tier", nothing)
+    monkeypatch.setattr(studies, "load_study", nothing)
     with pytest.raises(ConfigError, match="enough"):
         reproduce.run(["grefenstette2015"])
 

@@ -71,7 +71,7 @@ def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):
             sample(make_task("copy"), out=tmp_path / "pairs.jsonl")
 
 
-def test_a_fault_on_the_way_leaves_no_file(tmp_path):
+def test_a_error_on_the_way_leaves_no_file(tmp_path):
     with pytest.raises(ConfigError, match="derives nothing"):
         sample(make_task("gender"), lengths=LengthRange(1, 2), out=tmp_path / "pairs.jsonl")
     assert not list(tmp_path.iterdir())
@@ -140,7 +140,7 @@ def test_bad_split():
         sample(make_task("copy"), split="dev")
 
 
-def test_a_closed_pipe_is_no_fault():
+def test_a_closed_pipe_is_no_error():
     code = (
         "from unbounded.cli.sample import sample\n"
         "from unbounded.tasks import make_task\n"

@@ -66,14 +66,14 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     assert main([*arguments, "--restarts", "2", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
-    assert "test coarse 1.00: " in out
+    assert "test exact match 1.00: " in out
     said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
     assert "restarts: expected at least 1, got 0" in said
     said = failing(capsys, "train", "copy", "--jobs", "2")
-    assert "jobs: one run is one job; give --restarts too" in said
-    several = ("--restarts", "2", "--jobs", "2", "--machine.threads")
+    assert "jobs: a single run has one job; give --restarts too" in said
+    several = ("--restarts", "2", "--jobs", "2", "--hardware.threads")
     said = failing(capsys, "train", "copy", *several, "3")
-    assert "machine.threads: restarts at once have one thread each; leave it out" in said
+    assert "hardware.threads: concurrent restarts have one thread each; leave it out" in said
     assert main(["train", "copy", *several, "1", "--print_config"]) == 0
 
 
@@ -91,14 +91,14 @@ def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: 
     said = capsys.readouterr().out
     assert "as trained:" in said
     assert "hardened" in said
-    assert failing(capsys, *arguments).endswith("--overwrite hardens it anew\n")
-    options = ["--harden", "--rounding.batches", "1", "--restarts", "1"]
+    assert failing(capsys, *arguments).endswith("--overwrite hardens it again\n")
+    options = ["--harden", "--hardening.batches", "1", "--restarts", "1"]
     assert main([*command, *options]) == 0
     *_, explore, actions, verify = capsys.readouterr().out.splitlines()
     assert explore.split()[:2] == ["unbounded", "explore"]
     assert verify.split()[:2] == ["unbounded", "verify"]
     # One batch of hardening betters nothing: there is only what was trained.
-    assert "--rounded" not in explore + actions
+    assert "--hardened" not in explore + actions
     program, *arguments = shlex.split(actions)
     assert main(arguments) == 0
     assert main([*command, "--resume", "--quiet"]) == 0
@@ -110,18 +110,18 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     harm: bool | None, capsys: Capture, tmp_path: Path
 ) -> None:
     config = tiny_streams(batches=1)
-    config.rounding.batches = 1
+    config.hardening.batches = 1
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = json.loads((folder / "report.json").read_text())
-    report["rounded"]["harm"] = harm
+    report["hardened"]["harm"] = harm
     if harm is None:  # as reports once were
-        del report["rounded"]["harm"]
+        del report["hardened"]["harm"]
     report["validation"]["right"] = 1
     (folder / "report.json").write_text(json.dumps(report))
     _say_next(config, make_task("anbn"), folder, quiet=False)
     heading, explore, actions, verify = capsys.readouterr().out.splitlines()
     assert heading == "next:"
-    assert ("--rounded" in explore, "--rounded" in actions) == (not harm, not harm)
+    assert ("--hardened" in explore, "--hardened" in actions) == (not harm, not harm)
     assert verify.split()[:2] == ["unbounded", "verify"]
     assert main(shlex.split(actions)[1:]) == 0
 
@@ -131,7 +131,7 @@ def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
     hardened: bool, capsys: Capture, tmp_path: Path
 ) -> None:
     config = tiny_streams(batches=1)
-    config.rounding.batches = int(hardened)
+    config.hardening.batches = int(hardened)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = json.loads((folder / "report.json").read_text())
     report["validation"]["right"] = 0
@@ -141,7 +141,7 @@ def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
     assert "unbounded explore" in said
     assert "unbounded actions" in said
     assert "verify" not in said
-    assert "harden" not in said
+    assert "unbounded harden" not in said
 
 
 def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
@@ -150,7 +150,7 @@ def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
     config = tiny(batches=1)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     _say_next(config, make_task("copy"), folder, quiet=False)
-    assert "harden" not in capsys.readouterr().out
+    assert "unbounded harden" not in capsys.readouterr().out
     report = json.loads((folder / "report.json").read_text())
     report["rows"][0]["right"] = 1
     (folder / "report.json").write_text(json.dumps(report))
@@ -166,7 +166,7 @@ def test_resume_begins_a_run_that_is_not_there(
     arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume", *more]
     assert main(arguments) == 0
     folder = tmp_path / run_name(tiny(batches=2, accuracy_every=0))
-    assert f"there is no run to go on with: {folder} begins\n" in "".join(capsys.readouterr())
+    assert f"there is no run to resume: starting {folder}\n" in "".join(capsys.readouterr())
     assert main(arguments) == 0
     assert "there is no run" not in "".join(capsys.readouterr())
 
@@ -176,7 +176,7 @@ def test_resume_without_a_task_makes_no_folder(
 ) -> None:
     """Item 28."""
     monkeypatch.chdir(tmp_path)
-    assert "task: none was named" in failing(capsys, "train", "--resume")
+    assert "task: expected a task, got none" in failing(capsys, "train", "--resume")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -278,5 +278,5 @@ def test_trackers_that_are_not_there_are_said(
     assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in said
     assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in said
     said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
-    assert "--log_with is for restarts one after the other" in said
+    assert "--log_with needs sequential restarts" in said
     assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")

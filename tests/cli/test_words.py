@@ -20,7 +20,7 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         ("--lr", "--training.learning_rate"),
         ("--epochs", "--training.batches, the budget in batches"),
-        ("--gpu", "--machine.device cuda"),
+        ("--gpu", "--hardware.device cuda"),
         ("--batch-size", "--training.batch_size"),
         ("--task", "given without an option: unbounded train copy"),
     ],
@@ -41,7 +41,7 @@ def test_what_a_page_is_written_to(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("verb", ["verify", "harden", "extract"])
 def test_where_that_goes_which_has_no_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = failing(capsys, verb, "run", "--out", "folder")
-    assert "unknown option '--out': what is made is written into the run's own folder" in said
+    assert "unknown option '--out': the results are written into the run's own folder" in said
     said = failing(capsys, "evaluate", "run", "--output", "folder")
     assert "unknown option '--output'. Did you mean '--out'?" in said
 
@@ -80,8 +80,8 @@ def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture
     ("arguments", "message"),
     [
         (["--evaluation.lengths", "[]"], "expected at least one range of lengths, such as 65:128"),
-        (["--runs", ""], "runs: expected a folder, got an empty text; '.' is the current one"),
-        (["--rounding"], "rounding: expected the options below it, as in --rounding.NAME VALUE"),
+        (["--runs", ""], "runs: expected a folder, got an empty string; '.' is the current folder"),
+        (["--hardening"], "hardening: expected the options below it, as in --hardening.NAME VALUE"),
         (["2"], "expected an option such as --NAME VALUE after 'copy', got '2'"),
     ],
 )

@@ -9,7 +9,7 @@ from unbounded.experiments.run import pictures
 
 @pytest.fixture(autouse=True, scope="module")
 def no_pictures() -> Iterator[None]:
-    """Runs made for other questions are not drawn: it takes longer than they do."""
+    """Draw no figures of runs: figures take longer than the runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pictures, "draw_run", lambda folder: [])
         yield

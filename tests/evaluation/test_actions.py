@@ -1,4 +1,4 @@
-"""The table of actions, on a counter whose weights were written by hand."""
+"""The table of actions, on a constructed counter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import unbounded as ub
-from tests import machines
-from tests.machines import stream_model
+from tests import constructions
+from tests.constructions import stream_model
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.evaluation import action_cells, action_rows, action_table, read_symbols
 from unbounded.models import MemoryModel, SequenceModel, discretized
@@ -32,9 +32,9 @@ def counter():
     return model
 
 
-def test_the_table_says_what_each_stack_does():
+def test_the_table_has_each_stacks_action():
     rows = action_rows(counter(), make_task("anbn"), "aabba")
-    # A stream begins behind the last letter of the alphabet.
+    # A stream starts after the last letter of the alphabet.
     assert [row.current for row in rows] == list("baabb")
     assert [row.following for row in rows] == list("aabba")
     assert [row.actions for row in rows] == [("POP",), ("PUSH",), ("PUSH",), ("POP",), ("POP",)]
@@ -56,7 +56,7 @@ def test_the_table_says_what_each_stack_does():
 
 @pytest.mark.parametrize("name", ["memorization", "binary_addition", "anbncn"])
 def test_a_stream_is_read_as_it_is_scored(name):
-    """Its first input is not left out: what is said of each symbol is what a score is made of."""
+    """Its first input is included, so each prediction is the one that is scored."""
     task = make_task(name, sequences=2)
     torch.manual_seed(1)
     size = len(task.input_vocabulary)
@@ -67,8 +67,8 @@ def test_a_stream_is_read_as_it_is_scored(name):
     logits, _ = model(batch.inputs)
     assert [row.following for row in rows] == text
     assert rows[0].current == task.before == task.input_vocabulary[-1]
-    said = [task.output_vocabulary[token] for token in logits[0].argmax(dim=-1).tolist()]
-    assert [row.predicted for row in rows] == said
+    predicted = [task.output_vocabulary[token] for token in logits[0].argmax(dim=-1).tolist()]
+    assert [row.predicted for row in rows] == predicted
 
 
 def test_a_list_shows_the_cell_at_its_head():
@@ -80,9 +80,9 @@ def test_a_list_shows_the_cell_at_its_head():
     assert set(rows[0].actions) <= {"RIGHT", "LEFT", "INSERT"}
 
 
-def test_a_stream_model_and_what_is_not_decided():
+def test_a_stream_model_with_soft_actions():
     """The counter that predicts the end of a word too; its actions are soft, then one-hot."""
-    model, task = machines.counter(2, 1), make_task("anbn")
+    model, task = constructions.counter(2, 1), make_task("anbn")
     with torch.no_grad():
         model.sequence.layer.heads.weight[:] *= 0.3
     text = read_symbols(task, "ab aabb aaabbb a")
@@ -101,17 +101,17 @@ def test_a_stream_model_and_what_is_not_decided():
 
 
 def test_words_beyond_the_capacity_are_read_with_room():
-    model = machines.counter()
+    model = constructions.counter()
     memory = model.sequence.layer.memory
     model.sequence.layer.memory = memory.with_capacity(4)
     text = "ab" + "a" * 9 + "b" * 9 + "a"
     rows = action_rows(discretized(model), make_task("anbn"), text)
-    # Each b is predicted but the first of a word, and the a after the last.
+    # Every b but the first of a word is predicted, and the a after the last b.
     assert [row.predicted for row in rows] == list("aaa" + "a" * 9 + "b" * 8 + "a")
     assert model.sequence.layer.memory.capacity == 4
 
 
-def test_of_a_running_text_the_memory_is_as_it_is(tmp_path):
+def test_a_running_text_leaves_the_memory_its_capacity(tmp_path):
     for split in ("train", "valid", "test"):
         (tmp_path / f"{split}.txt").write_text("a b\n")
     task = make_task("text", data=tmp_path)
@@ -122,8 +122,8 @@ def test_of_a_running_text_the_memory_is_as_it_is(tmp_path):
         action_rows(model, task, words)
 
 
-def test_stacks_for_which_a_line_has_no_room_follow_below():
-    rows = action_rows(discretized(machines.counter(5, 1)), make_task("anbn"), "aabba")
+def test_further_stacks_follow_below_where_a_line_has_no_room():
+    rows = action_rows(discretized(constructions.counter(5, 1)), make_task("anbn"), "aabba")
     whole = action_table(rows).splitlines()
     assert len(whole) == 6
     assert action_table(rows, max(map(len, whole))).splitlines() == whole
@@ -131,11 +131,11 @@ def test_stacks_for_which_a_line_has_no_room_follow_below():
         blocks = [block.splitlines() for block in action_table(rows, width).split("\n\n")]
         assert max(len(line) for block in blocks for line in block) <= max(width, 55)
         heads = [block[0].split("p(next)")[1].split() for block in blocks]
-        numbers = [int(each) for head in heads for each in head[1 : len(head) // 2 : 2]]
+        numbers = [int(cell) for head in heads for cell in head[1 : len(head) // 2 : 2]]
         assert numbers == [1, 2, 3, 4, 5]
         for block in blocks:
             assert [line.split()[:4] for line in block] == [line.split()[:4] for line in whole]
-    # Every action and top is somewhere, whatever the width.
+    # Every action and top is shown at any width.
     one = [block.splitlines() for block in action_table(rows, 1).split("\n\n")]
     assert [[block[row].split()[4:] for block in one] for row in range(1, 6)] == [
         [[action, f"{top:.2f}"] for action, top in zip(row.actions, row.tops, strict=True)]
@@ -154,8 +154,8 @@ def test_a_text_is_read_symbol_by_symbol():
 
 
 @pytest.mark.parametrize("name", ["copy", "svo_sov"])
-def test_of_pairs_the_answer_is_fed_back_and_predicted(name):
-    """As it is trained: a symbol of the target has another token than the source's of that name."""
+def test_the_answer_of_pairs_is_fed_back_and_predicted(name):
+    """As in training: a target symbol has another token than the source's of that name."""
     torch.manual_seed(2)
     task = make_task(name, **({"symbols": 3} if name == "copy" else {}))
     model = MemoryModel(
@@ -173,18 +173,20 @@ def test_of_pairs_the_answer_is_fed_back_and_predicted(name):
     symbols = read_symbols(task, text)
     rows = action_rows(model, task, symbols)
     with torch.no_grad():
-        chances = torch.softmax(model(batch.inputs)[0][0], dim=-1)
+        probabilities = torch.softmax(model(batch.inputs)[0][0], dim=-1)
     assert [row.current for row in rows] == symbols[:-1]
     assert [row.following for row in rows] == symbols[1:]
-    for t, (row, said) in enumerate(zip(rows, batch.mask[0].tolist(), strict=True)):
-        best = task.output_vocabulary[int(chances[t].argmax())]
-        assert row.predicted == (best if said else "")
-        right = float(chances[t, batch.targets[0, t]])
-        assert row.probability == pytest.approx(right if said else float("nan"), nan_ok=True)
+    for t, (row, counts) in enumerate(zip(rows, batch.mask[0].tolist(), strict=True)):
+        best = task.output_vocabulary[int(probabilities[t].argmax())]
+        assert row.predicted == (best if counts else "")
+        probability = float(probabilities[t, batch.targets[0, t]])
+        assert row.probability == pytest.approx(
+            probability if counts else float("nan"), nan_ok=True
+        )
     before, after = action_table(rows).splitlines()[1::5][:2]
     assert before.split()[:3] == ["<s>", source[0], rows[0].actions[0]]
     assert after.split()[:2] == ["|||", target[0]]
-    # The beginning of it is as good, and its source alone.
+    # A prefix of it is accepted too, and its source alone.
     assert action_cells(action_rows(model, task, symbols[:7])) == action_cells(rows[:6])
     assert [row.predicted for row in action_rows(model, task, symbols[:6])] == [""] * 5
 
@@ -200,12 +202,12 @@ def test_of_pairs_the_answer_is_fed_back_and_predicted(name):
         ("<s> s1 ||| </s> s1", {"</s>": 4}),
     ],
 )
-def test_of_pairs_a_symbol_that_cannot_stand_where_it_does(text, wrong):
+def test_a_symbol_of_pairs_in_the_wrong_place(text, wrong):
     task = make_task("copy", symbols=3)
     model = stream_model(vocabulary=8, hidden_size=3, count=1)
     with pytest.raises(ConfigError) as caught:
         action_rows(model, task, read_symbols(task, text))
-    assert list(caught.value.faults) == [
+    assert list(caught.value.errors) == [
         f"symbols: expected <s> SOURCE ||| TARGET </s>, got {symbol!r} as symbol {place}, where it "
         "cannot stand"
         for symbol, place in wrong.items()
@@ -234,7 +236,7 @@ def test_bad_input():
 
 
 def test_a_blank_that_is_a_symbol_can_be_typed(tmp_path: Path) -> None:
-    """Item 28: blanks only parted symbols."""
+    """A blank may be a symbol, not only a separator."""
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"a b{n}\tb a{n}\n" for n in range(60)))
     task = make_task("pairs", data=str(file), characters=True)

@@ -1,4 +1,4 @@
-"""Answers scored in both senses of fine, by hand; the rows, columns and words of both scorings."""
+"""Both accuracies of answers by hand; rows, columns and texts of both metric sets."""
 
 from __future__ import annotations
 
@@ -11,123 +11,129 @@ from torch.nn import functional as F
 
 from unbounded.errors import ShapeError
 from unbounded.evaluation import (
-    Exam,
+    EvaluationPlan,
+    Evaluator,
     Place,
-    Sweep,
     answer_to,
     answers_of,
-    scoring_of,
+    metric_set_of,
     with_room,
 )
-from unbounded.evaluation.scorings.answers import answer_scores
+from unbounded.evaluation.metric_sets.answers import answer_scores
 from unbounded.models import MemoryModel
 from unbounded.tasks import make_task
 
-SIZES, PROGRAMS = scoring_of("answers"), scoring_of("programs")
+SIZES, PROGRAMS = metric_set_of("answers"), metric_set_of("programs")
 
 
 def test_both_senses_of_fine_by_hand():
     targets = torch.tensor([[9, 1, 2, 3, 0], [9, 9, 1, 2, 0], [9, 9, 9, 1, 0]])
     predicted = torch.tensor([[5, 1, 7, 3, 0], [5, 5, 7, 2, 0], [5, 5, 5, 1, 0]])
     mask = targets != 9
-    coarse, fine, prefix = answer_scores(predicted, targets, mask)
-    assert coarse.tolist() == [False, False, True]
-    assert fine.tolist() == [3 / 4, 2 / 3, 1]
+    exact_match, partial_accuracy, prefix = answer_scores(predicted, targets, mask)
+    assert exact_match.tolist() == [False, False, True]
+    assert partial_accuracy.tolist() == [3 / 4, 2 / 3, 1]
     assert prefix.tolist() == [1 / 4, 0, 1]
     with pytest.raises(ShapeError, match="a row has no target symbol"):
         answer_scores(predicted, targets, torch.zeros_like(mask))
 
 
 class Copies(nn.Module):
-    """Copies a source up to a number of symbols and says its second symbol wrong if asked to."""
+    """Copies a source up to a number of symbols, optionally with an incorrect second symbol."""
 
     def __init__(self, most: int, slip: bool = False) -> None:
         super().__init__()
         self.most, self.slip = most, slip
 
     def forward(self, inputs, state=None):
-        said = torch.zeros_like(inputs)
+        predicted = torch.zeros_like(inputs)
         for row, tokens in enumerate(inputs):
             first = int((tokens == 1).nonzero()[0])
             for place in range(min(self.most, first - 1)):
                 wrong = self.slip and place == 1
-                said[row, first + place] = 0 if wrong else tokens[1 + place] - 1
-        return F.one_hot(said, 4).float(), None
+                predicted[row, first + place] = 0 if wrong else tokens[1 + place] - 1
+        return F.one_hot(predicted, 4).float(), None
 
 
-def exam(model: nn.Module, task) -> Exam:
+def evaluator(model: nn.Module, task) -> Evaluator:
     place = Place(torch.device("cpu"))
-    return Exam(model, task, 1, place, task.train_lengths, task.test_lengths, 20, 1)
+    return Evaluator(model, task, 1, place, task.train_lengths, task.test_lengths, 20, 1)
 
 
 def test_rows_at_one_two_four_and_eight_times_the_longest_of_training():
     task = make_task("answer_copy", symbols=3, train_lengths="2:4", test_lengths="5:8")
-    own = exam(Copies(8), task)
-    sweep = Sweep("test", 1, None, 30)
-    rows = SIZES.rows(own, sweep)
+    own = evaluator(Copies(8), task)
+    evaluation_plan = EvaluationPlan("test", 1, None, 30)
+    rows = SIZES.rows(own, evaluation_plan)
     assert [row["lengths"] for row in rows] == ["2:4", "5:8", "9:16", "17:32"]
     assert [row["role"] for row in rows] == ["train", "test", "longer", "longer"]
     assert [row["times"] for row in rows] == [1, 2, 4, 8]
-    assert [row["accuracy_coarse"] for row in rows] == [1, 1, 0, 0]
-    assert 0.3 < rows[2]["accuracy_prefix"] < 1
+    assert [row["exact_match"] for row in rows] == [1, 1, 0, 0]
+    assert 0.3 < rows[2]["prefix_accuracy"] < 1
     assert json.dumps(rows)
-    report = {"rows": rows, **SIZES.facts(own, sweep)}
+    report = {"rows": rows, **SIZES.facts(own, evaluation_plan)}
     values = SIZES.values(report)
     assert tuple(values) == tuple(SIZES.columns)
-    assert (values["coarse_2x"], values["coarse_4x"]) == (1, 0)
-    assert values["prefix_8x"] == rows[3]["accuracy_prefix"]
+    assert (values["exact_match_2x"], values["exact_match_4x"]) == (1, 0)
+    assert values["prefix_accuracy_8x"] == rows[3]["prefix_accuracy"]
     assert SIZES.succeeded(rows) is True
     assert SIZES.further(rows) == {}
-    assert 0 < SIZES.merit_of(report) <= 1e-3
-    assert SIZES.values({"rows": rows[:2]})["coarse_4x"] is None
+    assert 0 < SIZES.selection_metric_of(report) <= 1e-3
+    assert SIZES.values({"rows": rows[:2]})["exact_match_4x"] is None
 
 
 def test_the_two_senses_differ_where_an_error_stands_in_the_middle():
     task = make_task("answer_copy", symbols=3, train_lengths="4:4", test_lengths="8:8")
-    own = exam(Copies(8, slip=True), task)
-    rows = SIZES.rows(own, Sweep("test", 1, None, 30))
-    assert rows[0]["accuracy_fine"] == pytest.approx(4 / 5)
-    assert rows[0]["accuracy_prefix"] == pytest.approx(1 / 5)
-    assert rows[1]["accuracy_fine"] == pytest.approx(8 / 9)
+    own = evaluator(Copies(8, slip=True), task)
+    rows = SIZES.rows(own, EvaluationPlan("test", 1, None, 30))
+    assert rows[0]["symbol_accuracy"] == pytest.approx(4 / 5)
+    assert rows[0]["prefix_accuracy"] == pytest.approx(1 / 5)
+    assert rows[1]["symbol_accuracy"] == pytest.approx(8 / 9)
     assert SIZES.succeeded(rows) is False
-    assert own.task.scoring == "answers"
-    assert SIZES.assess(own, task.test_lengths, 0, 10).fine == pytest.approx(8 / 9)
-    assert SIZES.merit_of(SIZES.facts(own, Sweep("test", 1, None, 5))) > 0.1
+    assert own.task.metric_set == "answers"
+    assert SIZES.assess(own, task.test_lengths, 0, 10).partial_accuracy == pytest.approx(8 / 9)
+    assert SIZES.selection_metric_of(SIZES.facts(own, EvaluationPlan("test", 1, None, 5))) > 0.1
     head, first = SIZES.lines(rows)[:2]
-    assert head[5:] == ("fine per symbol", "+-", "fine prefix")
+    assert head[5:] == ("symbol accuracy", "+-", "prefix accuracy")
     assert first == ("4:4", "1x", "30", "0.000", "0.000-0.114", "0.800", "0.000", "0.200")
-    assert "share before the first error (Grefenstette)" in SIZES.notes(rows)[0]
+    assert 'share before the first error ("fine" of Grefenstette)' in SIZES.notes(rows)[0]
     assert SIZES.label(rows[:2]) == "4-4_8-8-n30"
 
 
 def test_every_column_stands_in_a_group():
-    for scoring in (SIZES, PROGRAMS):
-        assert [c for group in scoring.groups.values() for c in group] == list(scoring.columns)
-        assert scoring.spread[0] in scoring.columns
-        assert scoring.shown in scoring.groups
+    for metric_set in (SIZES, PROGRAMS):
+        assert [c for group in metric_set.groups.values() for c in group] == list(
+            metric_set.columns
+        )
+        assert metric_set.spread[0] in metric_set.columns
+        assert metric_set.shown in metric_set.groups
 
 
 class Silent(nn.Module):
     def forward(self, inputs, state=None):
-        said = torch.full_like(inputs, 41)
-        return F.one_hot(said, 42).float(), None
+        predicted = torch.full_like(inputs, 41)
+        return F.one_hot(predicted, 42).float(), None
 
 
 def test_programs():
     task = make_task("programs")
-    own = exam(Silent(), task)
-    sweep = Sweep("test", 1, None, 20)
-    rows = PROGRAMS.rows(own, sweep)
+    own = evaluator(Silent(), task)
+    evaluation_plan = EvaluationPlan("test", 1, None, 20)
+    rows = PROGRAMS.rows(own, evaluation_plan)
     assert [(row["lengths"], row["role"]) for row in rows] == [("2:4", "train"), ("4:4", "test")]
-    # The end alone is right.
-    assert all(0 < row["accuracy_fine"] < 0.5 and row["accuracy_coarse"] == 0 for row in rows)
+    # Only the end is correct.
+    assert all(0 < row["symbol_accuracy"] < 0.5 and row["exact_match"] == 0 for row in rows)
     assert PROGRAMS.succeeded(rows) is None
-    assert set(PROGRAMS.values({"rows": rows})) == {"coarse_test", "fine_test", "prefix_test"}
+    assert set(PROGRAMS.values({"rows": rows})) == {
+        "exact_match_test",
+        "symbol_accuracy_test",
+        "prefix_accuracy_test",
+    }
     assert PROGRAMS.further(rows).keys() == {"2:4"}
 
 
 def test_answers_are_those_of_a_memory_with_room():
-    """A capacity that was enough in training decides no answer, as it decides no score."""
+    """A capacity that was enough in training limits no answer, as it limits no score."""
     torch.manual_seed(6)
     task = make_task("answer_reverse", symbols=3, train_lengths="2:4", test_lengths="5:8")
     memory = {"name": "superposition_stack", "count": 2, "capacity": 3, "overflow": "error"}

@@ -1,4 +1,4 @@
-"""Bits that are wrong, counted by hand; the objective of bits; the scoring of bit vectors."""
+"""Incorrect bits by hand; the objective of bits; the metric set of bit vectors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from unbounded.errors import ShapeError
-from unbounded.evaluation import Exam, Place, Sweep, scoring_of
-from unbounded.evaluation.scorings.bits import bits_wrong
+from unbounded.evaluation import EvaluationPlan, Evaluator, Place, metric_set_of
+from unbounded.evaluation.metric_sets.bits import bits_wrong
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training import OBJECTIVES, masked_bit_cross_entropy
 
-SCORING = scoring_of("bits")
+METRIC_SET = metric_set_of("bits")
 
 
 def test_bits_wrong_by_hand():
@@ -43,7 +43,7 @@ def test_the_objective_of_bits_by_hand():
 
 
 class Echo(nn.Module):
-    """Copies perfectly up to a number of vectors, and says zeros beyond."""
+    """Copies perfectly up to a number of vectors, and predicts zeros beyond."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -59,35 +59,35 @@ class Echo(nn.Module):
         return bits, None
 
 
-def test_a_range_that_is_both_counts_as_that_of_training():
+def test_a_range_for_both_counts_as_the_training_range():
     task = make_task("ntm_copy", train_lengths="1:3", test_lengths="1:3")
     place = Place(torch.device("cpu"))
-    exam = Exam(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
-    rows = SCORING.rows(exam, Sweep("test", 1, None, 50))
+    evaluator = Evaluator(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
+    rows = METRIC_SET.rows(evaluator, EvaluationPlan("test", 1, None, 50))
     assert [row["role"] for row in rows] == ["train"]
-    assert SCORING.succeeded(rows) is True
+    assert METRIC_SET.succeeded(rows) is True
 
 
-def test_rows_merit_and_success():
+def test_rows_selection_metric_and_success():
     task = make_task("ntm_copy", train_lengths="1:5", test_lengths="6:8")
     place = Place(torch.device("cpu"))
-    exam = Exam(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
-    sweep = Sweep("test", 1, None, 50)
-    rows = SCORING.rows(exam, sweep)
+    evaluator = Evaluator(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
+    evaluation_plan = EvaluationPlan("test", 1, None, 50)
+    rows = METRIC_SET.rows(evaluator, evaluation_plan)
     assert [row["role"] for row in rows] == ["train", "test"]
     assert rows[0]["bits_wrong_per_sequence"] == 0
-    # Of one to three vectors half of the bits are wrong.
+    # Of one to three vectors half of the bits are incorrect.
     assert 4 < rows[1]["bits_wrong_per_sequence"] < 12
-    assert rows[1]["accuracy_coarse"] == 0
-    assert 0.6 < rows[1]["accuracy_fine"] < 0.95
+    assert rows[1]["exact_match"] == 0
+    assert 0.6 < rows[1]["symbol_accuracy"] < 0.95
     assert json.dumps(rows)
-    facts = SCORING.facts(exam, sweep)
-    assert 0 < SCORING.merit_of(facts) <= 1e-3
-    assert SCORING.succeeded(rows) is True
-    assert SCORING.succeeded(rows[1:]) is None  # nobody looked where it counts
-    assert SCORING.values({"rows": rows})["train"] == 0
-    assert SCORING.lines(rows)[1][:6] == ("1:5", "50", "0.000", "0.000", "24.2", "1.000")
-    assert SCORING.label(rows) == "1-5_6-8-n50"
-    assert SCORING.further([{**rows[1], "role": "longer"}]).keys() == {"6:8"}
-    assert SCORING.assess(exam, LengthRange(6, 8), 3, 10).right == 0
-    assert SCORING.validation_batch(exam).inputs.shape[0] == 20
+    facts = METRIC_SET.facts(evaluator, evaluation_plan)
+    assert 0 < METRIC_SET.selection_metric_of(facts) <= 1e-3
+    assert METRIC_SET.succeeded(rows) is True
+    assert METRIC_SET.succeeded(rows[1:]) is None  # the training range has no row
+    assert METRIC_SET.values({"rows": rows})["train"] == 0
+    assert METRIC_SET.lines(rows)[1][:6] == ("1:5", "50", "0.000", "0.000", "24.2", "1.000")
+    assert METRIC_SET.label(rows) == "1-5_6-8-n50"
+    assert METRIC_SET.further([{**rows[1], "role": "longer"}]).keys() == {"6:8"}
+    assert METRIC_SET.assess(evaluator, LengthRange(6, 8), 3, 10).right == 0
+    assert METRIC_SET.validation_batch(evaluator).inputs.shape[0] == 20

@@ -1,4 +1,4 @@
-"""Two models on the same strings: which sets there are, and when the second is worse."""
+"""Comparison of two models on the same strings: the sets, and when the second is worse."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from unbounded.evaluation.comparison import (
     mean_share,
     worse_sets,
 )
-from unbounded.evaluation.scorings import Exam, Place, scoring_of
+from unbounded.evaluation.metric_sets import Evaluator, Place, metric_set_of
 from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange, Task, make_task
 
 
-def exam_of(task: Task) -> Exam:
+def evaluator_of(task: Task) -> Evaluator:
     model = MemoryModel(
         inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), hidden_size=8
     )
     place = Place(torch.device("cpu"))
     lengths = task.train_lengths, task.test_lengths
-    return Exam(model.eval(), task, 1, place, *lengths, validation_count=100, strips=1)
+    return Evaluator(model.eval(), task, 1, place, *lengths, validation_count=100, strips=1)
 
 
 def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
-    exam = exam_of(make_task("copy"))
-    ranges = exam.train_lengths, exam.validation_lengths
-    sets = comparison_sets(exam, ranges, LengthRange(640, 640))
-    assert [(each.name, each.exam.validation_count, each.is_shifted) for each in sets] == [
+    evaluator = evaluator_of(make_task("copy"))
+    ranges = evaluator.train_lengths, evaluator.validation_lengths
+    sets = comparison_sets(evaluator, ranges, LengthRange(640, 640))
+    assert [
+        (subset.name, subset.evaluator.validation_count, subset.is_shifted) for subset in sets
+    ] == [
         ("lengths 8:64", 1000, False),
         ("lengths 65:128", 1000, False),
         ("lengths 640:640", 1000, False),
@@ -43,9 +45,11 @@ def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
         ("lengths 1:7", 200, True),
         ("lengths 1:1", 200, True),
     ]
-    for each in sets:
-        few = {"two": 2, "one": 1}.get(each.name.split()[0], 128)
-        examples = each.exam.task.examples(1, "validation", 0, 20, each.exam.validation_lengths)
+    for subset in sets:
+        few = {"two": 2, "one": 1}.get(subset.name.split()[0], 128)
+        examples = subset.evaluator.task.examples(
+            1, "validation", 0, 20, subset.evaluator.validation_lengths
+        )
         symbols = {symbol for example in examples for symbol in example.source}
         assert symbols <= {f"s{number}" for number in range(few)}
         assert all(example.target == example.source for example in examples)
@@ -70,11 +74,11 @@ def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
     ],
 )
 def test_every_layout_has_its_shortest_length(name: str, shifted: list[str]) -> None:
-    exam = exam_of(make_task(name))
-    sets = comparison_sets(exam, [exam.train_lengths])
+    evaluator = evaluator_of(make_task(name))
+    sets = comparison_sets(evaluator, [evaluator.train_lengths])
     if name == "bigram_flip":
-        sets = comparison_sets(exam, [exam.train_lengths, exam.validation_lengths])
-    assert [each.name for each in sets if each.is_shifted] == shifted
+        sets = comparison_sets(evaluator, [evaluator.train_lengths, evaluator.validation_lengths])
+    assert [subset.name for subset in sets if subset.is_shifted] == shifted
 
 
 def test_strings_of_fewer_symbols_keep_the_vocabularies() -> None:
@@ -84,25 +88,25 @@ def test_strings_of_fewer_symbols_keep_the_vocabularies() -> None:
         assert few is not None
         assert few.input_vocabulary == task.input_vocabulary
         assert few.output_vocabulary == task.output_vocabulary
-        whole = {str(each) for each in task.examples(3, "test", 0, 50)}
-        assert not whole & {str(each) for each in few.examples(3, "test", 0, 50)}
+        whole = {str(example) for example in task.examples(3, "test", 0, 50)}
+        assert not whole & {str(example) for example in few.examples(3, "test", 0, 50)}
     assert make_task("anbn").over(1) is None
 
 
-def test_a_share_is_what_the_scoring_says() -> None:
-    exam = exam_of(make_task("copy", symbols=2, train_lengths="1:3", test_lengths="4:5"))
-    scoring = scoring_of("sequences")
-    sets = comparison_sets(exam, [exam.train_lengths])
-    shares = compare(scoring, exam.model, sets)
-    score = scoring.assess(exam, exam.train_lengths, 0, 1000)
+def test_a_share_is_the_metric_sets() -> None:
+    evaluator = evaluator_of(make_task("copy", symbols=2, train_lengths="1:3", test_lengths="4:5"))
+    metric_set = metric_set_of("sequences")
+    sets = comparison_sets(evaluator, [evaluator.train_lengths])
+    shares = compare(metric_set, evaluator.model, sets)
+    score = metric_set.assess(evaluator, evaluator.train_lengths, 0, 1000)
     assert shares["lengths 1:3"] == (score.right, 1000)
-    assert set(shares) == {each.name for each in sets}
+    assert set(shares) == {subset.name for subset in sets}
 
 
-def test_what_is_worse_by_more_than_its_interval() -> None:
-    exam = exam_of(make_task("copy"))
+def test_sets_that_are_worse_beyond_their_interval() -> None:
+    evaluator = evaluator_of(make_task("copy"))
     names = {"exact": False, "nearly": False, "wrong": False, "short": True}
-    sets = [ComparisonSet(name, exam, is_shifted) for name, is_shifted in names.items()]
+    sets = [ComparisonSet(name, evaluator, is_shifted) for name, is_shifted in names.items()]
     before = {"exact": Share(1000, 1000), "nearly": Share(990, 1000), "wrong": Share(0, 200)}
     good = {"exact": Share(1000, 1000), "nearly": Share(985, 1000), "wrong": Share(200, 200)}
     before["short"], good["short"] = Share(200, 200), Share(196, 200)
@@ -120,9 +124,9 @@ def test_what_is_worse_by_more_than_its_interval() -> None:
     assert mean_share(before) == pytest.approx((1 + 0.99 + 0 + 1) / 4)
 
 
-def test_exact_asks_nothing_of_shifted_inputs() -> None:
-    exam = exam_of(make_task("copy"))
-    sets = comparison_sets(exam, [exam.train_lengths])
-    shares = {each.name: Share(0 if each.is_shifted else 5, 5) for each in sets}
+def test_exact_ignores_shifted_inputs() -> None:
+    evaluator = evaluator_of(make_task("copy"))
+    sets = comparison_sets(evaluator, [evaluator.train_lengths])
+    shares = {subset.name: Share(0 if subset.is_shifted else 5, 5) for subset in sets}
     assert is_exact(shares, sets)
     assert not is_exact({**shares, "lengths 8:64": Share(4, 5)}, sets)

@@ -1,4 +1,4 @@
-"""Correlation of a head's position with a path, by hand and of a layer made to follow it."""
+"""Correlation of a head's position with a path, by hand and for a constructed layer."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def test_a_head_that_is_moved_by_each_bracket_follows_the_path():
             parameter.zero_()
         own.sequence.layer.controller.weight_ih[0, 0] = 3.0  # u: h = tanh 3
         own.sequence.layer.controller.weight_ih[0, 1] = -3.0
-        heads.bias[heads.rows("read_gate")] = -50.0  # stay with the weights there were
+        heads.bias[heads.rows("read_gate")] = -50.0  # keep the current weights
         shift = heads.rows("read_shift")
         heads.weight[shift] = torch.tensor([[-60.0, 0], [0, 0], [60.0, 0]])
         heads.bias[heads.rows("read_sharpening")] = 5.0
     words = make_task("dyck")
-    found = following(own.sequence, words, 1, LengthRange(6, 6), count=20)
-    assert found == pytest.approx(1)
+    value = following(own.sequence, words, 1, LengthRange(6, 6), count=20)
+    assert value == pytest.approx(1)
     below = make_task("dyck", train_lengths=LengthRange(1, 1), test_lengths=LengthRange(1, 1))
     seeds = (n for n in range(99) if (below.heights(below.batch(n, "test", 0, 1).inputs) < 0).any())
     assert following(own.sequence, below, next(seeds), LengthRange(1, 1), count=1) is None
 
 
-def test_only_tapes_on_paths_have_such_a_number():
+def test_only_tapes_on_paths_have_a_correlation():
     lengths = LengthRange(2, 3)
     assert following(model().sequence, make_task("ntm_copy"), 1, lengths) is None
     assert following(model(memory="stack").sequence, make_task("dyck"), 1, lengths) is None
-    # Of a text there are no hundred examples to draw; nothing is drawn of it.
+    # A text has no hundred examples; none are drawn.
     assert following(model().sequence, Text(), 1, lengths) is None
     alone = MemoryModel(inputs=2, outputs=1, memory="none", hidden_size=2)
     assert following(alone.sequence, make_task("dyck"), 1, lengths) is None

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unbounded.errors import ShapeError
-from unbounded.evaluation.scorings.labels import label_scores
+from unbounded.evaluation.metric_sets.labels import label_scores
 from unbounded.training import OBJECTIVES, masked_binary_cross_entropy
 
 MASK = torch.tensor([[True, True, True], [True, True, False]])
@@ -17,9 +17,9 @@ MASK = torch.tensor([[True, True, True], [True, True, False]])
 def test_label_scores_by_hand():
     targets = torch.tensor([[0, 1, 1], [1, 0, 0]])
     predicted = torch.tensor([[1, 1, 0], [1, 0, 1]])
-    coarse, fine = label_scores(predicted, targets, MASK)
-    assert coarse.tolist() == [False, True]
-    assert fine.tolist() == pytest.approx([1 / 3, 1.0])
+    exact_match, partial_accuracy = label_scores(predicted, targets, MASK)
+    assert exact_match.tolist() == [False, True]
+    assert partial_accuracy.tolist() == pytest.approx([1 / 3, 1.0])
     with pytest.raises(ShapeError):
         label_scores(predicted, targets[:, :2], MASK)
 

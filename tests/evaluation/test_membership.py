@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from unbounded.errors import ShapeError
-from unbounded.evaluation import Exam, Place, Sweep, scoring_of
+from unbounded.evaluation import EvaluationPlan, Evaluator, Place, metric_set_of
 from unbounded.evaluation.auc import auc
-from unbounded.evaluation.scorings.membership import against_nan, bands_of
+from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
 from unbounded.tasks import LengthRange, make_task
 
-SCORING = scoring_of("membership")
+METRIC_SET = metric_set_of("membership")
 
 
 def by_pairs(scores, labels):
@@ -39,14 +39,14 @@ def test_auc_is_the_share_of_pairs_in_order():
 
 
 def test_no_area_is_above_1():
-    """torchmetrics sums in float32: of 2 in 13 it has 1.0000001."""
+    """torchmetrics sums in float32: for 2 in 13 it returns 1.0000001."""
     for count in range(3, 60):
-        found = auc(torch.arange(float(count)), torch.arange(count) >= count - 2)
-        assert found is not None
-        assert 1 - 1e-6 < found.area <= 1
+        area = auc(torch.arange(float(count)), torch.arange(count) >= count - 2)
+        assert area is not None
+        assert 1 - 1e-6 < area.area <= 1
 
 
-def test_delong_interval_covers_the_area_as_often_as_it_says():
+def test_delong_interval_covers_the_area_in_95_percent():
     rng = np.random.default_rng(3)
     true, hits = 0.7602499389065233, 0  # Phi(1 / sqrt 2): normal scores a deviation apart
     for _ in range(400):
@@ -64,7 +64,7 @@ def test_one_class_has_no_area_and_shapes_must_agree():
 
 
 class Counter(nn.Module):
-    """Knows Dyck words of heights below a bound, and takes higher ones for no Dyck words."""
+    """Accepts Dyck words with heights below a bound, and rejects higher ones."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -78,57 +78,57 @@ class Counter(nn.Module):
         return logits.unsqueeze(-1), None
 
 
-def exam(most, **options):
+def evaluator(most, **options):
     task = make_task("dyck", **options)
     place = Place(torch.device("cpu"))
-    return Exam(Counter(most), task, 1, place, task.train_lengths, task.test_lengths, 50, 1)
+    return Evaluator(Counter(most), task, 1, place, task.train_lengths, task.test_lengths, 50, 1)
 
 
 def test_a_counter_is_right_at_all_lengths_and_a_low_one_fails_where_words_are_high():
-    sweep = Sweep("test", 1, None, 40, every=10)
-    rows = SCORING.rows(exam(1000, test_lengths="6:40"), sweep)
+    evaluation_plan = EvaluationPlan("test", 1, None, 40, every=10)
+    rows = METRIC_SET.rows(evaluator(1000, test_lengths="6:40"), evaluation_plan)
     assert [row["role"] for row in rows] == ["train", "test", "longer"]
     assert [at["lengths"] for at in rows[1]["per_n"]] == ["6:15", "16:25", "26:35", "36:40"]
-    assert all(at["auc"] == at["accuracy_coarse"] == 1.0 for row in rows for at in row["per_n"])
-    assert SCORING.succeeded(rows)
-    assert SCORING.notes(rows) == ["AUC is at least 0.999 up to n = 80: words of 160 symbols"]
+    assert all(at["auc"] == at["exact_match"] == 1.0 for row in rows for at in row["per_n"])
+    assert METRIC_SET.succeeded(rows)
+    assert METRIC_SET.notes(rows) == ["AUC is at least 0.999 up to n = 80: words of 160 symbols"]
     assert json.dumps(rows)
-    low = SCORING.rows(exam(5, test_lengths="6:40"), sweep)
-    assert SCORING.succeeded(low) is False
+    low = METRIC_SET.rows(evaluator(5, test_lengths="6:40"), evaluation_plan)
+    assert METRIC_SET.succeeded(low) is False
     areas = [at["auc"] for row in low for at in row["per_n"]]
     assert areas[0] == 1.0
     assert areas[-1] < 0.6
     so_far = [at["auc_so_far"] for row in low for at in row["per_n"]]
     assert areas[-1] < so_far[-1] < so_far[0] == 1.0
-    line = SCORING.lines(low)[1]
+    line = METRIC_SET.lines(low)[1]
     assert line[:5] == ("1:5", "40", "1.0000", "1.0000-1.0000", "1.0000")
-    assert SCORING.label(low) == "1-5_6-40_41-80-by10-n40"
-    low_at_once = SCORING.rows(exam(0), Sweep("test", 1, None, 20, every=100))
-    assert SCORING.notes(low_at_once) == ["AUC is below 0.999 already at the shortest lengths"]
+    assert METRIC_SET.label(low) == "1-5_6-40_41-80-by10-n40"
+    low_at_once = METRIC_SET.rows(evaluator(0), EvaluationPlan("test", 1, None, 20, every=100))
+    assert METRIC_SET.notes(low_at_once) == ["AUC is below 0.999 already at the shortest lengths"]
 
 
 def test_words_with_one_label_are_scored_alike_and_choose_by_validation():
-    own = exam(1000, labels="word", test_lengths="6:9")
-    sweep = Sweep("test", 1, (LengthRange(2, 3),), 30)
-    facts = SCORING.facts(own, sweep)
+    own = evaluator(1000, labels="word", test_lengths="6:9")
+    evaluation_plan = EvaluationPlan("test", 1, (LengthRange(2, 3),), 30)
+    facts = METRIC_SET.facts(own, evaluation_plan)
     assert facts["validation"]["auc"] == 1.0
-    assert 0 < SCORING.merit_of(facts) < 1e-3
-    assert SCORING.assess(own, LengthRange(3, 9), 5, 20).coarse == 1.0
-    rows = SCORING.rows(own, sweep)
-    assert SCORING.values({"rows": rows}) == dict.fromkeys(SCORING.columns)
-    assert SCORING.further([{**rows[0], "role": "other"}]) == {"2:3": (1.0,)}
-    assert SCORING.succeeded(rows) is None
+    assert 0 < METRIC_SET.selection_metric_of(facts) < 1e-3
+    assert METRIC_SET.assess(own, LengthRange(3, 9), 5, 20).exact_match == 1.0
+    rows = METRIC_SET.rows(own, evaluation_plan)
+    assert METRIC_SET.values({"rows": rows}) == dict.fromkeys(METRIC_SET.columns)
+    assert METRIC_SET.further([{**rows[0], "role": "other"}]) == {"2:3": (1.0,)}
+    assert METRIC_SET.succeeded(rows) is None
 
 
 def test_bands():
     assert [str(band) for band in bands_of(LengthRange(6, 16), 5)] == ["6:10", "11:15", "16:16"]
 
 
-def test_what_is_not_a_number_is_the_surest_wrong_answer():
+def test_nan_is_the_surest_wrong_answer():
     logits = torch.tensor([[[torch.nan], [2.0]], [[torch.nan], [torch.nan]]])
     targets = torch.tensor([[1, 1], [0, 1]])
-    said = against_nan(logits, targets)[..., 0].tolist()
-    assert said == [[-torch.inf, 2.0], [torch.inf, -torch.inf]]
+    values = against_nan(logits, targets)[..., 0].tolist()
+    assert values == [[-torch.inf, 2.0], [torch.inf, -torch.inf]]
     ends = torch.tensor([5.0, 4.0, torch.nan, torch.nan, -5.0])
     labels = torch.tensor([1, 1, 1, 0, 0])
     area = auc(against_nan(ends.view(-1, 1, 1), labels.view(-1, 1)).flatten(), labels)

@@ -1,4 +1,4 @@
-"""What a memory is told in the mean: by hand, and against the trace."""
+"""The mean gates of a memory: by hand, and against the trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from unbounded.evaluation import memory_use, table
 from unbounded.evaluation.use_text import use_lines
-from unbounded.models import MemoryModel, mean_decisions
+from unbounded.models import MemoryModel, mean_gates
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, make_task
 
@@ -28,7 +28,7 @@ def model_for(task, memory, **options):
     ).eval()
 
 
-def test_means_are_those_of_the_trace_before_and_in_the_answer():
+def test_means_equal_those_of_the_trace_before_and_in_the_answer():
     task = make_task("copy", symbols=4)
     model, batch = model_for(task, "stack"), task.batch(1, "validation", 0, 5, RANGE)
     layer = model.sequence.layer
@@ -37,15 +37,15 @@ def test_means_are_those_of_the_trace_before_and_in_the_answer():
         trace = layer(embedded, lengths=batch.lengths, return_trace=True)[2]
     pushes = trace.arrays["instruction.push"]
     there = torch.arange(batch.inputs.shape[1]) < batch.lengths.unsqueeze(1)
-    for piece_steps in (5, 1000):
-        found = mean_decisions(model, batch, piece_steps=piece_steps)
-        assert found["scored"]["push"] == pytest.approx(float(pushes[batch.mask].mean()))
+    for chunk_steps in (5, 1000):
+        use = mean_gates(model, batch, chunk_steps=chunk_steps)
+        assert use["scored"]["push"] == pytest.approx(float(pushes[batch.mask].mean()))
         read = pushes[there & ~batch.mask]
-        assert found["unscored"]["push"] == pytest.approx(float(read.mean()))
-    assert set(found["scored"]) == {"push", "pop"}
+        assert use["unscored"]["push"] == pytest.approx(float(read.mean()))
+    assert set(use["scored"]) == {"push", "pop"}
 
 
-def test_a_push_that_is_told_by_its_bias_alone():
+def test_a_push_that_depends_on_its_bias_alone():
     task = make_task("copy", symbols=4)
     model = model_for(task, "deque")
     heads = model.sequence.layer.heads
@@ -53,13 +53,13 @@ def test_a_push_that_is_told_by_its_bias_alone():
         heads.weight.zero_()
         heads.bias[heads.rows("top_push")] = 50.0
         heads.bias[heads.rows("bottom_pop")] = -50.0
-    found = memory_use(model, task, 1, [RANGE, LengthRange(20, 20)])
-    assert list(found) == ["8:12", "20:20"]
-    for phases in found.values():
+    use = memory_use(model, task, 1, [RANGE, LengthRange(20, 20)])
+    assert list(use) == ["8:12", "20:20"]
+    for phases in use.values():
         for phase in ("unscored", "scored"):
             assert phases[phase]["top_push"] == pytest.approx(1)
             assert phases[phase]["bottom_pop"] == pytest.approx(0, abs=1e-12)
-    lines = use_lines({"memory_use": found})
+    lines = use_lines({"memory_use": use})
     assert lines[0].startswith("memory at 8:12, validation: reading top_push 1.00, ")
     assert "; answering top_push 1.00, " in lines[0]
     assert len(lines) == 2
@@ -70,22 +70,22 @@ def test_stacks_of_a_stream_have_a_weight_for_each_action():
     stacks = {"name": "superposition_stack", "count": 3, "capacity": 5}
     assert memory_use(model_for(task, stacks), task, 1, [LengthRange(2, 6)]) == {}  # it overflows
     model = model_for(task, {**stacks, "overflow": "drop_bottom"})
-    found = memory_use(model, task, 1, [LengthRange(2, 6)])
-    (phases,) = found.values()
+    use = memory_use(model, task, 1, [LengthRange(2, 6)])
+    (phases,) = use.values()
     for heads in phases.values():
         sums = torch.tensor(heads["action"])
         assert sums.shape[0] == 3
         torch.testing.assert_close(sums.sum(dim=-1), torch.ones(3))
-    assert use_lines({"memory_use": found}) == []  # nine numbers are for the report
+    assert use_lines({"memory_use": use}) == []  # nine numbers are only in the report
     every_step = {"memory_use": {"2:6": {"scored": {"push": 0.5}}}}
     assert use_lines(every_step) == ["memory at 2:6, validation: at every step push 0.50"]
 
 
-def test_what_is_not_written_while_it_answers_is_not_in_the_mean():
+def test_gates_without_effect_in_the_answer_phase_are_not_in_the_mean():
     task = make_task("answer_copy", symbols=4)
     model = model_for(task, "queue", read_only_token=task.answer_token)
-    found = memory_use(model, task, 1, [RANGE])
-    phases = found["8:12"]
+    use = memory_use(model, task, 1, [RANGE])
+    phases = use["8:12"]
     assert "push" in phases["unscored"]
     assert "push" not in phases["scored"]
     assert "pop" in phases["scored"]
@@ -99,15 +99,15 @@ def test_a_range_without_a_validation_sequence_is_left_out(tmp_path):
     there = [each for each in map(one, range(1, 30)) if task.available("validation", each)]
     assert there
     assert len(there) < 29
-    found = memory_use(model, task, 1, map(one, range(1, 30)))
-    assert list(found) == [str(each) for each in there]
+    use = memory_use(model, task, 1, map(one, range(1, 30)))
+    assert list(use) == [str(each) for each in there]
 
 
 def one(length):
     return LengthRange(length, length)
 
 
-def test_few_sequences_of_a_long_range_are_looked_at(monkeypatch):
+def test_few_sequences_of_a_long_range_are_used(monkeypatch):
     task, asked = make_task("copy", symbols=4), []
     batch = type(task).batch
 
@@ -121,7 +121,7 @@ def test_few_sequences_of_a_long_range_are_looked_at(monkeypatch):
     assert asked == [64, 40, 10, 8, 8]
 
 
-def test_a_long_stream_has_room_for_its_longest_sequence_and_is_looked_at_alone(monkeypatch):
+def test_a_long_stream_has_room_for_its_longest_sequence_and_is_run_alone(monkeypatch):
     task, rooms, streams = make_task("anbn"), [], []
     model = model_for(task, {"name": "superposition_stack", "count": 2, "capacity": 5})
     judged = type(task).judged
@@ -150,21 +150,21 @@ def test_steps_without_a_mask_have_no_phase():
     task = make_task("copy", symbols=4)
     inputs = torch.tensor([[1, 2, 3]])
     batch = Batch(inputs, inputs, torch.ones_like(inputs, dtype=torch.bool), torch.tensor([2]))
-    assert list(mean_decisions(model_for(task, "queue"), batch)) == ["scored"]
+    assert list(mean_gates(model_for(task, "queue"), batch)) == ["scored"]
 
 
-def test_a_report_that_says_nothing_of_it_is_shown_as_before():
+def test_a_report_without_memory_use_is_shown_without_it():
     row = {
         "lengths": "8:12",
         "role": "test",
         "count": 4,
-        "accuracy_coarse": 0.5,
-        "accuracy_coarse_95": [0.1, 0.9],
-        "accuracy_fine": 0.75,
-        "accuracy_fine_error": 0.1,
+        "exact_match": 0.5,
+        "exact_match_95": [0.1, 0.9],
+        "prefix_accuracy": 0.75,
+        "prefix_accuracy_error": 0.1,
     }
-    report = {"task": "copy", "scoring": "sequences", "split": "test", "seed": 1, "rows": [row]}
+    report = {"task": "copy", "metric_set": "sequences", "split": "test", "seed": 1, "rows": [row]}
     assert "memory" not in table(report)
-    told = {"8:12": {"unscored": {"push": 0.5}}}
-    said = table({**report, "memory_use": told})
-    assert said.endswith("memory at 8:12, validation: reading push 0.50")
+    use = {"8:12": {"unscored": {"push": 0.5}}}
+    text = table({**report, "memory_use": use})
+    assert text.endswith("memory at 8:12, validation: reading push 0.50")

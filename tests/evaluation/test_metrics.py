@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from unbounded.errors import ShapeError
 from unbounded.evaluation import sequence_scores
 
-# Per sequence: the target with its </s> (0), and what was said in its place.
+# Per sequence: the target with its </s> (0), and the prediction.
 HAND = [
     ([5, 6, 7, 0], [5, 6, 7, 0], True, 1.0),
     ([5, 6, 7, 0], [5, 6, 7, 5], False, 3 / 4),  # everything but the end
-    ([5, 6, 7, 0], [4, 6, 7, 0], False, 0.0),  # wrong at once, right afterwards
+    ([5, 6, 7, 0], [4, 6, 7, 0], False, 0.0),  # the first is wrong, all others are correct
     ([5, 6, 7, 0], [5, 4, 7, 0], False, 1 / 4),
     ([0], [0], True, 1.0),
     ([0], [1], False, 0.0),
@@ -21,10 +21,10 @@ HAND = [
 
 def padded(rows: list[list[int]], offset: int) -> torch.Tensor:
     width = offset + max(map(len, rows)) + 2
-    made = torch.zeros(len(rows), width, dtype=torch.int64)
+    padded = torch.zeros(len(rows), width, dtype=torch.int64)
     for number, row in enumerate(rows):
-        made[number, offset : offset + len(row)] = torch.tensor(row)
-    return made
+        padded[number, offset : offset + len(row)] = torch.tensor(row)
+    return padded
 
 
 def masked(rows: list[list[int]], offset: int) -> torch.Tensor:
@@ -35,20 +35,20 @@ def test_hand_computed_cases() -> None:
     targets = [case[0] for case in HAND]
     mask = masked(targets, 3)
     predicted = padded([case[1] for case in HAND], 3)
-    # What is said where nothing counts must not matter.
+    # Predictions at steps without a target must not matter.
     predicted = torch.where(mask, predicted, 99)
-    coarse, fine = sequence_scores(predicted, padded(targets, 3), mask)
-    assert coarse.tolist() == [case[2] for case in HAND]
-    assert fine.tolist() == [case[3] for case in HAND]
+    exact_match, partial_accuracy = sequence_scores(predicted, padded(targets, 3), mask)
+    assert exact_match.tolist() == [case[2] for case in HAND]
+    assert partial_accuracy.tolist() == [case[3] for case in HAND]
 
 
-def oracle(target: list[int], said: list[int]) -> tuple[bool, float]:
-    right = 0
-    for wanted, got in zip(target, said, strict=True):
-        if wanted != got:
+def oracle(target: list[int], predicted: list[int]) -> tuple[bool, float]:
+    correct = 0
+    for expected, got in zip(target, predicted, strict=True):
+        if expected != got:
             break
-        right += 1
-    return target == said, right / len(target)
+        correct += 1
+    return target == predicted, correct / len(target)
 
 
 pairs = st.lists(
@@ -67,10 +67,10 @@ def test_agrees_with_an_oracle_in_plain_python(
     targets = [case[0] for case in cases]
     mask = masked(targets, offset)
     predicted = torch.where(mask, padded([case[1] for case in cases], offset), 1)
-    coarse, fine = sequence_scores(predicted, padded(targets, offset), mask)
-    wanted = [oracle(*case) for case in cases]
-    assert coarse.tolist() == [each[0] for each in wanted]
-    assert fine.tolist() == [each[1] for each in wanted]
+    exact_match, partial_accuracy = sequence_scores(predicted, padded(targets, offset), mask)
+    expected = [oracle(*case) for case in cases]
+    assert exact_match.tolist() == [each[0] for each in expected]
+    assert partial_accuracy.tolist() == [each[1] for each in expected]
 
 
 def test_shapes_that_disagree_are_named() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.evaluation import table
-from unbounded.evaluation.scorings import Exam, Place, Sweep, scoring_of
+from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place, metric_set_of
 from unbounded.evaluation.use_text import use_text
 from unbounded.tasks import make_task
 
@@ -25,7 +25,7 @@ CASES = [
 
 
 class Overflowing(nn.Module):
-    """Logits are NaN from the second step on, for every third sequence."""
+    """Its logits are NaN from the second step on, for every third sequence."""
 
     def __init__(self, outputs: int) -> None:
         super().__init__()
@@ -40,35 +40,43 @@ class Overflowing(nn.Module):
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, Any]) -> None:
     task = make_task(name, **options)
-    scoring = scoring_of(task.scoring)
+    metric_set = metric_set_of(task.metric_set)
     outputs = 1 if task.objective == "binary" else len(task.output_vocabulary)
     place = Place(torch.device("cpu"))
     lengths = task.train_lengths, task.test_lengths
-    exam = Exam(Overflowing(outputs), task, 1, place, *lengths, validation_count=9, strips=1)
-    sweep = Sweep("test", 1, [task.test_lengths], 9, every=5, streams=3)
-    (row,) = scoring.rows(exam, sweep)
+    evaluator = Evaluator(
+        Overflowing(outputs), task, 1, place, *lengths, validation_count=9, strips=1
+    )
+    evaluation_plan = EvaluationPlan("test", 1, [task.test_lengths], 9, every=5, streams=3)
+    (row,) = metric_set.rows(evaluator, evaluation_plan)
     assert row["nan"] >= row["count"] / 3
     assert row["right"] <= row["count"] - row["nan"]
-    report = {"task": name, "scoring": task.scoring, "split": "test", "seed": 1, "rows": [row]}
+    report = {
+        "task": name,
+        "metric_set": task.metric_set,
+        "split": "test",
+        "seed": 1,
+        "rows": [row],
+    }
     note = f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
     assert note in table(report).splitlines()
-    assert scoring.assess(exam, task.test_lengths, 0, 9).right <= 6
+    assert metric_set.assess(evaluator, task.test_lengths, 0, 9).right <= 6
 
 
 def test_nan_whose_likeliest_symbol_is_the_target_is_wrong() -> None:
-    """The largest of NaN logits is the first symbol, which may be what was wanted."""
+    """The argmax of NaN logits is the first symbol, which may be the target."""
     task = make_task("copy", symbols=1, **OPTIONS)
     place = Place(torch.device("cpu"))
     lengths = task.train_lengths, task.test_lengths
-    exam = Exam(Overflowing(1), task, 1, place, *lengths, validation_count=9, strips=1)
+    evaluator = Evaluator(Overflowing(1), task, 1, place, *lengths, validation_count=9, strips=1)
     batch = task.batch(1, "validation", 0, 9, task.train_lengths)
     first = batch._replace(targets=torch.zeros_like(batch.targets))
     assert all(mask.any() for mask in first.mask)
     task.batch = lambda *arguments, **options: first
-    assert scoring_of("sequences").assess(exam, task.train_lengths, 0, 9).right == 6
+    assert metric_set_of("sequences").assess(evaluator, task.train_lengths, 0, 9).right == 6
 
 
 def test_a_mean_that_was_nan_is_read_from_a_report() -> None:
-    """JSON has no NaN: a report has null there, which ended in a TypeError."""
+    """JSON has no NaN: a report has null there, which used to raise TypeError."""
     use = {"memory_use": {"6:100": {"scored": {"read_gate": None, "shift": [0.5, None]}}}}
     assert use_text(use, "6:100") == "at every step read_gate nan, shift 0.50 nan"

@@ -1,4 +1,4 @@
-"""Where a report came from: the commit, and the kernels of the device."""
+"""The origin of a report: the commit, and the kernels of the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package that is not this one, in a repository that does not track it."""
+    """A copy of the package, in a repository that does not track it."""
     folder = tmp_path / "unbounded"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -33,7 +33,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_an_installed_package_says_what_it_was_built_from(package: Path) -> None:
+def test_an_installed_package_has_the_commit_of_its_build(package: Path) -> None:
     assert commit() is None
     (package / BUILT_FROM).write_text("0123abc-dirty\n")
     assert commit() == "0123abc-dirty"
@@ -41,7 +41,7 @@ def test_an_installed_package_says_what_it_was_built_from(package: Path) -> None
     assert commit() is None
 
 
-def test_a_working_copy_is_asked_itself(package: Path) -> None:
+def test_a_working_copy_has_its_own_commit(package: Path) -> None:
     (package / BUILT_FROM).write_text("stale\n")
     git(package, "add", "__init__.py")
     git(package, "commit", "-m", "package")
@@ -55,17 +55,17 @@ def test_a_working_copy_is_asked_itself(package: Path) -> None:
 def test_the_kernels_are_those_of_the_device(
     reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Of the current one, which has the number 1, there are none here.
+    # The current device, number 1, has none here.
     monkeypatch.setattr(
         gpu, "why_not", lambda structure, device: reason if device == 0 else "too old"
     )
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     served = "none" if reason else "triton"
-    machine = provenance(torch.device("cuda", 0))["machine"]
-    assert (machine["kernels"], machine["accelerator"]) == (served, "a GPU")
+    hardware = provenance(torch.device("cuda", 0))["hardware"]
+    assert (hardware["kernels"], hardware["accelerator"]) == (served, "a GPU")
     assert kernels(torch.device("cuda")) == "none"
     own = available().instruction_set if available().ok else "none"
     assert kernels() == kernels(torch.device("cpu")) == own
-    assert "accelerator" not in provenance()["machine"]
+    assert "accelerator" not in provenance()["hardware"]
     assert kernels(torch.device("meta")) == "none"

@@ -1,4 +1,4 @@
-"""The search for stacks that are not needed, on machines of which that is known."""
+"""The search for unused stacks, on constructed networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from tests.machines import counter
+from tests.constructions import counter
 from unbounded.errors import ConfigError
 from unbounded.evaluation import remove_unused, score_lengths
 from unbounded.evaluation.removal import _Search
@@ -17,20 +17,20 @@ from unbounded.tasks import LengthRange, make_task
 TASK = make_task("anbn", sequences=4)
 
 
-def right(model):
+def correct(model):
     return sum(score.right for score in score_lengths(model, TASK, LengthRange(2, 9), seed=0))
 
 
 @pytest.mark.parametrize(("count", "place"), [(1, 0), (4, 2), (5, 0)])
 def test_all_but_the_needed_stack_are_removed(count, place):
-    machine = discretized(counter(count, place))
-    found = remove_unused(machine, right)
-    assert found.removed == tuple(stack for stack in range(count) if stack != place)
-    assert found.complete
-    assert found.model.sequence.layer.memory.count == 1
-    assert right(found.model) == right(machine) == 3 * 8
+    hardened = discretized(counter(count, place))
+    removal = remove_unused(hardened, correct)
+    assert removal.removed == tuple(stack for stack in range(count) if stack != place)
+    assert removal.complete
+    assert removal.model.sequence.layer.memory.count == 1
+    assert correct(removal.model) == correct(hardened) == 3 * 8
     far = LengthRange(100, 100)
-    assert score_lengths(found.model, TASK, far, seed=1)[0].accuracy == 1
+    assert score_lengths(removal.model, TASK, far, seed=1)[0].accuracy == 1
 
 
 def test_of_two_stacks_that_do_the_same_one_is_removed():
@@ -41,18 +41,18 @@ def test_of_two_stacks_that_do_the_same_one_is_removed():
         layer.heads.weight[7] = layer.heads.weight[6]
         symbols, cells = layer.controller.weight_ih.tensor_split([2], dim=1)
         cells[:, 2:4] = cells[:, 0:2]
-        # Signs are right with both stacks, and with one of them and -1 for the other.
+        # Signs are correct with both stacks, and with one of them and -1 for the other.
         symbols[:, 0] -= torch.tensor([0.0, 40.0, 60.0])
         symbols[:, 1] += torch.tensor([0.0, 20.0, -20.0])
-    machine = discretized(model)
-    assert right(machine) == 24
-    found = remove_unused(machine, right)
-    assert found.removed == (0, 2)
-    assert right(found.model) == 24
+    hardened = discretized(model)
+    assert correct(hardened) == 24
+    removal = remove_unused(hardened, correct)
+    assert removal.removed == (0, 2)
+    assert correct(removal.model) == 24
 
 
-def test_a_stack_is_kept_that_breaks_the_machine_when_it_is_empty():
-    """It only ever says 0.5, and is a bias."""
+def test_a_stack_is_kept_whose_removal_breaks_the_model():
+    """Its top is always 0.5, which acts as a bias."""
     model = counter(2, 0)
     layer = model.sequence.layer
     with torch.no_grad():
@@ -60,9 +60,9 @@ def test_a_stack_is_kept_that_breaks_the_machine_when_it_is_empty():
         layer.heads.weight[5] = 0.0  # of 0.5
         layer.controller.weight_ih[:, 4] = torch.tensor([0.0, 40.0, -40.0])
         layer.controller.weight_ih[:, 1] -= 20 * torch.tensor([0.0, 1.0, -1.0])
-    machine = discretized(model)
-    assert right(machine) == 24
-    assert remove_unused(machine, right).removed == ()
+    hardened = discretized(model)
+    assert correct(hardened) == 24
+    assert remove_unused(hardened, correct).removed == ()
 
 
 def largest_by_brute_force(keeps, count):
@@ -97,11 +97,11 @@ def test_the_search_finds_a_largest_subset_if_parts_of_removable_ones_are_remova
     assert search.complete
 
 
-def test_a_limited_search_says_that_it_did_not_end():
-    machine = discretized(counter(4, 0))
-    found = remove_unused(machine, right, most=3)
-    assert not found.complete
-    assert found.scored == 4
-    assert right(found.model) == 24
+def test_a_limited_search_is_marked_incomplete():
+    hardened = discretized(counter(4, 0))
+    removal = remove_unused(hardened, correct, most=3)
+    assert not removal.complete
+    assert removal.scored == 4
+    assert correct(removal.model) == 24
     with pytest.raises(ConfigError, match="most: expected an integer >= 1 or None, got 0"):
-        remove_unused(machine, right, most=0)
+        remove_unused(hardened, correct, most=0)

@@ -1,4 +1,4 @@
-"""Which range of a report is that of training, and which is the test."""
+"""The roles of a report's ranges."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import pytest
 import torch
 from torch import nn
 
-from unbounded.evaluation.scorings import Exam, Place
-from unbounded.evaluation.scorings.base import default_lengths, roles_of
+from unbounded.evaluation.metric_sets import Evaluator, Place
+from unbounded.evaluation.metric_sets.base import default_lengths, roles_of
 from unbounded.tasks import LengthRange, make_task
 
 
-def exam(train: str, test: str, validation: str, task: str = "copy") -> Exam:
-    made = make_task(task, train_lengths=train, test_lengths=test)
+def evaluator(train: str, test: str, validation: str, task: str = "copy") -> Evaluator:
+    built = make_task(task, train_lengths=train, test_lengths=test)
     place = Place(torch.device("cpu"))
     own = [LengthRange.parse(text) for text in (train, validation)]
-    return Exam(nn.Identity(), made, 1, place, *own, 20, 4)
+    return Evaluator(nn.Identity(), built, 1, place, *own, 20, 4)
 
 
-def roles(of: Exam, *texts: str) -> list[str]:
-    found = roles_of(of, [LengthRange.parse(text) for text in texts])
-    return [found[LengthRange.parse(text)] for text in texts]
+def roles(of: Evaluator, *texts: str) -> list[str]:
+    roles = roles_of(of, [LengthRange.parse(text) for text in texts])
+    return [roles[LengthRange.parse(text)] for text in texts]
 
 
 @pytest.mark.parametrize("validation", ["30:40", "1:2", "9:11"])
-def test_the_tasks_test_range_is_the_test_wherever_training_was_validated(validation: str) -> None:
-    own = exam("1:2", "30:40", validation)
+def test_the_tasks_test_range_is_the_test_for_any_validation_range(validation: str) -> None:
+    own = evaluator("1:2", "30:40", validation)
     assert roles(own, "9:11", "1:2", "30:40", "41:80", "1:1") == [
         "longer",
         "train",
@@ -35,24 +35,24 @@ def test_the_tasks_test_range_is_the_test_wherever_training_was_validated(valida
     ]
 
 
-def test_without_it_the_range_of_the_stop_rule_is_and_never_that_of_training() -> None:
-    assert roles(exam("1:2", "30:40", "9:11"), "1:2", "9:11", "12:13") == [
+def test_without_it_the_stop_rules_range_is_the_test_unless_it_is_trainings() -> None:
+    assert roles(evaluator("1:2", "30:40", "9:11"), "1:2", "9:11", "12:13") == [
         "train",
         "test",
         "longer",
     ]
-    assert roles(exam("1:2", "30:40", "1:2"), "1:2", "9:11") == ["train", "longer"]
+    assert roles(evaluator("1:2", "30:40", "1:2"), "1:2", "9:11") == ["train", "longer"]
 
 
 def test_one_range_for_both_is_the_test() -> None:
-    assert roles(exam("1:3", "1:3", "1:3"), "1:3") == ["test"]
+    assert roles(evaluator("1:3", "1:3", "1:3"), "1:3") == ["test"]
 
 
 def test_no_range_is_added_that_the_task_cannot_draw() -> None:
-    assert [str(each) for each in default_lengths(exam("1:2", "3:5", "3:5"))] == [
+    assert [str(each) for each in default_lengths(evaluator("1:2", "3:5", "3:5"))] == [
         "1:2",
         "3:5",
         "6:10",
     ]
-    beyond = exam("3:5", "6:3000", "6:3000", task="svo_sov")
+    beyond = evaluator("3:5", "6:3000", "6:3000", task="svo_sov")
     assert [str(each) for each in default_lengths(beyond)] == ["3:5", "6:3000"]

@@ -9,8 +9,8 @@ from scipy.stats import binomtest
 from tests.experiments.tiny import planned, tiny
 from unbounded.errors import ConfigError
 from unbounded.evaluation import Score, make_report, score, table
+from unbounded.evaluation.metric_sets.sequences import row
 from unbounded.evaluation.score import wilson
-from unbounded.evaluation.scorings.sequences import row
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
@@ -22,7 +22,7 @@ RANGE = LengthRange(1, 5)
 
 @pytest.fixture(scope="module")
 def half_trained(tmp_path_factory: pytest.TempPathFactory) -> MemoryModel:
-    """A model that is right on some sequences and wrong on others."""
+    """A model that is correct on some sequences and wrong on others."""
     root: Path = tmp_path_factory.mktemp("runs")
     config = tiny(batches=120, accuracy_every=0)
     folder = train_run(config, root=root, quiet=True).folder
@@ -30,18 +30,18 @@ def half_trained(tmp_path_factory: pytest.TempPathFactory) -> MemoryModel:
 
 
 def task() -> TransductionTask:
-    made = build_task(tiny())
-    assert isinstance(made, TransductionTask)
-    return made
+    tiny_task = build_task(tiny())
+    assert isinstance(tiny_task, TransductionTask)
+    return tiny_task
 
 
 def test_chunks_do_not_change_scores(half_trained: MemoryModel) -> None:
-    made = task()
+    tiny_task = task()
 
     def scored(chunk_tokens: int) -> Score:
         return score(
             half_trained,
-            made,
+            tiny_task,
             seed=1,
             split="test",
             lengths=RANGE,
@@ -56,44 +56,44 @@ def test_chunks_do_not_change_scores(half_trained: MemoryModel) -> None:
 
 
 def test_start_and_count_choose_the_examples(half_trained: MemoryModel) -> None:
-    made = task()
+    tiny_task = task()
     parts = [
-        score(half_trained, made, seed=1, split="test", lengths=RANGE, count=n, start=start)
+        score(half_trained, tiny_task, seed=1, split="test", lengths=RANGE, count=n, start=start)
         for n, start in ((30, 0), (20, 30), (50, 0))
     ]
     assert parts[0].right + parts[1].right == parts[2].right
-    mean = (30 * parts[0].fine + 20 * parts[1].fine) / 50
-    assert mean == pytest.approx(parts[2].fine, abs=1e-12)
+    mean = (30 * parts[0].partial_accuracy + 20 * parts[1].partial_accuracy) / 50
+    assert mean == pytest.approx(parts[2].partial_accuracy, abs=1e-12)
 
 
 def test_teacher_forcing_scores_as_greedy_generation_does(half_trained: MemoryModel) -> None:
-    made = task()
+    tiny_task = task()
     count = 200
-    prompt = made.prompt(1, "test", 0, count, RANGE)
-    said = generate(
+    prompt = tiny_task.prompt(1, "test", 0, count, RANGE)
+    outputs = generate(
         half_trained.sequence,
         prompt.inputs,
         prompt.lengths,
-        made.output_to_input,
-        made.end_token,
+        tiny_task.output_to_input,
+        tiny_task.end_token,
         max_length=int(prompt.target_lengths.max()),
     )
-    right, fine = 0, 0.0
+    right, partial_accuracy = 0, 0.0
     for number in range(count):
         length = int(prompt.target_lengths[number])
         target = prompt.targets[number, :length].tolist()
-        got = said[number, :length].tolist()
+        got = outputs[number, :length].tolist()
         got += [-1] * (length - len(got))
         same = [a == b for a, b in zip(target, got, strict=True)]
         right += all(same)
-        fine += (same.index(False) if not all(same) else length) / length
-    forced = score(half_trained, made, seed=1, split="test", lengths=RANGE, count=count)
+        partial_accuracy += (same.index(False) if not all(same) else length) / length
+    forced = score(half_trained, tiny_task, seed=1, split="test", lengths=RANGE, count=count)
     assert 0 < right < count
     assert forced.right == right
-    assert forced.fine == pytest.approx(fine / count, abs=1e-12)
+    assert forced.partial_accuracy == pytest.approx(partial_accuracy / count, abs=1e-12)
 
 
-def test_check_can_give_up(half_trained: MemoryModel) -> None:
+def test_check_can_early_abort(half_trained: MemoryModel) -> None:
     def check() -> None:
         raise KeyboardInterrupt
 
@@ -109,25 +109,25 @@ def test_count_below_one_is_an_error() -> None:
 
 def test_wilson_interval_by_hand() -> None:
     # p = 0.9, n = 100, z = 1.959964: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
-    low, high = Score(count=100, right=90, fine=1.0, fine_error=0.0).interval()
+    low, high = Score(count=100, right=90, partial_accuracy=1.0, partial_error=0.0).interval()
     assert low == pytest.approx(0.825634, abs=1e-6)
     assert high == pytest.approx(0.944771, abs=1e-6)
-    low, high = Score(count=1000, right=1000, fine=1.0, fine_error=0.0).interval()
+    low, high = Score(count=1000, right=1000, partial_accuracy=1.0, partial_error=0.0).interval()
     assert low == pytest.approx(0.996173, abs=1e-6)
     assert high == 1.0
 
 
-def test_report_says_what_where_and_how_many() -> None:
-    scored = Score(count=1000, right=999, fine=0.9995, fine_error=1e-4)
+def test_report_has_settings_origin_and_counts() -> None:
+    scored = Score(count=1000, right=999, partial_accuracy=0.9995, partial_error=1e-4)
     rows = [row(LengthRange(65, 128), scored, "test")]
     report = make_report(
-        task="copy", scoring="sequences", split="test", seed=7, rows=rows, batches=3
+        task="copy", metric_set="sequences", split="test", seed=7, rows=rows, batches=3
     )
     assert report["format"] == "unbounded-report"
     assert report["seed"] == 7
     assert report["batches"] == 3
     assert report["versions"]["torch"] == torch.__version__
-    assert set(report["machine"]) == {"processor", "cores", "threads", "kernels"}
+    assert set(report["hardware"]) == {"processor", "cores", "threads", "kernels"}
     text = table(report)
     assert "65:128" in text
     assert "0.999" in text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.machines import stream_model
+from tests.constructions import stream_model
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation import (
     LengthScore,
@@ -17,8 +17,8 @@ from unbounded.evaluation import (
     score_streams,
     sequence_rights,
 )
-from unbounded.evaluation.scorings import Exam, Place, Sweep
-from unbounded.evaluation.scorings.lengths import Lengths, stream_row
+from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place
+from unbounded.evaluation.metric_sets.lengths import Lengths, stream_row
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
 
@@ -34,24 +34,24 @@ MEMORIZATION = "12=[21] 2122=[2212] 11121=[12111]"
 
 
 def streams_of(name, text):
-    """The streams of a task for a text that was written down, not drawn."""
+    """The streams of a task for a sources text."""
     task = make_task(name)
     if name == "memorization":
         parts = text.split()
-        given = [part.index("=") + 1 for part in parts]
+        sources = [part.index("=") + 1 for part in parts]
     else:
         parts = re.findall(r"a+[^a]+", text)
         trigger = "c" if name == "anbmc_sum" else "b"
-        given = [part.index(trigger) + 1 for part in parts]
+        sources = [part.index(trigger) + 1 for part in parts]
     symbols = np.zeros((len(parts), max(map(len, parts))), dtype=np.int64)
     for row, part in enumerate(parts):
         symbols[row, : len(part)] = task.encode(part).numpy()
-    drawn = Sequences(symbols, np.array([len(p) for p in parts]), np.array(given))
+    drawn = Sequences(symbols, np.array([len(p) for p in parts]), np.array(sources))
     return lay_out(drawn, task.source, len(parts), "all")
 
 
 def brackets(text):
-    """Which characters stand in brackets."""
+    """Which characters are in brackets."""
     marks, inside = [], False
     for character in text:
         if character in "[]":
@@ -62,13 +62,13 @@ def brackets(text):
 
 
 @pytest.mark.parametrize(("name", "text"), [*TABLE_1.items(), ("memorization", MEMORIZATION)])
-def test_what_is_judged_is_what_table_1_prints_in_bold(name, text):
+def test_judged_symbols_are_bold_in_table_1(name, text):
     streams = streams_of(name, re.sub(r"[\[\]]", "", text))
     assert (streams.judged[0] >= 0).tolist() == brackets(text)
 
 
 def test_rights_by_hand():
-    """aab[ba]aab.. : a wrong symbol spoils the sequence that it is judged for, and no other."""
+    """aab[ba]aab.. : an incorrect symbol affects only the sequence that it is judged for."""
     streams = streams_of("anbn", "aabbaaabbbabaaaabbbb")
     targets, judged = streams.batch.targets, streams.judged
     assert judged[0].tolist() == [
@@ -85,9 +85,9 @@ def test_rights_by_hand():
         return sequence_rights(predicted, targets, judged, streams.scored)[0].tolist()
 
     assert rights() == [True, True, True]
-    assert rights(0, 1, 2, 5, 6, 7, 11) == [True, True, True]  # not determined: no one minds
+    assert rights(0, 1, 2, 5, 6, 7, 11) == [True, True, True]  # not determined, so not judged
     assert rights(3) == [False, True, True]
-    assert rights(4) == [False, True, True]  # the a that begins the next one
+    assert rights(4) == [False, True, True]  # the first a of the next one
     assert rights(8) == [True, False, True]
     assert rights(10, 12) == [True, False, False]
     assert rights(17, 19) == [True, True, True]  # the last one is not scored
@@ -145,9 +145,9 @@ class Counter(torch.nn.Module):
         return logits, states
 
 
-@pytest.mark.parametrize("piece_steps", [7, 1000])
-@pytest.mark.parametrize("carry", [False, True])
-def test_lengths_are_scored_one_by_one(piece_steps, carry):
+@pytest.mark.parametrize("chunk_steps", [7, 1000])
+@pytest.mark.parametrize("carry_state", [False, True])
+def test_each_length_has_a_score(chunk_steps, carry_state):
     task = make_task("anbn", sequences=4)
     scores = score_lengths(
         Counter(6),
@@ -155,19 +155,19 @@ def test_lengths_are_scored_one_by_one(piece_steps, carry):
         LengthRange(2, 9),
         seed=0,
         streams=3,
-        carry=carry,
-        piece_steps=piece_steps,
+        carry_state=carry_state,
+        chunk_steps=chunk_steps,
     )
     assert [score.n for score in scores] == list(range(2, 10))
-    # Of a^n b^n all streams of one n are the same: three of them are no more evidence than one.
-    count = 9 if carry else 3
+    # All streams of one n are the same for a^n b^n: one is scored.
+    count = 9 if carry_state else 3
     assert [score.right for score in scores] == [count] * 5 + [0] * 3
     assert {score.count for score in scores} == {count}
     assert percent_of_lengths(scores) == 62.5
 
 
 class Listener(torch.nn.Module):
-    """Keeps what it is shown, says nothing, and hands on how much of it there was."""
+    """Records its inputs, and returns their number as its state."""
 
     def __init__(self, vocabulary):
         super().__init__()
@@ -185,11 +185,11 @@ class Listener(torch.nn.Module):
 
 @pytest.mark.parametrize("name", ["memorization", "binary_addition", "anbmc_sum"])
 @pytest.mark.parametrize("streams", [1, 3])
-def test_a_stream_that_goes_on_from_n_to_n_is_one_stream_to_the_model(name, streams):
-    """Its input is its own last symbol then too, not the last letter of the alphabet."""
+def test_a_carried_stream_is_one_stream_to_the_model(name, streams):
+    """Its first input for each n is its own last symbol, not the alphabet's last letter."""
     task, lengths = make_task(name, sequences=3), LengthRange(2, 6)
     model = Listener(len(task.input_vocabulary))
-    score_lengths(model, task, lengths, seed=3, streams=streams, carry=True, piece_steps=5)
+    score_lengths(model, task, lengths, seed=3, streams=streams, carry_state=True, chunk_steps=5)
     parts = [task.batch(3, "test", 0, streams, LengthRange(n, n)) for n in lengths]
     for row in range(streams):
         own = [part.targets[row, : part.lengths[row]].tolist() for part in parts]
@@ -198,36 +198,40 @@ def test_a_stream_that_goes_on_from_n_to_n_is_one_stream_to_the_model(name, stre
 
 
 class Stumbler(Counter):
-    """As `Counter`, but after an empty memory it takes the first b for the last one."""
+    """Like `Counter`, but with an empty memory it treats the first b as the last one."""
 
     def forward(self, inputs, state=None, lengths=None):
         logits, states = super().forward(inputs, state, lengths)
-        if state is None:  # a stream begins with the end of a sequence that is not scored
+        if state is None:  # a stream starts with the end of an unscored sequence
             is_first = (inputs == 1) & ((inputs == 1).cumsum(dim=1) == 2)
             logits[is_first] = torch.tensor([1.0, 0.0])
         return logits, states
 
 
 @pytest.mark.parametrize(
-    ("limit", "carry", "first"),
+    ("limit", "carry_state", "first"),
     [(99, False, [1, 1, 1]), (99, True, [1, 0, 0]), (3, False, [1] * 3)],
 )
-def test_it_is_told_that_only_what_comes_after_an_empty_memory_is_wrong(limit, carry, first):
+def test_a_note_tells_errors_only_after_an_empty_memory(limit, carry_state, first):
     scores = score_lengths(
-        Stumbler(limit), make_task("anbn", sequences=6), LengthRange(3, 5), seed=0, carry=carry
+        Stumbler(limit),
+        make_task("anbn", sequences=6),
+        LengthRange(3, 5),
+        seed=0,
+        carry_state=carry_state,
     )
     assert [score.wrong_first for score in scores] == first
     row = stream_row(LengthRange(3, 5), 1, scores)
     (note,) = Lengths().notes([row])
-    assert note.endswith("; wrong is only what is scored first after an empty memory") == (
+    assert note.endswith("; only sequences scored first after an empty memory are wrong") == (
         limit > 3
     )
-    for score in row["per_n"]:  # as in reports from before
+    for score in row["per_n"]:  # as in older reports
         del score["wrong_first"]
     assert Lengths().notes([row]) == [note.partition(";")[0]]
 
 
-def test_streams_that_differ_are_all_scored():
+def test_different_streams_are_all_scored():
     task = make_task("memorization", sequences=4)
     model = stream_model(vocabulary=3, hidden_size=4, count=1)
     scores = score_lengths(model, task, LengthRange(6, 8), seed=0, streams=5)
@@ -251,7 +255,7 @@ def test_giving_up_between_calls():
 
 
 class Forgetful(Counter):
-    """Knows a^n b^n, and loses count in a run of many short sequences."""
+    """Solves a^n b^n, but loses count in a run of many short sequences."""
 
     def __init__(self, patience):
         super().__init__(99)
@@ -272,43 +276,49 @@ class Forgetful(Counter):
 
 
 @pytest.mark.parametrize(("patience", "solved"), [(12, False), (1000, True)])
-def test_validation_has_runs_of_short_sequences_as_the_test_has(patience, solved):
-    """Item 7: validation called perfect what failed at n = 2 and 3, in the range of training."""
+def test_validation_has_runs_of_short_sequences_like_the_test(patience, solved):
+    """Validation used to accept models that fail at n = 2 and 3, training lengths."""
     task, lengths = make_task("anbn"), LengthRange(2, 19)
     model, place = Forgetful(patience), Place(torch.device("cpu"))
-    exam = Exam(model, task, 1, place, lengths, lengths, 1000, 32)
+    evaluator = Evaluator(model, task, 1, place, lengths, lengths, 1000, 32)
     mixed = task.with_sequences(33).judged(1, "validation", 0, 32, lengths)
-    assert score_streams(model, mixed).coarse == 1.0  # what validation was
-    few, all_of_them = (Lengths().assess(exam, lengths, 0, count) for count in (10, 1000))
-    assert (all_of_them.coarse == 1.0) is solved
+    assert score_streams(model, mixed).exact_match == 1.0  # the old validation
+    few, all_of_them = (Lengths().assess(evaluator, lengths, 0, count) for count in (10, 1000))
+    assert (all_of_them.exact_match == 1.0) is solved
     assert few.count > 10
     assert all_of_them.count > 1024
-    short = score_lengths(model, task.with_sequences(200), LengthRange(2, 3), seed=1, carry=True)
+    short = score_lengths(
+        model, task.with_sequences(200), LengthRange(2, 3), seed=1, carry_state=True
+    )
     assert all(score.right == score.count for score in short) is solved
 
 
-def test_streams_side_by_side_are_scored_as_each_for_itself():
+def test_parallel_streams_are_scored_like_single_ones():
     task = make_task("memorization", sequences=4)
     model = stream_model(vocabulary=3, hidden_size=4, count=1)
     parts = [task.judged(0, "test", 0, 3, LengthRange(n, n)) for n in (2, 9, 4)]
-    both = score_streams(model, *parts, piece_steps=7)
-    each = [score_streams(model, part, piece_steps=7) for part in parts]
-    assert both.count == sum(score.count for score in each)
-    assert both.right == sum(score.right for score in each)
+    both = score_streams(model, *parts, chunk_steps=7)
+    scores = [score_streams(model, part, chunk_steps=7) for part in parts]
+    assert both.count == sum(score.count for score in scores)
+    assert both.right == sum(score.right for score in scores)
     symbols = [int(((part.judged >= 0) & (part.judged < 3)).sum()) for part in parts]
-    nats = sum(score.nats * count for score, count in zip(each, symbols, strict=True))
+    nats = sum(score.nats * count for score, count in zip(scores, symbols, strict=True))
     assert both.nats == pytest.approx(nats / sum(symbols))
 
 
-def test_what_is_scored_is_shown_with_the_share_that_is_done():
+def test_progress_has_the_share_that_is_done():
     task = make_task("anbn", sequences=3, train_lengths="2:4", test_lengths="2:4")
     ranges = (LengthRange(2, 4), LengthRange(6, 6))
-    exam = Exam(Counter(9), task, 1, Place(torch.device("cpu")), ranges[0], ranges[0], 4, 1)
+    evaluator = Evaluator(
+        Counter(9), task, 1, Place(torch.device("cpu")), ranges[0], ranges[0], 4, 1
+    )
     seen = []
-    sweep = Sweep("test", 1, ranges, 5, looking=lambda what, share: seen.append((what, share)))
-    assert len(Lengths().rows(exam, sweep)) == 2
+    evaluation_plan = EvaluationPlan(
+        "test", 1, ranges, 5, looking=lambda what, share: seen.append((what, share))
+    )
+    assert len(Lengths().rows(evaluator, evaluation_plan)) == 2
     first, second = "5 sequences of length 2:4", "5 sequences of length 6:6"
     assert [what for what, _ in seen] == [first] * 4 + [second] * 2 + [""]
-    # Ranges and n weigh as much as their sequences are long: 4 and 6, and 2, 3 and 4 of 9.
+    # Ranges and n are weighted by their lengths: 4 and 6, and 2, 3 and 4 of 9.
     shares = [0, 0, 2 / 9 * 0.4, 5 / 9 * 0.4, 0.4, 0.4, 1]
     assert [share for _, share in seen] == pytest.approx(shares)

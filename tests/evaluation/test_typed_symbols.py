@@ -1,4 +1,4 @@
-"""Symbols as lines of text: what is written is read back, whatever the alphabet has."""
+"""Symbols as lines of text: written lines are read back, for any alphabet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbounded.evaluation.predictions import joined, written_faults
+from unbounded.evaluation.predictions import joined, written_errors
 from unbounded.evaluation.typed_symbols import as_typed, keeps_blanks, parted, unwritable
 from unbounded.tasks import make_task
 
@@ -17,7 +17,7 @@ LETTERS = st.text(alphabet=f"ab {BLANK}\N{NO-BREAK SPACE}\t\n", max_size=3)
 
 
 @given(alphabet=st.lists(LETTERS, min_size=1, max_size=6, unique=True).map(tuple), data=st.data())
-def test_what_is_written_is_read_back(alphabet: tuple[str, ...], data: Any) -> None:
+def test_written_symbols_are_read_back(alphabet: tuple[str, ...], data: Any) -> None:
     cannot = unwritable(alphabet)
     symbols = data.draw(st.lists(st.sampled_from(alphabet), max_size=6))
     if not cannot and not any("\n" in symbol for symbol in alphabet):
@@ -28,7 +28,7 @@ def test_what_is_written_is_read_back(alphabet: tuple[str, ...], data: Any) -> N
     ("alphabet", "text", "symbols"),
     [
         ("ab", " ab b ", "abb"),
-        ("ab", f"a{BLANK}", f"a{BLANK}"),  # which is no symbol, and is told by line
+        ("ab", f"a{BLANK}", f"a{BLANK}"),  # it is no symbol; the error names the line
         ("ab ", " ab b ", " ab b "),
         ("ab ", f"a{BLANK} ", "a  "),
         (f"ab {BLANK}", f"a {BLANK}", f"a {BLANK}"),
@@ -42,7 +42,7 @@ def test_how_a_blank_is_typed(alphabet: Any, text: str, symbols: Any) -> None:
     assert parted(tuple(alphabet), text) == list(symbols)
 
 
-def test_what_a_line_cannot_hold() -> None:
+def test_symbols_that_a_line_cannot_hold() -> None:
     assert unwritable(("a", "\n", " ")) == ["\n"]
     assert unwritable(("ab", " ", "", "a b", BLANK)) == [" ", "", "a b"]
     assert unwritable(("ab", " ")) == []
@@ -58,7 +58,7 @@ def test_outputs_are_written_as_they_are_read() -> None:
     assert joined(task, ["s1", "s0"]) == "s1 s0"
     task.output_vocabulary = ("</s>", "s0", " ")
     assert joined(task, ["s0", " ", "s0"]) == f"s0 {BLANK} s0"
-    assert written_faults(task) == []
+    assert written_errors(task) == []
     task.output_vocabulary = ("</s>", "s0", "a b")
-    (fault,) = written_faults(task)
+    (fault,) = written_errors(task)
     assert fault.startswith("task 'copy': a line cannot hold its symbols 'a b'")

@@ -1,13 +1,13 @@
-"""A tier of a few batches, and made-up reports of its trials."""
+"""A study of a few batches, and made-up reports of its trials."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.trials.tiers import Tier, Trial, make_tier
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
+from unbounded.experiments.trials.studies import Study, Trial, make_study
 
 TINY: dict[str, Any] = {
     "about": "a few batches",
@@ -30,12 +30,14 @@ TINY: dict[str, Any] = {
 }
 
 
-def tiny_tier(**changes: Any) -> Tier:
-    return make_tier("grefenstette2015", "tiny", {**TINY, **changes})
+def tiny_study(**changes: Any) -> Study:
+    return make_study("grefenstette2015", "tiny", {**TINY, **changes})
 
 
-def row(lengths: str, role: str, coarse: float = 0.125, fine: float = 0.5) -> dict[str, Any]:
-    accuracies = {"accuracy_coarse": coarse, "accuracy_fine": fine}
+def row(
+    lengths: str, role: str, exact_match: float = 0.125, partial_accuracy: float = 0.5
+) -> dict[str, Any]:
+    accuracies = {"exact_match": exact_match, "prefix_accuracy": partial_accuracy}
     return {"lengths": lengths, "role": role, "right": 1, "count": 1, **accuracies}
 
 
@@ -53,11 +55,11 @@ def made_up_report(
     return {
         "format": "unbounded-report",
         "version": 2,
-        "scoring": "sequences",
+        "metric_set": "sequences",
         "config": to_dict(trial.config),
         "train_lengths": "2:4",
         "rows": [row("2:4", "train", *train), row("5:6", "test", *test), row("7:12", "longer")],
-        "merit": perplexity,
+        "selection_metric": perplexity,
         "success": f"{test[0]:.2f}" == "1.00",
         "perplexity_train": perplexity,
         "batches": batches,
@@ -65,13 +67,11 @@ def made_up_report(
         "stopped": "budget: all done",
         "curves": {
             "perplexity": [[100, 2.0]],
-            "coarse": {"5:6": points},
-            "fine": {"5:6": points},
+            "exact_match": {"5:6": points},
+            "partial_accuracy": {"5:6": points},
         },
     }
 
 
 def write_report(out: Path, trial: Trial, **values: Any) -> None:
-    folder = out / "reports"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{trial.name}.json").write_text(json.dumps(made_up_report(trial, **values)))
+    add_to_study_file(out / RUNS, trial.name, made_up_report(trial, **values))

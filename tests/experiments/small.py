@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
         "checkpoint_every": 1,
         "plateau_hold": 0,
     },
-    "rounding": {"batches": 0},
+    "hardening": {"batches": 0},
     "evaluation": {"count": 2, "multiples": None},
 }
 
@@ -30,11 +30,11 @@ SMALL: dict[str, Any] = {
 def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:
     """The preset with another model, made small."""
     config = merged(preset_of(task), {"model": model}, {**SMALL, "model": {"hidden_size": 4}})
-    config["machine"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
+    config["hardware"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
     if task in ("penn_treebank", "text", "pairs"):
-        config["machine"]["data"] = str(data / "pairs.tsv" if task == "pairs" else data)
+        config["hardware"]["data"] = str(data / "pairs.tsv" if task == "pairs" else data)
         config["task_options"] = {"published_counts": False} if task == "penn_treebank" else {}
-    elif config["training"]["piece_steps"] is not None:
+    elif config["training"]["chunk_steps"] is not None:
         config["task_options"] = {"sequences": 3, "train_lengths": "2:4", "test_lengths": "2:5"}
     else:
         config["task_options"] = {"train_lengths": "2:4", "test_lengths": "5:6"}

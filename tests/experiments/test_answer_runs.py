@@ -12,7 +12,7 @@ from PIL import Image
 from unbounded.cli.main import main
 from unbounded.evaluation import Answer, answers_of
 from unbounded.evaluation.answers import answers_from_json
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.loading import load_model
@@ -30,12 +30,12 @@ def config(task: str, model: dict[str, Any], **changes: Any) -> RunConfig:
             "checkpoint_every": 1, "keep_checkpoints": 9, "accuracy_every": 0, "plateau_every": 1,
             "plateau_hold": 0, "schedule": "constant",
         },
-        "rounding": {"batches": 0, "every": 5, "settle": 0, "validation_count": None},
+        "hardening": {"batches": 0, "every": 5, "settle": 0, "validation_count": None},
         "task_options": {"train_lengths": "2:3", "test_lengths": "4:5"},
         "evaluation": {"count": 5},
     }  # fmt: skip
     data = merged(preset_of(task), small, changes)
-    data["machine"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
+    data["hardware"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
     return from_dict(data)
 
 
@@ -55,7 +55,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_report_has_one_two_four_and_eight_times_the_lengths(copies: Path):
     report = json.loads((copies / "report.json").read_text())
     assert [row["lengths"] for row in report["rows"]] == ["2:3", "4:5", "6:10", "11:20"]
-    assert {"accuracy_fine", "accuracy_prefix", "times"} <= set(report["rows"][0])
+    assert {"symbol_accuracy", "prefix_accuracy", "times"} <= set(report["rows"][0])
     assert report["validation"]["lengths"] == "4:5"
 
 
@@ -68,13 +68,13 @@ def test_what_a_run_says_is_kept_and_drawn(copies: Path):
         for example in task.examples(1, "test", 0, 2, LengthRange.parse(lengths))
     ]
     assert [answer.source[1:] for answer in answers] == [source for source, _ in drawn]
-    assert [answer.wanted[:-1] for answer in answers] == [target for _, target in drawn]
+    assert [answer.expected[:-1] for answer in answers] == [target for _, target in drawn]
     model, _ = load_model(copies)
     batch = task.batch(1, "test", 0, 2, LengthRange(2, 3))
     assert answers_of(model, task, batch) == answers[:2]
-    assert all(isinstance(answer, Answer) and answer.wanted[-1] == "</s>" for answer in answers)
+    assert all(isinstance(answer, Answer) and answer.expected[-1] == "</s>" for answer in answers)
     written = {path.name for path in draw_run(copies)}
-    assert {"answers.png", "example.svg"} <= written
+    assert {"answers.svg", "example.svg"} <= written
 
 
 def test_nothing_is_written_while_it_answers(copies: Path):
@@ -90,12 +90,21 @@ def test_a_run_is_asked(copies: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     command = ["actions", str(copies), "s1 s0 s3", "--out", str(tmp_path), "--course", str(course)]
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["step", "read", "said", "read", "at", "written", "at", "strength"]
+    assert lines[0].split() == [
+        "step",
+        "input",
+        "output",
+        "read",
+        "at",
+        "written",
+        "at",
+        "strength",
+    ]
     assert [line.split()[1] for line in lines[2:7]] == ["<s>", "s1", "s0", "s3", "|||"]
     assert any(line.startswith("answer: ") for line in lines)
     with Image.open(course) as animation:
         assert animation.n_frames == 2
-    assert (tmp_path / "keys.png").exists()
+    assert (tmp_path / "keys.svg").exists()
     assert main(["actions", str(copies), "s1", "--out", str(tmp_path)]) == 2
     assert "exists; --overwrite replaces it" in capsys.readouterr().err
 
@@ -129,8 +138,8 @@ def test_k_beyond_what_a_task_has_is_said_before_anything_is_scored(
     assert main(["evaluate", str(programs), "--lengths", "4:99"]) == 2
     assert "expected numbers of at most 15 digits, got 4:99" in capsys.readouterr().err
     own = config("answer_priority_sort", {}, evaluation={"lengths": ["2:5", "900:2000"]})
-    (fault,) = faults(own)
-    assert fault == (
+    (error,) = errors(own)
+    assert error == (
         "evaluation.lengths: answer_priority_sort: length range: expected k of at most 1000 items, "
         "got 900:2000"
     )
@@ -145,4 +154,4 @@ def test_a_picture_that_there_is_not_is_told(
     programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["actions", str(programs), "print(1)", "--out", str(tmp_path / "pictures")]) == 0
-    assert "no picture: only of a Lie-access memory are keys drawn" in capsys.readouterr().out
+    assert "no picture: keys are drawn for a Lie-access memory only" in capsys.readouterr().out

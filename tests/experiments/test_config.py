@@ -13,12 +13,12 @@ from tests.experiments.tiny import planned, tiny
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.check import check_all, checked, faults, ranges
+from unbounded.experiments.config.check import check_all, checked, errors, ranges
 from unbounded.experiments.config.compose import CHOSEN_BY, merged, preset_of
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
-from unbounded.experiments.trials.tiers import load_tier
+from unbounded.experiments.trials.studies import load_study
 from unbounded.memories import MEMORIES
 from unbounded.models.discrete import deciding_layers
 from unbounded.tasks import TASKS, LengthRange, StreamTask
@@ -38,7 +38,7 @@ def changed(name: str, value: Any, config: RunConfig | None = None) -> RunConfig
     return config
 
 
-FAULTS = [
+ERRORS = [
     ("task", "coppy", "unknown task 'coppy'. Did you mean 'copy'?"),
     ("task_options", {"symbls": 3}, "task 'copy' has no option 'symbls'."),
     ("task_options", {"name": "copy"}, "task 'copy' has no option 'name'."),
@@ -69,38 +69,38 @@ FAULTS = [
     ("training.converged_reports", 9, "has no effect without stop converged"),
     ("evaluation.count", 0, "evaluation.count: expected"),
     ("evaluation.lengths", ["1:5", "3:9"], "evaluation.lengths: length ranges 1:5 and 3:9 overlap"),
-    ("machine.device", "gpu", "machine.device: unknown device 'gpu'."),
-    ("machine.threads", 0, "machine.threads: expected"),
-    ("machine.matmul_precision", "low", "machine.matmul_precision: unknown precision 'low'."),
-    ("machine.backend", "fast", "machine.backend: unknown backend 'fast'."),
-    ("machine.backend", "cuda", "machine.backend: cuda "),
+    ("hardware.device", "gpu", "hardware.device: unknown device 'gpu'."),
+    ("hardware.threads", 0, "hardware.threads: expected"),
+    ("hardware.matmul_precision", "low", "hardware.matmul_precision: unknown precision 'low'."),
+    ("hardware.backend", "fast", "hardware.backend: unknown backend 'fast'."),
+    ("hardware.backend", "cuda", "hardware.backend: cuda "),
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "message"), FAULTS)
-def test_each_fault_is_named(name: str, value: Any, message: str) -> None:
-    found = faults(changed(name, value))
+@pytest.mark.parametrize(("name", "value", "message"), ERRORS)
+def test_each_error_is_named(name: str, value: Any, message: str) -> None:
+    found = errors(changed(name, value))
     assert len(found) == 1
     assert message in found[0]
 
 
-def test_all_faults_come_together() -> None:
+def test_all_errors_come_together() -> None:
     config = tiny(learning_rate=-1.0, stop="x", batches=0)
     # What depends on the kind of task is looked at only when the task is known.
     config.task, config.model.hidden_size, config.seed = "cpy", 0, -2
     with pytest.raises(ConfigError) as caught:
         checked(config)
-    assert len(caught.value.faults) == 6
-    for fault in caught.value.faults:
-        assert fault in str(caught.value)
+    assert len(caught.value.errors) == 6
+    for error in caught.value.errors:
+        assert error in str(caught.value)
 
 
 def test_options_of_a_memory_mean_nothing_without_one() -> None:
     config = changed("model.memory", "none")
-    (fault,) = faults(config)
-    assert fault == "model.readout_size: a layer without a memory has no readout; give null"
+    (error,) = errors(config)
+    assert error == "model.readout_size: a layer without a memory has no readout; give null"
     config.model.readout_size = None
-    assert faults(changed("model.memory.width", 4, config)) == [
+    assert errors(changed("model.memory.width", 4, config)) == [
         "model.memory: memory 'none' has no option 'width'. It has none."
     ]
 
@@ -121,10 +121,10 @@ def test_every_task_has_a_sound_preset(
     config = preset(task, *protocols)
     assert config.task == task
     if task in ("penn_treebank", "text", "pairs"):
-        (fault,) = faults(config)
-        assert fault.startswith("--data: give ")
+        (error,) = errors(config)
+        assert error.startswith("--data: give ")
         return
-    assert faults(config) == []
+    assert errors(config) == []
     assert set(PRESETS) == set(TASKS)
 
 
@@ -139,18 +139,18 @@ def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
     assert (training.batches, training.plateau_every) == (100 * epoch, epoch)
     assert training.plateau_hold == 11 * epoch
     assert (training.optimizer, training.learning_rate) == ("sgd", 0.1)
-    assert (training.clip, training.clip_by, training.piece_steps) == (15.0, "value", 50)
-    config.training.update = "symbol"
-    assert faults(config) == []
+    assert (training.clip, training.clip_by, training.chunk_steps) == (15.0, "value", 50)
+    config.training.update = "per_symbol"
+    assert errors(config) == []
 
 
 def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
     config = preset("anbn")
-    config.training.update = "symbol"
+    config.training.update = "per_symbol"
     config.model.memory = {"name": "superposition_stack"}
     config.training.optimizer = "adam"
-    found = faults(config)
-    assert [fault.split(":")[0] for fault in found] == [
+    found = errors(config)
+    assert [error.split(":")[0] for error in found] == [
         "training.batch_size",
         "training.optimizer",
         "training.clip_by",
@@ -165,15 +165,15 @@ def test_the_presets_of_streams_are_the_papers_networks() -> None:
     assert sum(each.numel() for each in model.parameters()) == 2160
 
 
-STREAM_FAULTS = [
+STREAM_ERRORS = [
     ("model.memory.capacity", 1, "model.memory.capacity: expected an integer >= depth = 2"),
     ("model.memory.count", 2.5, "model.memory.count: expected an integer, got 2.5"),
     ("model.memory.depth", 0, "model.memory.depth: expected an integer >= 1, got 0"),
     ("model.memory.depth", 13, "model.memory.capacity: expected an integer >= depth = 13"),
     ("model.memory.overflow", "drop", "unknown overflow 'drop'. Did you mean 'drop_bottom'?"),
     ("model.controller", "elmann", "model.controller: unknown controller 'elmann'."),
-    ("model.controller", "srcn", "srcn has no memory beside it, got 'superposition_stack'; give"),
-    ("training.piece_steps", 0, "training.piece_steps: expected a number at least 1"),
+    ("model.controller", "srcn", "srcn: expected no memory, got 'superposition_stack'; give"),
+    ("training.chunk_steps", 0, "training.chunk_steps: expected a number at least 1"),
     ("training.curriculum", "grow", "unknown curriculum 'grow'. Did you mean 'growing'?"),
     ("training.curriculum_every", 0, "training.curriculum_every: expected"),
     (
@@ -206,56 +206,56 @@ STREAM_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "message"), STREAM_FAULTS)
-def test_each_fault_of_a_stream_config_is_named(name: str, value: Any, message: str) -> None:
+@pytest.mark.parametrize(("name", "value", "message"), STREAM_ERRORS)
+def test_each_error_of_a_stream_config_is_named(name: str, value: Any, message: str) -> None:
     config = changed(name, value, tiny_streams("anbmc_sum"))
-    assert faults(tiny_streams("anbmc_sum")) == []
-    found = faults(config)
+    assert errors(tiny_streams("anbmc_sum")) == []
+    found = errors(config)
     assert len(found) == 1
     assert message in found[0]
 
 
 def test_fields_of_streams_mean_nothing_on_sources_with_targets() -> None:
-    (fault,) = faults(changed("evaluation.every", 2))
-    assert "evaluation.every: has no effect on task 'copy'" in fault
+    (error,) = errors(changed("evaluation.every", 2))
+    assert "evaluation.every: has no effect on task 'copy'" in error
     # Pieces, curricula and plateaus go with every task.
-    assert faults(tiny(piece_steps=5, curriculum="growing", plateau_every=2)) == []
+    assert errors(tiny(chunk_steps=5, curriculum="growing", plateau_every=2)) == []
 
 
 def test_a_doubling_curriculum_goes_with_every_stop_rule() -> None:
     doubling = {"curriculum": "doubling", "lengths": "1:8"}
     for stop in ("solved", "converged", "budget"):
-        assert faults(tiny(**doubling, stop=stop)) == []
+        assert errors(tiny(**doubling, stop=stop)) == []
 
 
-def test_ranges_that_cannot_be_drawn_are_faults_before_training() -> None:
+def test_ranges_that_cannot_be_drawn_are_errors_before_training() -> None:
     config = tiny()
     config.task, config.task_options = "svo_sov", {}
     for name in ("training.lengths", "training.validation_lengths", "evaluation.lengths"):
         value: Any = ["4000:5000"] if name.startswith("evaluation") else "4000:5000"
-        (fault,) = faults(changed(name, value, deepcopy(config)))
-        assert fault.startswith(f"{name}: svo_sov: length range: expected sentences of at most")
-    assert faults(changed("evaluation.lengths", ["4000:4096"], config)) == []
+        (error,) = errors(changed(name, value, deepcopy(config)))
+        assert error.startswith(f"{name}: svo_sov: length range: expected sentences of at most")
+    assert errors(changed("evaluation.lengths", ["4000:4096"], config)) == []
 
 
 def test_lengths_so_many_times_the_longest_are_looked_at_too() -> None:
     config = tiny(lengths="8:410")
     config.task, config.task_options = "svo_sov", {}
-    (fault,) = faults(changed("evaluation.multiples", [2, 10], deepcopy(config)))
-    assert fault.startswith("evaluation.multiples: svo_sov: ")
-    assert "4100:4100" in fault
-    far = changed("rounding.far", 10, changed("rounding.batches", 20, deepcopy(config)))
-    (fault,) = faults(far)
-    assert fault.startswith("rounding.far: svo_sov: ")
-    assert faults(changed("rounding.far", 9, far)) == []
-    odd = changed("rounding.batches", 20, tiny(lengths="8:9"))
+    (error,) = errors(changed("evaluation.multiples", [2, 10], deepcopy(config)))
+    assert error.startswith("evaluation.multiples: svo_sov: ")
+    assert "4100:4100" in error
+    far = changed("hardening.far", 10, changed("hardening.batches", 20, deepcopy(config)))
+    (error,) = errors(far)
+    assert error.startswith("hardening.far: svo_sov: ")
+    assert errors(changed("hardening.far", 9, far)) == []
+    odd = changed("hardening.batches", 20, tiny(lengths="8:9"))
     odd.task, odd.task_options = "bigram_flip", {}
-    (fault,) = faults(changed("rounding.far", 5, odd))
-    assert fault.startswith("rounding.far: ")
+    (error,) = errors(changed("hardening.far", 5, odd))
+    assert error.startswith("hardening.far: ")
     # One that is no number is named once, as such.
     bad: Any = ["x"]
-    (fault,) = faults(changed("evaluation.multiples", bad, tiny()))
-    assert fault.startswith("evaluation.multiples: expected")
+    (error,) = errors(changed("evaluation.multiples", bad, tiny()))
+    assert error.startswith("evaluation.multiples: expected")
 
 
 def test_a_range_of_a_file_may_have_gaps(tmp_path: Path) -> None:
@@ -264,18 +264,18 @@ def test_a_range_of_a_file_may_have_gaps(tmp_path: Path) -> None:
     file.write_text("\n".join(lines) + "\n")
     config = tiny()
     config.task, config.task_options = "pairs", {}
-    config.machine.data = str(file)
+    config.hardware.data = str(file)
     for name in ("training.lengths", "training.validation_lengths", "evaluation.lengths"):
         found: Any = ["5:20"] if name.startswith("evaluation") else "5:20"
-        assert faults(changed(name, found, deepcopy(config))) == []
+        assert errors(changed(name, found, deepcopy(config))) == []
         empty: Any = ["5:9"] if name.startswith("evaluation") else "5:9"
-        (fault,) = faults(changed(name, empty, deepcopy(config)))
-        assert fault.startswith(f"{name}: ")
-        assert "5:9" in fault
+        (error,) = errors(changed(name, empty, deepcopy(config)))
+        assert error.startswith(f"{name}: ")
+        assert "5:9" in error
 
 
 def test_fields_of_lengths_mean_nothing_on_a_text(tmp_path: Path) -> None:
-    assert faults(tiny_text(tmp_path)) == []
+    assert errors(tiny_text(tmp_path)) == []
     for name, value in (
         ("training.lengths", "2:3"),
         ("training.curriculum", "growing"),
@@ -283,8 +283,8 @@ def test_fields_of_lengths_mean_nothing_on_a_text(tmp_path: Path) -> None:
         ("training.accuracy_every", 5),
         ("evaluation.lengths", ["2:3"]),
     ):
-        (fault,) = faults(changed(name, value, tiny_text(tmp_path)))
-        assert fault.startswith(f"{name}: ")
+        (error,) = errors(changed(name, value, tiny_text(tmp_path)))
+        assert error.startswith(f"{name}: ")
 
 
 def test_the_papers_sizes_are_the_defaults() -> None:
@@ -315,8 +315,8 @@ def test_ranges_overlap_is_found_in_any_order() -> None:
 
 def test_yaml_is_read_as_it_is_meant() -> None:
     text = "a: 1:4\nb: no\nc: 1e-3\nd: 12\ne: true\nf: null\ng: 65:128\nh: -0.5\ni: 2026-01-01\nj:"
-    wanted = ["1:4", "no", 1e-3, 12, True, None, "65:128", -0.5, "2026-01-01", None]
-    assert list(plain_yaml.load(text).values()) == wanted
+    expected = ["1:4", "no", 1e-3, 12, True, None, "65:128", -0.5, "2026-01-01", None]
+    assert list(plain_yaml.load(text).values()) == expected
     data = {"x": "1:4", "y": "no", "z": [1, 2.5, None, True]}
     assert plain_yaml.load(plain_yaml.dump(data)) == data
     assert yaml.safe_load(plain_yaml.dump(data)) == data
@@ -334,7 +334,9 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
     with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config") as caught:
         load_config(tmp_path)
-    lacks = "it has no task_options, seed, training, evaluation, machine. Delete it, and "
+    lacks = (
+        "it has no task_options, seed, training, hardening, evaluation, hardware. Delete it, and "
+    )
     assert lacks in str(caught.value)
     (tmp_path / "config.yaml").write_text("foo: 3")
     with pytest.raises(CheckpointError, match=r"is not the config of a run: it names no task"):
@@ -354,10 +356,10 @@ def test_a_name_depends_on_what_differs_from_the_defaults_alone() -> None:
 def test_epsilon_of_an_optimizer_without_one() -> None:
     config = RunConfig()
     config.training.optimizer, config.training.epsilon = "sgd", 1e-8
-    assert any("sgd has none" in fault for fault in faults(config))
+    assert any("sgd has none" in error for error in errors(config))
 
 
-ANSWER_FAULTS = [
+ANSWER_ERRORS = [
     (
         "training.plateau_measure",
         "accuracy",
@@ -394,10 +396,10 @@ def answering() -> RunConfig:
     return from_dict(merged(preset_of("answer_copy"), own))
 
 
-@pytest.mark.parametrize(("name", "value", "message"), ANSWER_FAULTS)
-def test_each_fault_of_a_config_of_answers_is_named(name: str, value: Any, message: str) -> None:
-    assert faults(answering()) == []
-    found = faults(changed(name, value, answering()))
+@pytest.mark.parametrize(("name", "value", "message"), ANSWER_ERRORS)
+def test_each_error_of_a_config_of_answers_is_named(name: str, value: Any, message: str) -> None:
+    assert errors(answering()) == []
+    found = errors(changed(name, value, answering()))
     assert len(found) == 1
     assert message in found[0]
 
@@ -405,37 +407,37 @@ def test_each_fault_of_a_config_of_answers_is_named(name: str, value: Any, messa
 def test_the_share_that_is_enough_goes_with_its_stop_rule() -> None:
     own = {"training": {"stop": "budget"}}
     other = from_dict(merged(preset_of("copy"), own))
-    assert faults(other) == []
+    assert errors(other) == []
     assert other.training.validation_share == 1.0
     assert from_dict(preset_of("copy")).training.validation_share == 0.99
-    (fault,) = faults(changed("training.validation_share", 0.5, other))
-    assert fault == (
+    (error,) = errors(changed("training.validation_share", 0.5, other))
+    assert error == (
         "training.validation_share: has no effect without stop solved; leave it at 1.0"
     )
 
 
 def test_what_means_nothing_without_an_answer_phase_or_a_plateau(tmp_path: Path) -> None:
-    (fault,) = faults(changed("model.answer_writes", False))
-    assert fault == "model.answer_writes: has no effect on task 'copy'; leave it at True"
-    assert faults(changed("model.answer_writes", None)) == []
-    (fault,) = faults(changed("training.plateau_window", 2))
-    assert "training.plateau_window: has no effect without plateau_every" in fault
+    (error,) = errors(changed("model.answer_writes", False))
+    assert error == "model.answer_writes: has no effect on task 'copy'; leave it at True"
+    assert errors(changed("model.answer_writes", None)) == []
+    (error,) = errors(changed("training.plateau_window", 2))
+    assert "training.plateau_window: has no effect without plateau_every" in error
     config = tiny(plateau_every=2, plateau_window=1, plateau_patience=2)
-    (fault,) = faults(config)
-    assert "training.plateau_patience: has no effect with plateau_window" in fault
+    (error,) = errors(config)
+    assert "training.plateau_patience: has no effect with plateau_window" in error
     config = changed("training.plateau_every", 1, tiny_text(tmp_path))
-    (fault,) = faults(changed("training.plateau_measure", "errors", config))
-    assert "training.plateau_measure: errors has no meaning on task 'penn_treebank'" in fault
+    (error,) = errors(changed("training.plateau_measure", "errors", config))
+    assert "training.plateau_measure: errors has no meaning on task 'penn_treebank'" in error
 
 
 def test_a_curriculum_of_lengths_that_a_task_does_not_have() -> None:
     config = tiny(curriculum="one_length")
     config.task = "bigram_flip"
-    (fault,) = faults(config)
-    assert "training.curriculum: one_length needs examples of every length of" in fault
-    assert "and task 'bigram_flip' has none of 1" in fault
+    (error,) = errors(config)
+    assert "training.curriculum: one_length needs examples of every length of" in error
+    assert "and task 'bigram_flip' has none of 1" in error
     config.task = "answer_bigram_flip"
-    assert faults(config) == []
+    assert errors(config) == []
 
 
 def test_a_memory_reads_only_where_it_can_and_shall() -> None:
@@ -447,8 +449,8 @@ def test_a_memory_reads_only_where_it_can_and_shall() -> None:
     assert planned(config).model().sequence.read_only_token == 1
     for memory in ({"name": "turing_tape", "slots": 3}, {"name": "none"}):
         config.model.memory = memory
-        config.model.readout_size, config.model.output_reading = None, False
-        assert faults(config) == []
+        config.model.readout_size, config.model.output_read_vector = None, False
+        assert errors(config) == []
         assert planned(config).model().sequence.read_only_token is None
 
 
@@ -492,32 +494,32 @@ def test_what_chooses_for_others_is_as_the_memory_says() -> None:
 
 def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:
     smoothed = {"training": {"label_smoothing": 0.1}}
-    assert faults(from_dict(merged(preset_of("copy"), smoothed))) == []
+    assert errors(from_dict(merged(preset_of("copy"), smoothed))) == []
     for training, message in (
         ({"label_smoothing": 0.6}, "training.label_smoothing: expected a number at most 0.5"),
         (
             {"label_smoothing": 0.1, "stop": "converged"},
-            "training.label_smoothing: with 0.1 none comes below 1.05 in training, and "
+            "training.label_smoothing: with 0.1 training cannot fall below 1.05, and "
             "training.converged_perplexity is 1.001; give more, or 0 here",
         ),
         (
             {"label_smoothing": 0.1, "curriculum": "doubling"},
-            "training.label_smoothing: with 0.1 none comes below 0.0513 in training, and "
+            "training.label_smoothing: with 0.1 training cannot fall below 0.0513, and "
             "training.curriculum_below is 0.0001; give more, or 0 here",
         ),
     ):
-        found = faults(from_dict(merged(preset_of("copy"), {"training": training})))
+        found = errors(from_dict(merged(preset_of("copy"), {"training": training})))
         assert any(line.startswith(message) for line in found), found
-    by_symbol = merged(preset_of("anbn", "paper"), smoothed, {"training": {"update": "symbol"}})
-    message = "training.label_smoothing: an update after every symbol needs 0.0, got 0.1"
-    assert message in faults(from_dict(by_symbol))
+    by_symbol = merged(preset_of("anbn", "paper"), smoothed, {"training": {"update": "per_symbol"}})
+    message = "training.label_smoothing: a per-symbol update needs 0.0, got 0.1"
+    assert message in errors(from_dict(by_symbol))
 
 
 def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
     for option in ({"group": "rotation", "key_size": 3}, {"capacity": 10, "drop": 20}):
         config = from_dict(merged(preset_of("answer_copy"), {"model": {"memory": option}}))
-        (fault,) = faults(config)
-        assert "decides nothing" not in fault
+        (error,) = errors(config)
+        assert "has no gates" not in error
 
 
 def test_null_takes_back_what_a_preset_says_of_an_option_of_the_task() -> None:
@@ -525,7 +527,7 @@ def test_null_takes_back_what_a_preset_says_of_an_option_of_the_task() -> None:
     assert preset["task_options"] == {"sequences": 10, "train_lengths": "1:39"}
     plain = from_dict(merged(preset, {"task_options": {"train_lengths": None}}))
     assert plain.task_options == {"sequences": 10}
-    assert faults(plain) == []
+    assert errors(plain) == []
 
 
 def test_the_ranges_of_many_configs_are_drawn_from_once_a_task(monkeypatch):
@@ -563,7 +565,7 @@ def test_a_study_of_streams_is_checked_with_few_draws(monkeypatch):
         return judged(task, *arguments)
 
     monkeypatch.setattr(StreamTask, "judged", counted)
-    trials = [trial for trial in load_tier("joulin2015", "laptop").trials if not trial.lacks_data]
+    trials = [trial for trial in load_study("joulin2015", "laptop").trials if not trial.lacks_data]
     check_all(trial.config for trial in trials)
     # 905 draws, of hundreds of sequences each, when each seed had its own.
     assert 0 < len(drawn) < len(trials) / 2

@@ -44,17 +44,17 @@ while True:
 """
 
 
-def rounded() -> RunConfig:
+def hardened() -> RunConfig:
     config = tiny_streams(batches=40)
-    config.rounding.batches, config.rounding.every = 60, 1
-    config.rounding.learning_rate = 0.1
+    config.hardening.batches, config.hardening.every = 60, 1
+    config.hardening.learning_rate = 0.1
     return config
 
 
 RUNS = {
     "pairs": lambda: tiny(batches=100, checkpoint_every=4, report_every=1),
     "streams": lambda: tiny_streams(batches=120),
-    "rounding": rounded,
+    "hardening": hardened,
 }
 
 
@@ -75,8 +75,8 @@ def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(
     assert int(output) >= 2
     folder = tmp_path / "killed" / run_name(RUNS[name]())
     assert_same_run(whole.folder, folder)
-    if name == "rounding":
-        machines = [load_model(each, rounded=True)[0] for each in (whole.folder, folder)]
+    if name == "hardening":
+        machines = [load_model(each, hardened=True)[0] for each in (whole.folder, folder)]
         for one, other in zip(*(each.parameters() for each in machines), strict=True):
             assert torch.equal(one, other)
     left = [path.name for path in (folder / "checkpoints").iterdir()]

@@ -64,7 +64,7 @@ def test_threads_that_a_run_begins_stay_as_they_are_too(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     config = tiny(batches=4)
-    config.machine.threads = 3
+    config.hardware.threads = 3
     try:
         train_run(config, root=tmp_path, quiet=True)
         assert torch.get_num_threads() == 3

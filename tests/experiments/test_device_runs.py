@@ -30,14 +30,14 @@ pytestmark = on_every_device
 
 def test_run(tmp_path: Path, device: str) -> None:
     config = tiny()
-    config.machine.device = device
+    config.hardware.device = device
     result = train_run(config, root=tmp_path, quiet=True)
     assert result.report["batches"] == 40
-    saved, machine = read_config(result.folder), result.report["machine"]
+    saved, hardware = read_config(result.folder), result.report["hardware"]
     assert saved is not None
     used = saved["used"]
-    assert used["kernels"] == machine["kernels"]
-    assert (machine["kernels"] == "triton") == (device == "cuda") == ("accelerator" in machine)
+    assert used["kernels"] == hardware["kernels"]
+    assert (hardware["kernels"] == "triton") == (device == "cuda") == ("accelerator" in hardware)
     assert (result.folder / "model" / "model.safetensors").is_file()
     again = train_run(config, root=tmp_path, quiet=True, resume=True)
     assert not again.fresh
@@ -45,7 +45,7 @@ def test_run(tmp_path: Path, device: str) -> None:
 
 def test_evaluated_elsewhere(tmp_path: Path, device: str) -> None:
     config = tiny()
-    config.machine.device = config.machine.backend = device
+    config.hardware.device = config.hardware.backend = device
     result = train_run(config, root=tmp_path, quiet=True)
     evaluate_run(result.folder, device="cpu")
     if device == "cpu":  # as one that was trained on the kernels for CUDA is
@@ -73,7 +73,7 @@ def test_resumed_bit_by_bit(
     if device == "cpu":
         monkeypatch.setattr(nn.LSTM, "flatten_parameters", one_storage)
     config = make()
-    config.machine.device, config.machine.backend = device, "auto"
+    config.hardware.device, config.hardware.backend = device, "auto"
     whole = train_run(config, root=tmp_path / "whole", quiet=True)
     step, steps = BatchTrainer._step, iter(range(10**6))
 
@@ -96,11 +96,11 @@ def test_resumed_bit_by_bit(
 def test_a_run_of_every_task(row: int, data: Path, tmp_path: Path, device: str) -> None:
     names = list(ub.memories.MEMORIES)
     config = small(list(TASKS)[row], {"memory": names[row % len(names)]}, data)
-    config.machine.device = device
+    config.hardware.device = device
     result = train_run(config, root=tmp_path, quiet=True)
     assert evaluate_run(result.folder, device=device)["rows"] == result.report["rows"]
     evaluate_run(result.folder, device="cpu")
     if config.task in ("penn_treebank", "text"):
         return  # never right or wrong: nothing to harden
     hardened = harden_run(result.folder, {"batches": 1, "cool": 0}, quiet=True)
-    assert hardened["rounded"] is not None
+    assert hardened["hardened"] is not None

@@ -43,7 +43,7 @@ def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: st
     )
     said = _run(["-c", code], **{name: value})
     assert said.returncode == 0, said.stderr
-    assert f"environment: accelerate cannot begin with {name}={value}" in said.stdout
+    assert f"environment: accelerate cannot start with {name}={value}" in said.stdout
 
 
 def test_a_backend_of_matplotlib_that_is_none_costs_no_run(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_backend_of_matplotlib_that_is_none_costs_no_run(tmp_path: Path) -> No
     arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
     said = _run(["-m", "unbounded.cli", *arguments, "--quiet"], MPLBACKEND="nonsense")
     assert said.returncode == 0, said.stderr
-    assert len(list(tmp_path.glob("*/figures/*.png"))) == 1
+    assert len(list(tmp_path.glob("*/figures/*.svg"))) == 1
 
 
 def _run(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:

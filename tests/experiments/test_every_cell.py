@@ -58,7 +58,7 @@ def test_a_cell(
     result = train_run(config, root=tmp_path, quiet=True, resume=True)
     assert result.report["batches"] == 2
     assert {row["role"] for row in result.report["rows"]} <= {"train", "test", "longer"}
-    assert result.report["merit"] is not None
+    assert result.report["selection_metric"] is not None
     again = evaluate_run(result.folder)
     assert again["rows"] == result.report["rows"]
     traces = list((result.folder / "traces").glob("*"))
@@ -67,4 +67,4 @@ def test_a_cell(
     for trace in traces:
         loaded = load_trace(trace)
         assert loaded.symbols is not None
-        assert len(loaded.symbols[0]) == loaded.arrays["reading"].shape[1]
+        assert len(loaded.symbols[0]) == loaded.arrays["read_vector"].shape[1]

@@ -25,11 +25,11 @@ from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError, StorageError
 from unbounded.evaluation import table
 from unbounded.evaluation.comparison import ComparisonSet, Share
+from unbounded.evaluation.metric_sets import Evaluator, MetricSet, Place
+from unbounded.evaluation.metric_sets.lengths import Lengths
+from unbounded.evaluation.metric_sets.sequences import Sequences
 from unbounded.evaluation.provenance import commit
 from unbounded.evaluation.removal import Removal
-from unbounded.evaluation.scorings import Exam, Place, Scoring
-from unbounded.evaluation.scorings.lengths import Lengths
-from unbounded.evaluation.scorings.sequences import Sequences
 from unbounded.evaluation.streams import StreamScore
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
@@ -37,8 +37,8 @@ from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import (
+    HardeningConfig,
     ModelConfig,
-    RoundingConfig,
     RunConfig,
     from_dict,
     to_dict,
@@ -47,7 +47,7 @@ from unbounded.experiments.run import harden, hardening
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
-from unbounded.experiments.run.hardening import far_exams
+from unbounded.experiments.run.hardening import far_evaluators
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
@@ -93,7 +93,7 @@ def copied(folder: Path, root: Path) -> Path:
 
 
 def machine_of(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model-rounded" / "model.safetensors")
+    return load_file(folder / "model-hardened" / "model.safetensors")
 
 
 @pytest.mark.usefixtures("nothing_is_worse")
@@ -104,26 +104,26 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     before = read_report(folder)
     assert before is not None
     report = harden_run(folder, {**CHANGES, "tolerance": 1.0}, quiet=True)
-    rounded = report.pop("rounded")
+    hardened = report.pop("hardened")
     assert report == before
-    assert rounded["batches"] == 4
-    assert rounded["decided"]
-    assert rounded["steps_back"] == 0
-    assert set(rounded["decisions"]) == {"push", "pop"}
+    assert hardened["batches"] == 4
+    assert hardened["saturated"]
+    assert hardened["steps_back"] == 0
+    assert set(hardened["gates"]) == {"push", "pop"}
     assert all(
-        each["least"] == 1 and not each["undecided"] for each in rounded["decisions"].values()
+        each["least"] == 1 and not each["unsaturated"] for each in hardened["gates"].values()
     )
-    assert evaluate_run(folder, rounded=True)["rows"] == rounded["rows"]
+    assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
-    machine, source = load_model(folder, rounded=True)
+    machine, source = load_model(folder, hardened=True)
     task = checked(tiny())
     batch = task.batch(0, "validation", 0, 4, task.train_lengths)
-    assert source == "model-rounded"
+    assert source == "model-hardened"
     assert all(each.least == 1 for each in certainties(machine, batch).values())
-    with pytest.raises(RunExistsError, match="is hardened already; --overwrite hardens it anew"):
+    with pytest.raises(RunExistsError, match="is hardened already; --overwrite hardens it again"):
         harden_run(folder, CHANGES, quiet=True)
     again = harden_run(folder, {**CHANGES, "tolerance": 1.0}, overwrite=True, quiet=True)
-    assert again["rounded"]["rows"] == rounded["rows"]
+    assert again["hardened"]["rows"] == hardened["rows"]
 
 
 def test_the_machine_of_before_stays_until_another_takes_its_place(
@@ -132,8 +132,8 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
     machine = machine_of(folder)
-    (folder / "machine").mkdir()
-    (folder / "verification-model-rounded.json").write_text("{}")
+    (folder / "automaton").mkdir()
+    (folder / "verification-model-hardened.json").write_text("{}")
 
     longer = {**CHANGES, "batches": 8, "tolerance": 1.0}
     with interrupted(monkeypatch), pytest.raises(Interrupted):
@@ -141,14 +141,14 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
     assert read_report(folder) == before
     kept = machine_of(folder)
     assert all(torch.equal(machine[name], kept[name]) for name in machine)
-    assert (folder / "machine").is_dir()
-    assert (folder / "verification-model-rounded.json").is_file()
+    assert (folder / "automaton").is_dir()
+    assert (folder / "verification-model-hardened.json").is_file()
 
     # Begun it is: without `overwrite` it goes on, and with other options it does not.
     with pytest.raises(RunExistsError, match="was begun with other options"):
         harden_run(folder, CHANGES, quiet=True)
-    assert harden_run(folder, longer, quiet=True)["rounded"]["batches"] == 8
-    for old in ("machine", "verification-model-rounded.json"):
+    assert harden_run(folder, longer, quiet=True)["hardened"]["batches"] == 8
+    for old in ("automaton", "verification-model-hardened.json"):
         assert not (folder / old).exists()
     with pytest.raises(RunExistsError, match="is hardened already"):
         harden_run(folder, longer, quiet=True)
@@ -162,12 +162,12 @@ def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None
     with pytest.raises(CheckpointError, match="is damaged"):
         harden_run(folder, CHANGES, overwrite=True, quiet=True)
     assert read_report(folder) == before
-    assert load_model(folder, rounded=True)[1] == "model-rounded"
+    assert load_model(folder, hardened=True)[1] == "model-hardened"
 
 
 def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:
     config = tiny()
-    config.rounding = RoundingConfig(**CHANGES)
+    config.hardening = HardeningConfig(**CHANGES)
     at_once = train_run(with_hardening(config), root=tmp_path, quiet=True).folder
     folder = copied(trained, tmp_path)
     harden_run(folder, CHANGES, quiet=True)
@@ -197,12 +197,12 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(
             harden_run(folder, CHANGES, quiet=True)
     report = read_report(folder)
     assert report is not None
-    assert "rounded" not in report
+    assert "hardened" not in report
     with pytest.raises(RunExistsError, match=r"was begun with other options .*; give these, or"):
         harden_run(folder, {**CHANGES, "factor": 2.0}, quiet=True)
     again = harden_run(folder, CHANGES, quiet=True)
-    assert (wanted := read_report(whole)) is not None
-    assert again["rounded"]["rows"] == wanted["rounded"]["rows"]
+    assert (expected := read_report(whole)) is not None
+    assert again["hardened"]["rows"] == expected["hardened"]["rows"]
     left, right = machine_of(whole), machine_of(folder)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -220,11 +220,11 @@ def test_every_memory_that_decides_and_every_layout(
     tmp_path: Path,
 ) -> None:
     config = small(task, {"memory": memory}, data)
-    config.rounding = RoundingConfig(batches=2, every=1, tolerance=1.0)
-    rounded = train_run(config, root=tmp_path, quiet=True).report["rounded"]
-    assert rounded["batches"] == 2
-    assert rounded["decisions"]
-    assert rounded["rows"]
+    config.hardening = HardeningConfig(batches=2, every=1, tolerance=1.0)
+    hardened = train_run(config, root=tmp_path, quiet=True).report["hardened"]
+    assert hardened["batches"] == 2
+    assert hardened["gates"]
+    assert hardened["rows"]
 
 
 def test_a_hardening_that_harms_leaves_what_was_trained(
@@ -234,7 +234,7 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
     folder = copied(trained, tmp_path)
 
     def comparison(
-        scoring: Scoring, model: nn.Module, sets: list[ComparisonSet]
+        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
     ) -> dict[str, Share]:
         nonlocal asked
         asked += 1
@@ -244,21 +244,21 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
     asked = 0
     monkeypatch.setattr(hardening, "compare", comparison)
     report = harden_run(folder, {**CHANGES, "far": 2}, quiet=True)
-    rounded = report["rounded"]
-    assert rounded["harm"]
-    assert not rounded["decided"]
-    assert rounded["sharpness"] == 1
+    hardened = report["hardened"]
+    assert hardened["harm"]
+    assert not hardened["saturated"]
+    assert hardened["inverse_temperature"] == 1
     kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
     # Its table stands above; the same once more would say nothing.
     assert hardened_text(report).endswith(
         "hardened, it is worse on two symbols, lengths 4:6; the trained model stays"
     )
-    assert rounded["worse"] == ["two symbols, lengths 4:6"]
-    rows = {row["set"]: row for row in rounded["comparison"]}
+    assert hardened["worse"] == ["two symbols, lengths 4:6"]
+    rows = {row["set"]: row for row in hardened["comparison"]}
     assert rows["two symbols, lengths 4:6"]["hardened"] == 990
     assert set(rows) > {"lengths 1:3", "lengths 4:6", "lengths 6:6", "lengths 1:1"}
-    rounded["decided"], rounded["harm"] = True, False
+    hardened["saturated"], hardened["harm"] = True, False
     assert table(report) in hardened_text(report)
 
 
@@ -269,32 +269,32 @@ def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
     """The few strings of the looks are all right; one of a thousand of the comparison is not."""
 
     def comparison(
-        scoring: Scoring, model: nn.Module, sets: list[ComparisonSet]
+        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
     ) -> dict[str, Share]:
         # As wrong before, so that nothing is worse.
         return {each.name: Share(1000 - errors * (not each.is_shifted), 1000) for each in sets}
 
     monkeypatch.setattr(hardening, "compare", comparison)
-    monkeypatch.setattr(Sequences, "doubt", lambda scoring, exam: 0.0)
+    monkeypatch.setattr(Sequences, "validation_error", lambda metric_set, evaluator: 0.0)
     changes = {**CHANGES, "settle": 2, "factor": 1.01}
-    rounded = harden_run(copied(trained, tmp_path), changes, quiet=True)["rounded"]
-    assert rounded["stopped"].startswith("budget" if errors else "hardening: the hardened model's")
-    assert rounded["harm"] is False
+    hardened = harden_run(copied(trained, tmp_path), changes, quiet=True)["hardened"]
+    assert hardened["stopped"].startswith("budget" if errors else "hardening: the hardened model's")
+    assert hardened["harm"] is False
 
 
 def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def comparison(
-        scoring: Scoring, model: nn.Module, sets: list[ComparisonSet]
+        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
     ) -> dict[str, Share]:
         return {each.name: Share(900, 1000) for each in sets}
 
     monkeypatch.setattr(hardening, "compare", comparison)
-    monkeypatch.setattr(Harden, "is_decided", property(lambda rule: False))
+    monkeypatch.setattr(Harden, "is_saturated", property(lambda rule: False))
     folder = copied(trained, tmp_path)
-    rounded = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["rounded"]
-    assert (rounded["harm"], rounded["decided"], rounded["worse"]) == (True, False, [])
+    hardened = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["hardened"]
+    assert (hardened["harm"], hardened["saturated"], hardened["worse"]) == (True, False, [])
     kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
 
@@ -304,18 +304,22 @@ def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
 ) -> None:
     folder = copied(trained, tmp_path)
     (tmp_path / "elsewhere").mkdir()
-    (folder / "model-rounded").symlink_to(tmp_path / "elsewhere")
+    (folder / "model-hardened").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="link"):
         harden_run(folder, CHANGES, quiet=True)
-    assert not (folder / "rounding").exists()
+    assert not (folder / "hardening").exists()
 
 
 def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.rounding = RoundingConfig(**CHANGES)
+    config.hardening = HardeningConfig(**CHANGES)
     result = train_run(config, root=tmp_path, quiet=True)
-    rounded = result.report["rounded"]
-    assert (rounded["harm"], rounded["decided"], rounded["sharpness"]) == (True, False, 1)
+    hardened = result.report["hardened"]
+    assert (hardened["harm"], hardened["saturated"], hardened["inverse_temperature"]) == (
+        True,
+        False,
+        1,
+    )
     left = load_file(result.folder / "model" / "model.safetensors")
     assert all(torch.equal(each, left[name]) for name, each in machine_of(result.folder).items())
 
@@ -327,10 +331,10 @@ def test_a_hardening_of_before_there_was_a_cooling_goes_on(
 
     with interrupted(monkeypatch), pytest.raises(Interrupted):
         harden_run(folder, CHANGES, quiet=True)
-    begun = folder / "rounding" / "options.json"
+    begun = folder / "hardening" / "options.json"
     old = json.loads(begun.read_text())
     begun.write_text(json.dumps({name: old[name] for name in old if name != "cool"}))
-    assert harden_run(folder, CHANGES, quiet=True)["rounded"]["batches"] == 4
+    assert harden_run(folder, CHANGES, quiet=True)["hardened"]["batches"] == 4
 
 
 def test_what_cannot_be_hardened_says_why(
@@ -346,72 +350,72 @@ def test_what_cannot_be_hardened_says_why(
         harden_run(folder, quiet=True)
     plain = replace(tiny(batches=1), model=ModelConfig(memory={"name": "none"}, readout_size=None))
     folder = train_run(plain, root=tmp_path, quiet=True).folder
-    with pytest.raises(ConfigError, match="memory 'none' decides nothing"):
+    with pytest.raises(ConfigError, match="memory 'none' has no gates"):
         harden_run(folder, quiet=True)
     folder = train_run(small("text", {"memory": "queue"}, data), root=tmp_path, quiet=True).folder
-    with pytest.raises(ConfigError, match="task 'text' is never right or wrong"):
+    with pytest.raises(ConfigError, match="task 'text' has no correct outputs"):
         harden_run(folder, quiet=True)
     folder = copied(trained, tmp_path / "other")
-    with pytest.raises(ConfigError, match=r"rounding.tolerance: .*got -1"):
+    with pytest.raises(ConfigError, match=r"hardening.tolerance: .*got -1"):
         harden_run(folder, {"tolerance": -1.0}, quiet=True)
 
 
 def test_the_usual_hardening_leaves_what_is_said() -> None:
-    usual = from_dict(preset_of("copy")).rounding
+    usual = from_dict(preset_of("copy")).hardening
     assert usual.batches == 600
-    assert with_hardening(tiny()).rounding == usual
+    assert with_hardening(tiny()).hardening == usual
     streams = tiny_streams()
-    assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1, far=5)
-    streams.rounding = RoundingConfig(factor=2.0, batches=7)
-    own = RoundingConfig(batches=7, every=1, factor=2.0, far=5)
-    assert with_hardening(streams).rounding == own
+    assert with_hardening(streams).hardening == HardeningConfig(batches=60, every=1, far=5)
+    streams.hardening = HardeningConfig(factor=2.0, batches=7)
+    own = HardeningConfig(batches=7, every=1, factor=2.0, far=5)
+    assert with_hardening(streams).hardening == own
     # Also where it is what a hardening has that nobody said anything of.
-    streams.rounding = RoundingConfig(every=5)
-    assert with_hardening(streams).rounding.every == 1
-    assert with_hardening(streams, ["every"]).rounding.every == 5
+    streams.hardening = HardeningConfig(every=5)
+    assert with_hardening(streams).hardening.every == 1
+    assert with_hardening(streams, ["every"]).hardening.every == 5
     words = from_dict(merged(preset_of("dyck"), {}))
-    assert with_hardening(words).rounding.every == 15
+    assert with_hardening(words).hardening.every == 15
 
 
 def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
     preset = from_dict(preset_of("binary_addition"))
-    kept = with_hardening(replace(preset, rounding=RoundingConfig())).rounding
-    assert kept == preset.rounding
+    kept = with_hardening(replace(preset, hardening=HardeningConfig())).hardening
+    assert kept == preset.hardening
     assert kept.learning_rate == 0.1
     paper = from_dict(preset_of("binary_addition", "paper"))
-    assert with_hardening(paper).rounding == RoundingConfig(batches=60, every=1, far=5)
+    assert with_hardening(paper).hardening == HardeningConfig(batches=60, every=1, far=5)
     adam = from_dict(merged(preset_of("binary_addition"), {"training": {"optimizer": "adam"}}))
-    assert adam.rounding == replace(preset.rounding, learning_rate=None)
+    assert adam.hardening == replace(preset.hardening, learning_rate=None)
     own = merged(
-        to_dict(preset), {"rounding": {"optimizer": "sgd"}}, {"training": {"optimizer": "adam"}}
+        to_dict(preset), {"hardening": {"optimizer": "sgd"}}, {"training": {"optimizer": "adam"}}
     )
-    assert from_dict(own).rounding.learning_rate == 0.1
+    assert from_dict(own).hardening.learning_rate == 0.1
     again = merged(to_dict(preset), {"training": {"optimizer": "sgd"}})
-    assert from_dict(again).rounding == preset.rounding
+    assert from_dict(again).hardening == preset.hardening
 
 
 def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20, far=7, tolerance=1)
+    config.hardening = HardeningConfig(batches=2, every=1, validation_count=20, far=7, tolerance=1)
     planned = plan(config, checked(config))
-    exam = planned.exam(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
-    (far,) = far_exams(planned, replace(exam, validation_count=20))
+    evaluator = planned.evaluator(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
+    (far,) = far_evaluators(planned, replace(evaluator, validation_count=20))
     assert (str(far.validation_lengths), far.validation_count) == ("21:21", 2)
-    assert train_run(config, root=tmp_path, quiet=True).report["rounded"]["batches"] == 2
-    config.rounding.far = 0
-    assert far_exams(plan(config, checked(config)), exam) == []
+    assert train_run(config, root=tmp_path, quiet=True).report["hardened"]["batches"] == 2
+    config.hardening.far = 0
+    assert far_evaluators(plan(config, checked(config)), evaluator) == []
 
 
 def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20)
+    config.hardening = HardeningConfig(batches=2, every=1, validation_count=20)
     result = train_run(config, root=tmp_path, quiet=True)
-    part = result.report["rounded"]
-    assert (part["batches"], part["harm"], part["decided"]) == (0, True, False)
+    part = result.report["hardened"]
+    assert (part["batches"], part["harm"], part["saturated"]) == (0, True, False)
     assert "right on no validation sequence" in part["stopped"]
     assert hardened_text(result.report) == f"not hardened, for {part['stopped']}; it stays"
-    assert not (result.folder / "rounding").exists()
-    files = [result.folder / each / "model.safetensors" for each in ("model", "model-rounded")]
+    assert not (result.folder / "hardening").exists()
+    files = [result.folder / each / "model.safetensors" for each in ("model", "model-hardened")]
     left, right = (load_file(file) for file in files)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -427,49 +431,53 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
     ],
 )
 def test_tasks_with_lengths_have_far_ones(task: str, far: str) -> None:
-    config = from_dict(merged(preset_of(task), {"rounding": {"batches": 2, "far": 10}}))
+    config = from_dict(merged(preset_of(task), {"hardening": {"batches": 2, "far": 10}}))
     planned = plan(config, checked(config))
-    exam = planned.exam(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
-    assert [str(each.validation_lengths) for each in far_exams(planned, exam)] == [far]
+    evaluator = planned.evaluator(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
+    assert [str(each.validation_lengths) for each in far_evaluators(planned, evaluator)] == [far]
 
 
 def test_a_run_of_before_has_the_same_name() -> None:
     config = RunConfig()
-    config.rounding = RoundingConfig(batches=60, every=1)
+    config.hardening = HardeningConfig(batches=60, every=1)
     old = to_dict(config)
     for name in ("settle", "tolerance", "cool", "validation_count", "far"):
-        del old["rounding"][name]
+        del old["hardening"][name]
     assert config_hash(from_dict(old)) == config_hash(config)
 
 
 def test_another_memory_than_the_presets_has_not_its_hardening() -> None:
-    assert preset_of("copy")["rounding"]["batches"] > 0
+    assert preset_of("copy")["hardening"]["batches"] > 0
     for memory in ("none", "stack", "turing_tape"):
         config = from_dict(merged(preset_of("copy"), {"model": {"memory": memory}}))
-        assert config.rounding == RoundingConfig()
+        assert config.hardening == HardeningConfig()
         checked(config)
-    asked = {"model": {"memory": "stack"}, "rounding": {"batches": 3}}
-    assert merged(preset_of("copy"), asked)["rounding"]["batches"] == 3
+    asked = {"model": {"memory": "stack"}, "hardening": {"batches": 3}}
+    assert merged(preset_of("copy"), asked)["hardening"]["batches"] == 3
     published = from_dict(preset_of("copy", "paper"))
-    assert published.rounding == RoundingConfig()
+    assert published.hardening == HardeningConfig()
     assert published.training.schedule == "constant"
 
 
 def test_what_the_command_line_says_of_a_hardening_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for told in (["--rounding.every", "5"], ["--rounding.every=5"], ["--rounding", '{"every": 5}']):
+    for told in (
+        ["--hardening.every", "5"],
+        ["--hardening.every=5"],
+        ["--hardening", '{"every": 5}'],
+    ):
         assert main(["train", "dyck", "--harden", *told, "--print_config"]) == 0
-        assert plain_yaml.load(capsys.readouterr().out)["rounding"]["every"] == 5
-    assert main(["train", "copy", "--harden", "--rounding.batches", "0"]) != 0
-    assert "--rounding.batches 0 hardens nothing" in capsys.readouterr().err
+        assert plain_yaml.load(capsys.readouterr().out)["hardening"]["every"] == 5
+    assert main(["train", "copy", "--harden", "--hardening.batches", "0"]) != 0
+    assert "--hardening.batches 0 hardens nothing" in capsys.readouterr().err
 
 
 def test_a_hardening_is_called_off_with_one_option() -> None:
-    config = from_dict(merged(preset_of("copy"), {"rounding": {"batches": 0}}))
+    config = from_dict(merged(preset_of("copy"), {"hardening": {"batches": 0}}))
     checked(config)
-    config.rounding.every = 7
-    with pytest.raises(ConfigError, match=r"rounding.every: .*without rounding.batches"):
+    config.hardening.every = 7
+    with pytest.raises(ConfigError, match=r"hardening.every: .*without hardening.batches"):
         checked(config)
 
 
@@ -491,7 +499,7 @@ def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None
     config.evaluation.multiples, config.evaluation.symbols = [0], 0
     with pytest.raises(ConfigError) as error:
         checked(config)
-    assert [fault.partition(":")[0] for fault in error.value.faults] == [
+    assert [fault.partition(":")[0] for fault in error.value.errors] == [
         "evaluation.symbols",
         "evaluation.multiples",
     ]
@@ -522,19 +530,19 @@ def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: P
     folder = copied(trained, tmp_path)
     harden_run(folder, {**CHANGES, "tolerance": 1.0}, quiet=True)
     assert run_of_folder(folder)["title"] == "queue-lstm on copy"
-    assert run_of_folder(folder, rounded=True)["title"].startswith("queue-lstm on copy, hardened")
-    assert main(["explore", str(folder), "--course", "--rounded"]) == 2
+    assert run_of_folder(folder, hardened=True)["title"].startswith("queue-lstm on copy, hardened")
+    assert main(["explore", str(folder), "--course", "--hardened"]) == 2
 
 
 def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path: Path) -> None:
     config = tiny()
-    config.rounding = RoundingConfig(batches=2, every=2, factor=3.0, tolerance=0.5)
+    config.hardening = HardeningConfig(batches=2, every=2, factor=3.0, tolerance=0.5)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = harden_run(folder, {"batches": 4, "every": 5}, overwrite=True, quiet=True)
-    assert report["rounded"]["batches"] == 4
-    options = json.loads((folder / "rounding" / "options.json").read_text())
-    assert report["rounded"]["options"] == options
-    assert report["rounded"]["commit"] == commit()
+    assert report["hardened"]["batches"] == 4
+    options = json.loads((folder / "hardening" / "options.json").read_text())
+    assert report["hardened"]["options"] == options
+    assert report["hardened"]["commit"] == commit()
     assert options["every"] == 5  # the default, and said
     assert options["factor"] == 3.0
     assert options["tolerance"] == 0.5
@@ -546,7 +554,7 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     looked: list[tuple[str, int]] = []
 
     def right_on_all(
-        self: Lengths, exam: Exam, lengths: LengthRange, start: int, count: int
+        self: Lengths, evaluator: Evaluator, lengths: LengthRange, start: int, count: int
     ) -> Any:
         looked.append((str(lengths), count))
         return StreamScore(count, count, 1.0, 0.0)
@@ -561,7 +569,7 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     monkeypatch.setattr(Lengths, "assess", right_on_all)
     monkeypatch.setattr("unbounded.experiments.run.hardening.remove_unused", asked_once)
     config = tiny_streams(batches=1)
-    config.rounding = RoundingConfig(batches=1, every=1, validation_count=30, far=7)
+    config.hardening = HardeningConfig(batches=1, every=1, validation_count=30, far=7)
     train_run(config, root=tmp_path, quiet=True)
     longest = 7 * plan(config, checked(config)).train_lengths.maximum
     assert {count for _, count in asked[:-1]} == {30}
@@ -577,7 +585,7 @@ def test_it_runs_where_the_training_was_to_run(
     monkeypatch.setattr(harden, "load_config", lambda _: config)
     monkeypatch.setattr(harden, "plan", lambda own, task: seen.append(own) or plan(own, task))
     for backend, device in (("reference", "cpu"), ("cpu", "cuda")):
-        config.machine.backend, config.machine.device = backend, device
+        config.hardware.backend, config.hardware.device = backend, device
         harden_run(folder, CHANGES, quiet=True, overwrite=True)
-    places = [(own.machine.backend, own.machine.device) for own in seen]
+    places = [(own.hardware.backend, own.hardware.device) for own in seen]
     assert places == [("reference", "cpu"), ("auto", "auto")]

@@ -1,4 +1,4 @@
-"""The tables of Joulin & Mikolov 2015: published values, tiers, and the tables of reports."""
+"""The tables of Joulin & Mikolov 2015: published values, studies, and the tables of reports."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ import pytest
 
 from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.identity import config_hash
-from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import HardeningConfig, from_dict, to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_report
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
 from unbounded.experiments.trials.selection import select
-from unbounded.experiments.trials.tiers import Tier, Trial, load_tier, make_tier
+from unbounded.experiments.trials.studies import Study, Trial, load_study, make_study
 
 PAPER = published("joulin2015")
 TINY: dict[str, Any] = {
     "about": "a few batches",
     "preset": True,
     "tasks": ["anbmc_sum", "penn_treebank"],
-    "models": ["stack-rnn", "stack-rnn-rounded", "rnn"],
+    "models": ["stack-rnn", "stack-rnn-hardened", "rnn"],
     "needs_data": ["penn_treebank"],
-    "skip": ["penn_treebank/stack-rnn-rounded"],
+    "skip": ["penn_treebank/stack-rnn-hardened"],
     "seeds": [1, 2, 3],
     "task_options": {},
     "model": {"hidden_size": 6},
@@ -39,37 +40,44 @@ TINY: dict[str, Any] = {
             "task_options": {"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
             "evaluation": {"count": 4},
         },
-        "*/stack-rnn*": {"model": {"memory": {"count": 2}}, "rounding": {"batches": 2, "every": 1}},
+        "*/stack-rnn*": {
+            "model": {"memory": {"count": 2}},
+            "hardening": {"batches": 2, "every": 1},
+        },
         "penn_treebank/*": {
             "task_options": {"published_counts": False},
-            "rounding": {"batches": 0, "every": 5},
-            "training": {"piece_steps": 4},
+            "hardening": {"batches": 0, "every": 5},
+            "training": {"chunk_steps": 4},
         },
     },
 }
 
 
-def tiny_tier(corpus: Path | None = None, **changes: Any) -> Tier:
-    return make_tier(
+def tiny_study(corpus: Path | None = None, **changes: Any) -> Study:
+    return make_study(
         "joulin2015", "tiny", {**TINY, **changes}, None if corpus is None else str(corpus)
     )
 
 
-def write(out: Path, trial: Trial, percent: float, nats: float, rounded: float = 100.0) -> None:
-    def part(value: float, merit: float) -> dict[str, Any]:
+def write(out: Path, trial: Trial, percent: float, nats: float, hardened: float = 100.0) -> None:
+    def part(value: float, selection_metric: float) -> dict[str, Any]:
         scored = [{"n": n, "accuracy": float(n < value)} for n in (2, 3)]
         row = {"lengths": "2:6", "role": "test", "percent_of_lengths": value, "per_n": scored}
         longer = {"lengths": "7:9", "role": "longer", "percent_of_lengths": 33.25, "per_n": []}
-        return {"rows": [row, longer], "merit": merit, "success": value == 100}
+        return {
+            "rows": [row, longer],
+            "selection_metric": selection_metric,
+            "success": value == 100,
+        }
 
     report = {
         "format": "unbounded-report",
-        "scoring": "lengths",
+        "metric_set": "lengths",
         "train_lengths": "2:4",
         "config": to_dict(trial.config),
         **part(percent, nats),
-        "rounded": {
-            **part(rounded, nats / 2),
+        "hardened": {
+            **part(hardened, nats / 2),
             "batches": 2,
             "minutes": 1.5,
             "stopped": "rounding: decided",
@@ -77,10 +85,9 @@ def write(out: Path, trial: Trial, percent: float, nats: float, rounded: float =
         "batches": 10,
         "minutes": 3.0,
         "stopped": "budget",
-        "curves": {"perplexity": [[1, 2.0]], "coarse": {}, "fine": {}},
+        "curves": {"perplexity": [[1, 2.0]], "exact_match": {}, "partial_accuracy": {}},
     }
-    (out / "reports").mkdir(parents=True, exist_ok=True)
-    (out / "reports" / f"{trial.name}.json").write_text(json.dumps(report))
+    add_to_study_file(out / RUNS, trial.name, report)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def write(out: Path, trial: Trial, percent: float, nats: float, rounded: float =
         ("anbncn", "list-rnn", (33.3,)),
         ("anbncndn", "lstm", (68.3,)),
         ("anbmc_sum", "stack-rnn", (43.3,)),
-        ("anbmc_sum", "stack-rnn-rounded", (100,)),
+        ("anbmc_sum", "stack-rnn-hardened", (100,)),
         ("penn_treebank", "stack-rnn", (124, 118)),
         ("penn_treebank", "rnn", (137, 129)),
     ],
@@ -102,14 +109,14 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
 #: Variants of ours, of Penn Treebank alone.
 VARIANTS_OF_TEXT = {"rnn-tanh", "stack-rnn-tanh", "srcn-tanh", "stack-rnn-tied", "srcn-tied"}
 VARIANTS = VARIANTS_OF_TEXT | {
-    f"stack-rnn-{ours}{phase}" for ours in ("emptied", "sharpened") for phase in ("", "-rounded")
+    f"stack-rnn-{ours}{phase}" for ours in ("emptied", "sharpened") for phase in ("", "-hardened")
 }
 
 
 def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
     table_2, _, table_4 = PAPER.tables
     own = {name for name in PAPER.models if name.startswith(("lstm-", "list-rnn-"))}
-    trials = [*load_tier("joulin2015", "parts").trials, *load_tier("joulin2015", "lists").trials]
+    trials = [*load_study("joulin2015", "parts").trials, *load_study("joulin2015", "lists").trials]
     assert own == {trial.model for trial in trials} - {"lstm", "list-rnn"}
     for task in table_2.tasks:
         assert set(PAPER.values[task]) == set(PAPER.models) - {"srcn"} - own - VARIANTS
@@ -120,73 +127,73 @@ def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> N
 
 
 def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
-    tier = load_tier("joulin2015", "parts")
-    assert len([cell for cell in tier.cells if cell.startswith("anbn/")]) == 9
-    assert {cell for cell in tier.cells if not cell.startswith("anbn/")} == {
+    study = load_study("joulin2015", "parts")
+    assert len([cell for cell in study.cells if cell.startswith("anbn/")]) == 9
+    assert {cell for cell in study.cells if not cell.startswith("anbn/")} == {
         f"{task}/lstm-constant" for task in ("anbncn", "anbncndn", "anb2n", "anbmc_sum")
     }
-    assert len(tier.trials) == 20 * len(tier.cells)
-    assert all(faults(trial.config) == [] for trial in tier.trials)
-    rates = [trial.config.training for trial in tier.trials if trial.model == "lstm-constant"]
+    assert len(study.trials) == 20 * len(study.cells)
+    assert all(errors(trial.config) == [] for trial in study.trials)
+    rates = [trial.config.training for trial in study.trials if trial.model == "lstm-constant"]
     assert all(training.plateau_every == 0 for training in rates)
-    assert {trial.config.training.clip_by for trial in tier.trials} == {"norm", "value"}
+    assert {trial.config.training.clip_by for trial in study.trials} == {"norm", "value"}
 
 
 def test_the_open_choices_of_the_list_are_tried_one_at_a_time() -> None:
-    tier = load_tier("joulin2015", "lists")
-    memories = {trial.model: dict(trial.config.model.memory) for trial in tier.trials}
+    study = load_study("joulin2015", "lists")
+    memories = {trial.model: dict(trial.config.model.memory) for trial in study.trials}
     own = memories.pop("list-rnn")
     for memory in memories.values():
         assert len({*memory.items()} - {*own.items()}) == 1
-    assert all(faults(trial.config) == [] for trial in tier.trials)
+    assert all(errors(trial.config) == [] for trial in study.trials)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
-def test_no_trial_has_a_fault(name: str, tmp_path: Path) -> None:
-    tier = load_tier("joulin2015", name, str(tiny_corpus(tmp_path)))
-    for cell in tier.cells:
-        config = next(trial.config for trial in tier.trials if trial.cell == cell)
+def test_no_trial_has_a_error(name: str, tmp_path: Path) -> None:
+    study = load_study("joulin2015", name, str(tiny_corpus(tmp_path)))
+    for cell in study.cells:
+        config = next(trial.config for trial in study.trials if trial.cell == cell)
         config.task_options |= {"published_counts": False} if "treebank" in cell else {}
-        assert faults(config) == [], cell
-        assert len({t.config.seed for t in tier.trials if t.cell == cell}) >= (
+        assert errors(config) == [], cell
+        assert len({t.config.seed for t in study.trials if t.cell == cell}) >= (
             1 if "treebank" in cell else 5
         )
     # Without the corpus its rows are in the table, and left out of the training.
-    without = load_tier("joulin2015", name)
-    assert without.cells == tier.cells
-    untrained = set(tier.cells) - {trial.cell for trial in select(without, None)}
+    without = load_study("joulin2015", name)
+    assert without.cells == study.cells
+    untrained = set(study.cells) - {trial.cell for trial in select(without, None)}
     models = {"rnn", "lstm", "stack-rnn", "srcn"} | (
         VARIANTS_OF_TEXT if name == "laptop" else set()
     )
     assert untrained == {f"penn_treebank/{model}" for model in models}
-    assert len(select(tier, None)) == len(tier.trials)
+    assert len(select(study, None)) == len(study.trials)
     with pytest.raises(ConfigError, match="needs the folder of its corpus; give --data DIR"):
         select(without, "penn_treebank")
 
 
-def test_what_is_rounded_is_the_run_that_was_trained() -> None:
-    trials = load_tier("joulin2015", "laptop").trials
+def test_what_is_hardened_is_the_run_that_was_trained() -> None:
+    trials = load_study("joulin2015", "laptop").trials
     trained = [t.name for t in trials if t.cell == "anbn/stack-rnn"]
-    rounded = [t for t in trials if t.cell == "anbn/stack-rnn-rounded"]
-    assert [trial.name for trial in rounded] == trained
-    assert {trial.phase for trial in rounded} == {"rounded"}
+    hardened = [t for t in trials if t.cell == "anbn/stack-rnn-hardened"]
+    assert [trial.name for trial in hardened] == trained
+    assert {trial.phase for trial in hardened} == {"hardened"}
     assert len({trial.key for trial in trials}) == len(trials)
 
 
 def test_where_a_corpus_lies_is_no_part_of_what_a_run_is(tmp_path: Path) -> None:
     names = [
-        [trial.name for trial in tiny_tier(tiny_corpus(tmp_path / place)).trials]
+        [trial.name for trial in tiny_study(tiny_corpus(tmp_path / place)).trials]
         for place in ("a", "b")
     ]
     assert names[0] == names[1]
 
 
 def test_the_table_to_the_digit(tmp_path: Path) -> None:
-    tier = tiny_tier()
-    stack = [trial for trial in tier.trials if trial.cell == "anbmc_sum/stack-rnn"]
+    study = tiny_study()
+    stack = [trial for trial in study.trials if trial.cell == "anbmc_sum/stack-rnn"]
     for trial, percent, nats in zip(stack, (100, 40, 80), (0.3, 0.1, 0.2), strict=True):
         write(tmp_path, trial, percent, nats)
-    text, _ = write_table(tier, tmp_path)
+    text, _ = write_table(study, tmp_path)
     assert "## Table 2: lengths mastered" in text
     assert "3 of 12 runs are finished" in text
     assert (
@@ -198,69 +205,68 @@ def test_the_table_to_the_digit(tmp_path: Path) -> None:
     assert "| a^n b^m c^(n+m) | RNN | 33.3 | not run |" in text
     assert "7:9: 33.25" in text
     assert "least validation nats per determined symbol" in " ".join(text.split())
-    assert "coarse" not in text
+    assert "exact_match" not in text
     data = json.loads((tmp_path / "table.json").read_text())
     measured = data["cells"][0]["measured"]
     assert measured["median"] == {"percent": 80.0}
     assert (measured["solved"], measured["success_rate"]) == (1, pytest.approx(1 / 3))
     assert measured["best"]["percent"] == 40.0
-    names = {path.name for path in draw_tasks(tier, tmp_path)}
-    assert {"lengths_anbmc_sum.svg", "convergence_anbmc_sum.png"} <= names
+    names = {path.name for path in draw_tasks(study, tmp_path)}
+    assert {"lengths_anbmc_sum.svg", "convergence_anbmc_sum.svg"} <= names
 
 
-def test_a_report_without_the_rounding_is_named(tmp_path: Path) -> None:
-    tier = tiny_tier()
-    trial = tier.trials[0]
+def test_a_report_without_the_hardening_is_named(tmp_path: Path) -> None:
+    study = tiny_study()
+    trial = study.trials[0]
     write(tmp_path, trial, 100, 0.1)
-    path = tmp_path / "reports" / f"{trial.name}.json"
-    report = json.loads(path.read_text())
-    del report["rounded"]
-    path.write_text(json.dumps(report))
-    with pytest.raises(CheckpointError, match=f"{trial.name}.json is no report of a trial"):
-        write_table(tier, tmp_path)
+    report = read_study_file(tmp_path / RUNS)[trial.name]
+    del report["hardened"]
+    add_to_study_file(tmp_path / RUNS, trial.name, report)
+    with pytest.raises(CheckpointError, match=f"{trial.name} is no report of a trial"):
+        write_table(study, tmp_path)
 
 
-def test_a_report_that_was_cut_off_is_named_with_what_to_do(tmp_path: Path) -> None:
-    tier = tiny_tier()
-    trial = tier.trials[0]
+def test_a_file_that_was_cut_off_is_named_with_what_to_do(tmp_path: Path) -> None:
+    study = tiny_study()
+    trial = study.trials[0]
     write(tmp_path, trial, 100, 0.1)
-    path = tmp_path / "reports" / f"{trial.name}.json"
-    path.write_text(path.read_text()[:100])
-    message = f"{trial.name}.json is not a report: .* Delete it, and .* --missing trains it again"
+    path = tmp_path / RUNS
+    path.write_bytes(path.read_bytes()[:100])
+    message = r"runs\.jsonl\.xz is damaged: .* Delete it, and .* --missing trains its runs again"
     with pytest.raises(CheckpointError, match=message):
-        write_table(tier, tmp_path)
+        write_table(study, tmp_path)
 
 
 def test_end_to_end(tmp_path: Path) -> None:
     corpus = tiny_corpus(tmp_path / "corpus")
-    tier = tiny_tier(corpus, seeds=[1])
-    assert "4 of 4 runs to train" in plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
+    study = tiny_study(corpus, seeds=[1])
+    assert "4 of 4 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
     said: list[str] = []
     runs, out = tmp_path / "runs", tmp_path / "out"
-    result = reproduce(tier, tier.trials, jobs=2, runs=runs, out=out, say=said.append)
+    result = reproduce(study, study.trials, jobs=2, runs=runs, out=out, say=said.append)
     assert result.failed == (), said
     assert "4 of 4 runs are finished" in result.table
     assert "## Table 4: Penn Treebank" in result.table
     assert "124.0 / 118.0" in result.table
-    assert len(list((out / "reports").iterdir())) == 4
-    for report in (out / "reports").iterdir():
-        assert str(tmp_path) not in report.read_text()
-    again = reproduce(tier, tier.trials, jobs=1, runs=runs, out=out, say=said.append)
+    reports = read_study_file(out / RUNS)
+    assert len(reports) == 4
+    assert str(tmp_path) not in json.dumps(reports)
+    again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=said.append)
     assert "4 of 4 runs were finished before" in said
     assert again.table == result.table
-    assert copy_report(tier.trials[0], runs, out)
+    assert copy_report(study.trials[0], runs, out)
 
 
 def test_penn_treebank_s_three_recipes_stay_apart() -> None:
     own, paper = (from_dict(preset_of("penn_treebank", each)) for each in (None, "paper"))
     yang = {
         each.model: each.config
-        for each in load_tier("yang2016", "laptop").trials
+        for each in load_study("yang2016", "laptop").trials
         if each.task == "penn_treebank"
     }["lstm"]
     here = {
         each.model: each.config
-        for each in load_tier("joulin2015", "laptop").trials
+        for each in load_study("joulin2015", "laptop").trials
         if each.task == "penn_treebank"
     }
     said = [
@@ -271,7 +277,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
             config.training.clip,
             config.training.clip_by,
             config.training.batch_size,
-            config.training.piece_steps,
+            config.training.chunk_steps,
             config.training.precision,
             config.model.symbol_initialization,
         )
@@ -289,23 +295,23 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
 
 def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
     of_cell: dict[str, list[Trial]] = {}
-    for trial in load_tier("joulin2015", "laptop").trials:
+    for trial in load_study("joulin2015", "laptop").trials:
         of_cell.setdefault(trial.cell, []).append(trial)
     preset = from_dict(preset_of("binary_addition"))
-    for cell in ("stack-rnn-sharpened", "stack-rnn-sharpened-rounded"):
+    for cell in ("stack-rnn-sharpened", "stack-rnn-sharpened-hardened"):
         own = of_cell[f"binary_addition/{cell}"]
         assert {trial.config.seed for trial in own} == {*range(1, 6)}
         for trial in own:
-            assert replace(trial.config, seed=preset.seed, machine=preset.machine) == preset
+            assert replace(trial.config, seed=preset.seed, hardware=preset.hardware) == preset
     # And without what is ours, scored as it was then.
     assert preset.model.controller["recurrent"]
-    assert preset.training.random_sharpness > 1
-    for cell in ("stack-rnn", "stack-rnn-rounded"):
+    assert preset.training.temperature_noise > 1
+    for cell in ("stack-rnn", "stack-rnn-hardened"):
         own = of_cell[f"binary_addition/{cell}"]
         assert {trial.config.seed for trial in own} == {*range(1, 11)}
         for trial in own:
             assert not trial.config.model.controller["recurrent"]
-            assert config_hash(trial.config) == "25b2d8ef"
+            assert config_hash(trial.config) == "945e86c0"
     paper = from_dict(preset_of("binary_addition", "paper"))
     assert paper.training.schedule == "constant"
-    assert paper.rounding == RoundingConfig()
+    assert paper.hardening == HardeningConfig()

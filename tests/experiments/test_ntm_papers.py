@@ -1,33 +1,33 @@
-"""The tiers of the papers on Neural Turing Machines: cells without a fault, from the presets."""
+"""The studies of the papers on Neural Turing Machines: cells without a fault, from the presets."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from unbounded.evaluation import SCORINGS
+from unbounded.evaluation import METRIC_SETS
 from unbounded.evaluation.report import outcome
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.trials.tiers import load_tier
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
+from unbounded.experiments.trials.studies import load_study
 from unbounded.memories import MEMORIES
 
 
 @pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
 @pytest.mark.parametrize("name", ["laptop", "paper"])
-def test_no_cell_has_a_fault(paper: str, name: str):
-    tier = load_tier(paper, name)
-    assert len({trial.name for trial in tier.trials}) == len(tier.trials)
-    for trial in tier.trials:
-        assert faults(trial.config) == [], trial.key
+def test_no_cell_has_a_error(paper: str, name: str):
+    study = load_study(paper, name)
+    assert len({trial.name for trial in study.trials}) == len(study.trials)
+    for trial in study.trials:
+        assert errors(trial.config) == [], trial.key
 
 
-def test_the_laptop_tier_of_dyck_words_is_what_is_asked_for():
-    trials = load_tier("deleu2016", "laptop").trials
+def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():
+    trials = load_study("deleu2016", "laptop").trials
     tapes = [trial for trial in trials if trial.model == "ntm"]
     assert [trial.config.seed for trial in tapes] == list(range(1, 11))
     assert all(trial.config.model.memory["name"] == "turing_tape" for trial in tapes)
@@ -48,15 +48,15 @@ def test_the_laptop_tier_of_dyck_words_is_what_is_asked_for():
     assert len(beside) == 3 * len(others)
 
 
-def test_the_laptop_tier_of_graves_has_both_models_and_three_seeds():
-    trials = load_tier("graves2014", "laptop").trials
+def test_the_laptop_study_of_graves_has_both_models_and_three_seeds():
+    trials = load_study("graves2014", "laptop").trials
     tasks = ("ntm_copy", "repeat_copy", "associative_recall")
     cells = {(task, model) for task in tasks for model in ("ntm", "lstm")}
     moving = {("ntm_copy", "ntm-moving"), ("associative_recall", "ntm-moving")}
     forward = {(task, "ntm-feed-forward-moving") for task in ("ntm_copy", "repeat_copy")}
     seeds = [(trial.task, trial.model, trial.config.seed) for trial in trials]
-    wanted = {(*cell, seed) for cell in cells | moving | forward for seed in (1, 2, 3)}
-    assert sorted(seeds) == sorted(wanted)
+    expected = {(*cell, seed) for cell in cells | moving | forward for seed in (1, 2, 3)}
+    assert sorted(seeds) == sorted(expected)
     for trial in trials:
         on_the_move = (trial.task, trial.model) in moving | forward
         assert trial.config.model.memory.get("shift_bias", 0) == (2 if on_the_move else 0)
@@ -73,7 +73,7 @@ def test_what_the_papers_print_is_said_to_be_no_table(paper: str):
     own = published(paper)
     assert own.values == {}
     assert "no table" in own.source
-    assert all(table.scoring in SCORINGS for table in own.tables)
+    assert all(table.metric_set in METRIC_SETS for table in own.tables)
 
 
 def dyck_report(trial, auc: float) -> dict:
@@ -84,7 +84,7 @@ def dyck_report(trial, auc: float) -> dict:
     ]
     report = {
         "format": "unbounded-report",
-        "scoring": "membership",
+        "metric_set": "membership",
         "config": to_dict(trial.config),
         "train_lengths": "1:5",
         "rows": rows,
@@ -93,25 +93,23 @@ def dyck_report(trial, auc: float) -> dict:
         "batches": 3,
         "minutes": 2.0,
         "stopped": "budget",
-        "curves": {"perplexity": [], "coarse": {}, "fine": {}},
+        "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
     }
     return {**report, **outcome("membership", report)}
 
 
 def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
-    tier = load_tier("deleu2016", "laptop")
-    (tmp_path / "reports").mkdir()
-    tapes = [trial for trial in tier.trials if trial.model == "ntm"][:3]
-    small = [t for t in tier.trials if t.model == "lstm" and t.config.model.hidden_size == 10][:1]
+    study = load_study("deleu2016", "laptop")
+    tapes = [trial for trial in study.trials if trial.model == "ntm"][:3]
+    small = [t for t in study.trials if t.model == "lstm" and t.config.model.hidden_size == 10][:1]
     # Committed reports have areas that float32 made greater than 1.
     for trial, auc in zip([*tapes, *small], (1.0000001, 0.9, 1.0, 0.7), strict=True):
-        path = tmp_path / "reports" / f"{trial.name}.json"
-        path.write_text(json.dumps(dyck_report(trial, auc)))
-    text, _ = write_table(tier, tmp_path)
+        add_to_study_file(tmp_path / RUNS, trial.name, dyck_report(trial, auc))
+    text, _ = write_table(study, tmp_path)
     row = next(line for line in text.splitlines() if line.startswith("| Dyck words | NTM |"))
     assert "1.000 / 1.000 / –" in row
     assert "| 2 of 3 |" in row
     assert "0.900–1.000" in row
-    assert f"4 of {len(tier.trials)} runs are finished" in text
-    svg = next(path for path in draw_tasks(tier, tmp_path) if path.name == "lengths_dyck.svg")
+    assert f"4 of {len(study.trials)} runs are finished" in text
+    svg = next(path for path in draw_tasks(study, tmp_path) if path.name == "lengths_dyck.svg")
     assert "AUC on words of semi-length up to n" in svg.read_text()

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.made_up import tiny_tier
+from tests.experiments.made_up import tiny_study
 from tests.experiments.tiny import tiny
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.config.steady import steady
 from unbounded.experiments.trials.pool import WORKER as THE_WORKER
 from unbounded.experiments.trials.pool import _next, _Running, run_trials
-from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.trials.studies import Trial
 from unbounded.training.signals import Interrupted
 
 # Stands in for the worker: leaves marks of its beginning and end, fails for seed 1.
@@ -48,7 +48,7 @@ def times(runs: Path, which: str) -> list[float]:
 
 def test_one_failure_leaves_the_others_alone(tmp_path):
     seen: list[int] = []
-    trials = tiny_tier(models=["queue"], seeds=[0, 1, 2]).trials
+    trials = tiny_study(models=["queue"], seeds=[0, 1, 2]).trials
     outcomes = run_trials(
         trials,
         tmp_path,
@@ -65,7 +65,7 @@ def test_one_failure_leaves_the_others_alone(tmp_path):
 
 
 def test_no_more_than_jobs_at_once(tmp_path):
-    trials = tiny_tier(models=["queue"], seeds=[0, 2, 3]).trials
+    trials = tiny_study(models=["queue"], seeds=[0, 2, 3]).trials
     run_trials(
         trials,
         tmp_path,
@@ -80,7 +80,7 @@ def test_no_more_than_jobs_at_once(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_every_trial_to_save(tmp_path, number):
-    trials = tiny_tier(models=["queue"], seeds=[0, 2, 3]).trials
+    trials = tiny_study(models=["queue"], seeds=[0, 2, 3]).trials
 
     def interrupt(running: object) -> None:
         if len(list(tmp_path.glob("began-*"))) == 2:
@@ -103,7 +103,7 @@ def test_a_signal_asks_every_trial_to_save(tmp_path, number):
 
 
 def test_a_trial_waits_for_the_one_that_it_begins_as() -> None:
-    falling = Trial("copy", "queue-falling", tiny(schedule="tail", tail_batches=15))
+    falling = Trial("copy", "queue-falling", tiny(schedule="cooldown", cooldown_batches=15))
     other = steady(falling.config)
     assert other is not None
     staying, third = Trial("copy", "queue", other), Trial("copy", "queue", tiny(batches=7))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -8,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from unbounded.errors import ChoiceError
-from unbounded.evaluation import SCORINGS
+from unbounded.evaluation import METRIC_SETS
 from unbounded.experiments.tables.published import PAPERS, published
 from unbounded.experiments.tables.reproduce import write_table
-from unbounded.experiments.trials.tiers import load_tier
+from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
+from unbounded.experiments.trials.studies import load_study
 from unbounded.tasks import TASKS
 
 
@@ -40,7 +40,7 @@ def test_every_cell_of_table_3_is_there():
     for models in paper.values.values():
         assert set(models) == THE_PAPERS
         for values in models.values():
-            assert tuple(values) == tuple(SCORINGS["sequences"].columns)
+            assert tuple(values) == tuple(METRIC_SETS["sequences"].columns)
             assert all(0 <= value <= 1 for value in values.values())
 
 
@@ -85,10 +85,10 @@ def test_an_unknown_paper_names_the_closest():
         published("grefenstete2015")
 
 
-#: Of each paper its laptop tier, and the other tiers that have run, in folders of their own.
+#: Of each paper its laptop study, and the other studies that have run, in folders of their own.
 COMMITTED = [
     *((paper, "laptop", paper) for paper in PAPERS),
-    *((paper, tier, f"{paper}-{tier}") for paper, tier in (
+    *((paper, study, f"{paper}-{study}") for paper, study in (
         ("grefenstette2015", "small"), ("grefenstette2015", "long"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
         ("joulin2015", "halving"), ("joulin2015", "choices"),
@@ -96,13 +96,13 @@ COMMITTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("paper", "tier", "place"), COMMITTED)
-def test_the_committed_table_is_that_of_its_reports(paper, tier, place, tmp_path):
+@pytest.mark.parametrize(("paper", "study", "place"), COMMITTED)
+def test_the_committed_table_is_that_of_its_reports(paper, study, place, tmp_path):
     results = Path(__file__).resolve().parents[2] / "results" / place
-    for folder in ("reports", "verified", "machines"):
-        (tmp_path / folder).symlink_to(results / folder)
-    _, written = write_table(load_tier(paper, tier), tmp_path)
-    hint = f"write it again: unbounded reproduce {paper} --tier {tier} --table-only"
+    for name in (RUNS, VERIFIED, "automata"):
+        (tmp_path / name).symlink_to(results / name)
+    _, written = write_table(load_study(paper, study), tmp_path)
+    hint = f"write it again: unbounded reproduce {paper} --study {study} --table-only"
     for path in written:
         assert path.read_bytes() == (results / path.name).read_bytes(), hint
 
@@ -116,20 +116,21 @@ MODELS = {
 }
 
 
-def treebank_reports(tier: str) -> dict[str, dict]:
-    """The reports of a tier's four models, under the names of the page."""
-    results = Path(__file__).resolve().parents[2] / f"results/joulin2015-{tier}/reports"
-    texts = [path.read_text("utf-8") for path in results.glob("penn_treebank-*.json")]
-    reports = {MODELS[report["model"]]: report for report in map(json.loads, texts)}
-    assert len(texts) == len(reports) == len(MODELS)
+def treebank_reports(study: str) -> dict[str, dict]:
+    """The reports of a study's four models, under the names of the page."""
+    results = Path(__file__).resolve().parents[2] / f"results/joulin2015-{study}"
+    runs = read_study_file(results / RUNS).values()
+    own = [report for report in runs if report["task"] == "penn_treebank"]
+    reports = {MODELS[report["model"]]: report for report in own}
+    assert len(own) == len(reports) == len(MODELS)
     return reports
 
 
-@pytest.mark.parametrize("tier", ["paper", "halving"])
-def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
+@pytest.mark.parametrize("study", ["paper", "halving"])
+def test_what_the_page_says_of_each_rate_is_what_the_reports_say(study):
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
-    page = page[page.index(f"--tier {tier}") :]
+    page = page[page.index(f"--study {study}") :]
     header, _, *lines = page[page.index("| rate | RNN |") :].split("\n\n", 1)[0].splitlines()
     names = [name.strip() for name in header.strip("|").split("|")][1:]
     said: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
@@ -140,7 +141,7 @@ def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
         for name, cell in zip(names, cells, strict=True):
             nats, epochs = cell.rstrip(")").split(" (")
             said[name][float(rate)] = (float(nats), int(epochs))
-    by_model = {name: report["curves"] for name, report in treebank_reports(tier).items()}
+    by_model = {name: report["curves"] for name, report in treebank_reports(study).items()}
     assert set(by_model) == set(names)
     for name, rates in said.items():
         curves = by_model[name]
@@ -163,7 +164,7 @@ def test_treebank_by_halvings_moves_no_more():
 
 
 @pytest.mark.parametrize(
-    ("number", "tier", "measure"),
+    ("number", "study", "measure"),
     [
         (0, "halving", math.log),
         (1, "paper", math.log),
@@ -171,7 +172,7 @@ def test_treebank_by_halvings_moves_no_more():
         (3, "paper", float),
     ],
 )
-def test_treebank_is_converged_for_as_long_as_the_page_says(number, tier, measure):
+def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
@@ -180,7 +181,7 @@ def test_treebank_is_converged_for_as_long_as_the_page_says(number, tier, measur
     assert len(counts) == 4 * len(MODELS)
     epochs = {name: int(count) for count, name in counts[4 * number : 4 * number + 4]}
     measured = {}
-    for name, report in treebank_reports(tier).items():
+    for name, report in treebank_reports(study).items():
         looks = [measure(look) for _, look in report["curves"]["validation"]]
         still = 0
         while looks[-1 - still] >= (1 - 0.003) * min(looks[: -1 - still]):
@@ -205,7 +206,7 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
     }
     usual = {
         trial.model: trial.config
-        for trial in load_tier("joulin2015", "laptop", "corpus").trials
+        for trial in load_study("joulin2015", "laptop", "corpus").trials
         if trial.task == "penn_treebank"
     }
     for model, rate in {"rnn-tanh": 0.003, "lstm": 20.0}.items():  # the first of two
@@ -226,12 +227,11 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
         ),
     }
     found = dict.fromkeys(said, "not run")
-    out = root / "results/joulin2015-choices"
-    for trial in load_tier("joulin2015", "choices", "corpus").trials:
-        path = out / "reports" / f"{trial.name}.json"
-        if not path.exists():
+    reports = read_study_file(root / "results/joulin2015-choices" / RUNS)
+    for trial in load_study("joulin2015", "choices", "corpus").trials:
+        if trial.name not in reports:
             continue
-        report = json.loads(path.read_text("utf-8"))
+        report = reports[trial.name]
         nats = math.log(report["curves"]["validation"][-1][1])
         own = usual[trial.model]
         fields = {(part, field) for part, field, _ in changes.values()}

@@ -51,7 +51,7 @@ def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: in
     config = preset(task, f"--{name}", str(value))
     with pytest.raises(ConfigError) as caught:
         check_ram(planned(config), CPU)
-    assert any(fault.startswith(f"{name}: {value} would take") for fault in caught.value.faults)
+    assert any(error.startswith(f"{name}: {value} would take") for error in caught.value.errors)
     assert "8 GB in all; give a smaller number" in str(caught.value)
 
 

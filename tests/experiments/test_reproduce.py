@@ -10,23 +10,24 @@ import time
 
 import pytest
 
-from tests.experiments.made_up import TINY, tiny_tier
+from tests.experiments.made_up import TINY, tiny_study
 from unbounded.errors import CheckpointError, ConfigError, RunBusyError
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
 from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.tables.results import copy_report
+from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
 from unbounded.experiments.trials.pool import Outcome
 from unbounded.experiments.trials.worker import EXIT_BUSY, _verify, main
 from unbounded.verification import VerifyOptions
 
 
-def call(tier, folder, **options):
+def call(study, folder, **options):
     lines: list[str] = []
     result = reproduce(
-        tier,
-        tier.trials,
+        study,
+        study.trials,
         jobs=2,
         runs=folder / "runs",
         out=folder / "out",
@@ -37,45 +38,44 @@ def call(tier, folder, **options):
 
 
 def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
-    tier = tiny_tier(seeds=[0])
-    assert "2 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
-    result, said = call(tier, tmp_path)
+    study = tiny_study(seeds=[0])
+    assert "2 of 2 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    result, said = call(study, tmp_path)
     assert result.failed == ()
     assert "0 of 2 runs were finished before" in said
     assert "[2/2] finished" in said
     assert "2 of 2 runs are finished" in result.table
     logs = [path.read_text() for path in (tmp_path / "runs" / "logs").glob("*.log")]
     assert len(logs) == 2
-    assert "no run to go on with" not in "".join(logs)
+    assert "no run to resume" not in "".join(logs)
     names = {path.relative_to(tmp_path / "out").as_posix() for path in result.written}
     assert names == {
         "table.md",
         "table.json",
-        "figures/convergence_copy.png",
         "figures/convergence_copy.svg",
     }
-    report = tmp_path / "out" / "reports" / f"{tier.trials[0].name}.json"
-    assert [row["lengths"] for row in json.loads(report.read_text())["rows"][:2]] == ["2:4", "5:6"]
-    assert str(tmp_path) not in report.read_text()
+    report = read_study_file(tmp_path / "out" / RUNS)[study.trials[0].name]
+    assert [row["lengths"] for row in report["rows"][:2]] == ["2:4", "5:6"]
+    assert str(tmp_path) not in json.dumps(report)
 
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
-    again, said = call(tier, tmp_path)
+    again, said = call(study, tmp_path)
     assert "2 of 2 runs were finished before" in said
     assert again.table == result.table
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
     assert after == before
-    assert "0 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
+    assert "0 of 2 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
 
 
-def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
+def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     def asking(count):
         own = {**TINY["cells"]["copy/queue"], "verify": {"count": count}}
-        return tiny_tier(seeds=[0], models=["queue"], verify=True, cells={"copy/queue": own})
+        return tiny_study(seeds=[0], models=["queue"], verify=True, cells={"copy/queue": own})
 
-    tier = asking(3)
-    folder = train_run(tier.trials[0].config, root=tmp_path / "runs", quiet=True).folder
-    dry = plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
-    assert f"  trained         4 batches  {tier.trials[0].name}  copy/queue\n" in dry
+    study = asking(3)
+    folder = train_run(study.trials[0].config, root=tmp_path / "runs", quiet=True).folder
+    dry = plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    assert f"  trained         4 batches  {study.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train, 1 trained before to verify")
     asked = []
 
@@ -87,68 +87,70 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "run_trials", verify)
     monkeypatch.setattr(VerifyOptions.__init__, "__defaults__", (3, 100, 2, (2,), 2, 1))
-    result, said = call(tier, tmp_path)
+    result, said = call(study, tmp_path)
     # What is trained is not trained again, but verified.
-    assert asked == [[(tier.trials[0], {"count": 3})]]
+    assert asked == [[(study.trials[0], {"count": 3})]]
     assert "0 of 1 runs were finished before" in said
-    name = tier.trials[0].name
-    found = json.loads((tmp_path / "out" / "verified" / f"{name}.json").read_text())
+    name = study.trials[0].name
+    found = read_study_file(tmp_path / "out" / VERIFIED)[name]
     assert [row["how"] for row in found["rows"]].count("every") == 3
     assert {row["count"] for row in found["rows"] if row["how"] == "drawn"} == {3}
     assert "| Copy, Queue-LSTM | 0 | 1:3, 2 symbols | 0 of 14 | " in result.table
-    assert '"certainty" that of\nthe least decided decision' in result.table
-    again, said = call(tier, tmp_path)
+    assert '"certainty" that of\nthe least saturated gate' in result.table
+    again, said = call(study, tmp_path)
     assert asked[1:] == [[]]
-    dry = plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
-    assert f"  finished        4 batches  {tier.trials[0].name}  copy/queue\n" in dry
+    dry = plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    assert f"  finished        4 batches  {study.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table
     # A verification of fewer sequences than are asked for is none.
     assert not copy_report(asking(4).trials[0], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="is no verification of version 1"):
-        call(tier, tmp_path)
+    with pytest.raises(CheckpointError, match="is not a verification report of version 1"):
+        call(study, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    tier = tiny_tier(seeds=[0], models=["queue"])
+    study = tiny_study(seeds=[0], models=["queue"])
     runs = tmp_path_factory.mktemp("finished")
-    train_run(tier.trials[0].config, root=runs, quiet=True)
-    return tier, runs
+    train_run(study.trials[0].config, root=runs, quiet=True)
+    return study, runs
 
 
 @pytest.mark.parametrize(
     "change",
     [
         lambda report: report.pop("config"),
-        lambda report: report["config"].update(machine=None),
+        lambda report: report["config"].update(hardware=None),
         lambda report: report.update(rows=None),
-        lambda report: report.pop("merit"),
+        lambda report: report.pop("selection_metric"),
     ],
-    ids=["no config", "no machine", "no rows", "no merit"],
+    ids=["no config", "no machine", "no rows", "no selection metric"],
 )
 def test_a_damaged_report_of_a_run_is_not_copied(finished, tmp_path, change):
-    tier, runs = finished
+    study, runs = finished
     shutil.copytree(runs, tmp_path / "runs")
-    path = tmp_path / "runs" / tier.trials[0].name / "report.json"
+    path = tmp_path / "runs" / study.trials[0].name / "report.json"
     report = json.loads(path.read_text())
     change(report)
     path.write_text(json.dumps(report))
-    with pytest.raises(CheckpointError, match=rf"{path} is .*no report of a (run|trial)") as error:
-        call(tier, tmp_path)
+    with pytest.raises(
+        CheckpointError, match=rf"{path} is .*(not a run's report|no report of a trial)"
+    ) as error:
+        call(study, tmp_path)
     assert "Delete it, and --resume makes it again" in str(error.value)
-    assert not (tmp_path / "out" / "reports").exists()
+    assert not (tmp_path / "out" / RUNS).exists()
 
 
 def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):
-    tier = tiny_tier(seeds=[0])
-    foreign = tmp_path / "runs" / tier.trials[0].name / "config.yaml"
+    study = tiny_study(seeds=[0])
+    foreign = tmp_path / "runs" / study.trials[0].name / "config.yaml"
     foreign.parent.mkdir(parents=True)
     foreign.write_text("just: a note\n")
-    result, said = call(tier, tmp_path)
-    assert [outcome.trial.name for outcome in result.failed] == [tier.trials[0].name]
-    assert f"FAILED {tier.trials[0].name} (exit code 1)" in said
+    result, said = call(study, tmp_path)
+    assert [outcome.trial.name for outcome in result.failed] == [study.trials[0].name]
+    assert f"FAILED {study.trials[0].name} (exit code 1)" in said
     assert "CheckpointError" in said
     assert "1 of 2 runs are finished" in result.table
     assert "not run" in result.table
@@ -157,29 +159,29 @@ def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_after_kill_9_the_same_call_goes_on(tmp_path):
     changes = {"models": ["queue"], "seeds": [0], "batches": 400}
-    tier = tiny_tier(**changes)
+    study = tiny_study(**changes)
     program = (
         "from pathlib import Path\n"
         "from unbounded.experiments.tables.reproduce import reproduce\n"
-        "from unbounded.experiments.trials.tiers import make_tier\n"
-        f"tier = make_tier('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
+        "from unbounded.experiments.trials.studies import make_study\n"
+        f"study = make_study('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
         f"folder = Path({str(tmp_path)!r})\n"
-        "reproduce(tier, tier.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"
+        "reproduce(study, study.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
-    run = tmp_path / "runs" / tier.trials[0].name
+    run = tmp_path / "runs" / study.trials[0].name
     wait_until(lambda: any((run / "checkpoints").glob("*")), parent)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     # The trial notices that nobody waits for it any more, saves and ends.
-    wait_until(lambda: is_free(tmp_path / "runs", tier), None)
+    wait_until(lambda: is_free(tmp_path / "runs", study), None)
     assert not (run / "report.json").exists()
 
-    result, _ = call(tier, tmp_path)
+    result, _ = call(study, tmp_path)
     assert result.failed == ()
     assert "1 of 1 runs are finished" in result.table
     log = (tmp_path / "runs" / "logs" / f"{run.name}.log").read_text()
-    assert "going on after batch" in log
+    assert "continuing after batch" in log
     batches = [
         json.loads(line)["batch"] for line in (run / "metrics.jsonl").read_text().splitlines()
     ]
@@ -195,16 +197,16 @@ def wait_until(true, process, seconds=60):
         time.sleep(0.02)
 
 
-def is_free(runs, tier):
+def is_free(runs, study):
     try:
-        with lock(runs / tier.trials[0].name):
+        with lock(runs / study.trials[0].name):
             return True
     except RunBusyError:
         return False
 
 
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
-    trial = tiny_tier(seeds=[0]).trials[0]
+    trial = tiny_study(seeds=[0]).trials[0]
     config = tmp_path / "config.json"
     from unbounded.experiments.config.schema import to_dict
 
@@ -216,7 +218,7 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
 
 
 def test_no_jobs_is_an_error_before_anything_is_done(tmp_path):
-    tier = tiny_tier()
+    study = tiny_study()
     with pytest.raises(ConfigError, match="jobs: expected at least 1, got 0"):
-        reproduce(tier, tier.trials, jobs=0, runs=tmp_path / "runs", out=tmp_path / "out")
+        reproduce(study, study.trials, jobs=0, runs=tmp_path / "runs", out=tmp_path / "out")
     assert os.listdir(tmp_path) == []

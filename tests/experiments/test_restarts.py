@@ -31,9 +31,9 @@ def made_up(config: RunConfig, percent: float, nats: float) -> dict[str, Any]:
     longer = {**row, "lengths": "7:9", "role": "longer", "percent_of_lengths": 0.0}
     return {
         "config": to_dict(config),
-        "scoring": "lengths",
+        "metric_set": "lengths",
         "rows": [row, longer],
-        "merit": nats,
+        "selection_metric": nats,
         "success": percent == 100,
         "batches": 4,
         "minutes": 0.5,
@@ -70,11 +70,11 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
 def test_restarts_say_the_precision_of_their_products(tmp_path: Path) -> None:
     configs = seeds_of(tiny_streams(), 2)
     for config in configs:
-        config.machine.matmul_precision = "medium"
+        config.hardware.matmul_precision = "medium"
     reports = [made_up(config, 80.0, 0.1) for config in configs]
     result = report_restarts(configs, reports, tmp_path)
     used = ", products of medium precision" if has_tiles() else ""
-    assert result.data["machine"]["kernels"] == f"{kernels()}{used}"
+    assert result.data["hardware"]["kernels"] == f"{kernels()}{used}"
 
 
 def test_restarts_of_other_seeds_have_a_table_of_their_own(tmp_path: Path) -> None:
@@ -92,28 +92,28 @@ def test_restarts_of_other_seeds_have_a_table_of_their_own(tmp_path: Path) -> No
         assert [each["seed"] for each in saved["restarts"]] == [seed, seed + 1]
 
 
-def test_rounded_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> None:
+def test_hardened_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> None:
     configs = seeds_of(tiny_streams(), 2)
     reports = [made_up(configs[0], 40.0, 0.1), made_up(configs[1], 20.0, 0.2)]
-    reports[0]["rounded"] = made_up(configs[0], 60.0, 0.04)
-    reports[1]["rounded"] = made_up(configs[1], 100.0, 0.03)
+    reports[0]["hardened"] = made_up(configs[0], 60.0, 0.04)
+    reports[1]["hardened"] = made_up(configs[1], 100.0, 0.03)
     result = report_restarts(configs, reports, tmp_path)
     assert result.data["best"] == run_name(configs[1])
     assert result.data["restarts"][1]["percent"] == 20.0
-    assert result.data["restarts"][1]["rounded"]["percent"] == 100.0
-    assert result.data["rounded"]["greatest"] == {"percent": 100.0}
-    assert (result.data["successes"], result.data["rounded"]["successes"]) == (0, 1)
+    assert result.data["restarts"][1]["hardened"]["percent"] == 100.0
+    assert result.data["hardened"]["greatest"] == {"percent": 100.0}
+    assert (result.data["successes"], result.data["hardened"]["successes"]) == (0, 1)
     head, _, first, second = result.text.splitlines()[2:6]
     assert [cell.strip() for cell in head.split("|")[3:6]] == [
         "percent",
-        "percent, rounded",
+        "percent, hardened",
         "batches",
     ]
     assert [cell.strip() for cell in first.split("|")[3:6]] == ["40.0", "60.0", "8"]
     assert "4 (best) | 0.03" in second
     assert "percent: median 30.0, from 20.0 to 40.0; every length mastered: 0 of 2" in result.text
-    assert "percent, rounded: median 80.0, from 60.0 to 100.0" in result.text
-    assert "every length mastered, rounded: 1 of 2" in result.text
+    assert "percent, hardened: median 80.0, from 60.0 to 100.0" in result.text
+    assert "every length mastered, hardened: 1 of 2" in result.text
 
 
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -150,7 +150,7 @@ def test_restarts_that_are_not_there_are_begun(
     assert result is not None
     assert [each["seed"] for each in result.data["restarts"]] == [3, 4]
     first = tmp_path / run_name(seeds_of(config, 2)[0])
-    assert f"there is no run to go on with: {first} begin" in capsys.readouterr().err
+    assert f"there is no run to resume: starting {first}" in capsys.readouterr().err
 
 
 def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
@@ -158,7 +158,12 @@ def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None
     assert result.data["chosen_by"] == "training perplexity"
-    assert set(result.data["median"]) == {"train_coarse", "train_fine", "test_coarse", "test_fine"}
+    assert set(result.data["median"]) == {
+        "train_exact_match",
+        "train_prefix_accuracy",
+        "test_exact_match",
+        "test_prefix_accuracy",
+    }
 
 
 @pytest.mark.parametrize("lengths", [["5:6"], ["1:3"], ["01:3"], ["1 : 3", "4:6"], ["4:6"]])
@@ -170,8 +175,8 @@ def test_restarts_scored_at_any_lengths_are_compared(tmp_path: Path, lengths: li
     assert result is not None
     scored = {str(LengthRange.parse(text)) for text in lengths}
     median = result.data["median"]
-    assert (median["train_coarse"] is not None) is ("1:3" in scored)
-    assert (median["test_coarse"] is not None) is ("4:6" in scored)
+    assert (median["train_exact_match"] is not None) is ("1:3" in scored)
+    assert (median["test_exact_match"] is not None) is ("4:6" in scored)
 
 
 def test_a_restart_that_fails_is_named(tmp_path: Path) -> None:

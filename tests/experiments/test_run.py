@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import config_hash, run_name
-from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import HardeningConfig, from_dict, to_dict
 from unbounded.experiments.run import build
 from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -88,7 +88,7 @@ def test_the_model_card_has_task_training_and_scores(uninterrupted: Path) -> Non
     ):
         assert line in card.splitlines(), line
     for row in report["rows"]:
-        assert f"| {row['lengths']} | {row['count']} | {row['accuracy_coarse']:.3f} |" in card
+        assert f"| {row['lengths']} | {row['count']} | {row['exact_match']:.3f} |" in card
 
 
 def test_a_run_is_repeatable(uninterrupted: Path, tmp_path: Path) -> None:
@@ -160,43 +160,45 @@ def test_a_signal_saves_and_resume_ends_the_same(
         ("auto", False, False, "cpu"),
     ],
 )
-@pytest.mark.parametrize("update", ["piece", "symbol"])
+@pytest.mark.parametrize("update", ["chunk", "per_symbol"])
 def test_the_device_of_a_run(
     asked: str, cuda: bool, mps: bool, device: str, update: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     config = tiny(update=update)
-    config.machine.device = asked
-    assert device_of(config).type == (device if update == "piece" else "cpu")
+    config.hardware.device = asked
+    assert device_of(config).type == (device if update == "chunk" else "cpu")
     told: dict[str, Any] = {}
     monkeypatch.setattr(build, "Accelerator", lambda **options: told.update(options))
     build.make_accelerator(config)
-    assert told["cpu"] is (asked == "cpu" or update == "symbol")
+    assert told["cpu"] is (asked == "cpu" or update == "per_symbol")
 
 
 def test_the_precision_of_products_is_the_runs_and_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny(batches=2, accuracy_every=0)
-    config.machine.matmul_precision = "medium"
+    config.hardware.matmul_precision = "medium"
     before = torch.get_float32_matmul_precision()
     result = train_run(config, root=tmp_path)
     assert torch.get_float32_matmul_precision() == before
     assert torch.backends.cudnn.allow_tf32
     used = ", products of medium precision" if has_tiles() else ""
-    assert result.report["machine"]["kernels"] == f"{kernels()}{used}"
+    assert result.report["hardware"]["kernels"] == f"{kernels()}{used}"
     assert "trained_with" not in result.report
     assert f"kernels: {kernels()}{used}, threads: 1" in capsys.readouterr().out
     # It is not part of what the run is, but a run does not go on with another.
     assert run_name(config) == run_name(tiny(batches=2, accuracy_every=0))
     (result.folder / "report.json").unlink()
-    config.machine.matmul_precision = None
-    with pytest.raises(ConfigError, match="this run began with medium, and highest is asked for"):
+    config.hardware.matmul_precision = None
+    with pytest.raises(
+        ConfigError, match="expected medium, with which this run started, got highest"
+    ):
         train_run(config, root=tmp_path, resume=True)
-    config.machine.matmul_precision = "medium"
+    config.hardware.matmul_precision = "medium"
     train_run(config, root=tmp_path, resume=True)
-    config.machine.matmul_precision = "high"
+    config.hardware.matmul_precision = "high"
     train_run(config, root=tmp_path, overwrite=True)
 
 
@@ -225,13 +227,13 @@ def precisions() -> dict[str, list[str]]:
 
 def test_an_evaluation_has_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = train_run(tiny(batches=2, accuracy_every=0), root=tmp_path, quiet=True).folder
-    rounded = []
+    hardened = []
     monkeypatch.setattr(
         "unbounded.experiments.run.evaluate.make_report",
-        lambda *arguments, **options: rounded.append(torch.backends.cudnn.allow_tf32) or {},
+        lambda *arguments, **options: hardened.append(torch.backends.cudnn.allow_tf32) or {},
     )
     evaluate_run(folder)
-    assert rounded == [False]
+    assert hardened == [False]
 
 
 @pytest.mark.parametrize("asked", [None, "highest", "high"])
@@ -249,7 +251,7 @@ def test_a_process_that_chose_for_itself_is_left_alone(asked: str | None) -> Non
 
 def test_a_precision_beside_torchs_newer_settings_is_refused(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
-    config.machine.matmul_precision = "medium"
+    config.hardware.matmul_precision = "medium"
     torch.backends.mkldnn.matmul.fp32_precision = "bf16"
     try:
         with pytest.raises(ConfigError, match=r"set torch.backends.\*.fp32_precision"):
@@ -264,7 +266,7 @@ def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
 ) -> None:
     def run(name: str, precision: str | None) -> Path:
         config = tiny(accuracy_every=0)
-        config.machine.matmul_precision = precision
+        config.hardware.matmul_precision = precision
         return train_run(config, root=tmp_path / name, resume=True, quiet=True).folder
 
     whole, other = run("whole", precision), run("other", precision)
@@ -315,7 +317,7 @@ def test_minutes_are_a_budget(tmp_path: Path) -> None:
 def test_the_hash_is_of_what_the_run_is() -> None:
     assert config_hash(tiny()) == config_hash(from_dict(to_dict(tiny())))
     other = tiny()
-    other.seed, other.machine.threads = 9, 2
+    other.seed, other.hardware.threads = 9, 2
     assert config_hash(other) == config_hash(tiny())
     other.training.learning_rate = 0.5
     assert config_hash(other) != config_hash(tiny())
@@ -335,7 +337,7 @@ def test_of_an_example_that_is_very_long_no_trace_is_kept(
 ) -> None:
     monkeypatch.setattr("unbounded.experiments.run.run._MOST_TRACED", 3)
     result = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path)
-    assert "no trace is kept: of " in capsys.readouterr().out
+    assert "no trace is kept: the example has " in capsys.readouterr().out
     assert not (result.folder / "traces").exists()
 
 
@@ -350,12 +352,12 @@ def test_a_config_that_was_deleted_is_written_again(tmp_path: Path) -> None:
 @pytest.mark.skipif(not available().ok, reason=available().reason)
 def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path: Path) -> None:
     config = tiny(batches=4)
-    config.machine.backend = "cpu"
-    config.rounding = RoundingConfig(batches=2, every=1, tolerance=1.0)
+    config.hardware.backend = "cpu"
+    config.hardening = HardeningConfig(batches=2, every=1, tolerance=1.0)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = read_report(folder)
     assert report is not None
-    assert report["rounded"]["batches"] == 2
+    assert report["hardened"]["batches"] == 2
     assert (folder / "traces" / "example.json").is_file()
     assert evaluate_run(folder, discretize=True)["discretized"]
 
@@ -372,6 +374,6 @@ def test_kernels_that_cannot_serve_are_said_before_anything_is_made(
     model: dict[str, Any], precision: str, message: str
 ) -> None:
     config = from_dict(merged(preset_of("copy"), {"model": model}))
-    config.machine.backend = "cpu"
+    config.hardware.backend = "cpu"
     config.training.precision = precision
-    assert [each for each in faults(config) if message in each]
+    assert [each for each in errors(config) if message in each]

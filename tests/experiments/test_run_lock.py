@@ -96,7 +96,7 @@ def test_after_a_kill_behind_the_first_checkpoint_the_new_run_stays(run: Path) -
 
 
 def test_an_existing_run_is_never_overwritten_unasked(run: Path) -> None:
-    with pytest.raises(RunExistsError, match=r"--resume goes on with it, --overwrite replaces it"):
+    with pytest.raises(RunExistsError, match=r"--resume continues it, --overwrite replaces it"):
         train_run(tiny(**CONFIG), root=run.parent, quiet=True)
     assert (run / "mark").exists()
 
@@ -150,7 +150,7 @@ def test_who_holds_a_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise NotImplementedError("no flock here")
 
     monkeypatch.setattr(run_lock.FileLock, "_acquire", refuse)
-    with lock(folder), pytest.raises(RunBusyError, match="If it is there no more, delete"):  # noqa: SIM117
+    with lock(folder), pytest.raises(RunBusyError, match="If it no longer exists, delete"):  # noqa: SIM117
         with lock(folder):
             pass
     with lock(folder):
@@ -171,7 +171,7 @@ def test_a_disk_without_flock_keeps_its_advice(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     folder = tmp_path / "run"
-    advice = "If it is there no more, delete .*run"
+    advice = "If it no longer exists, delete .*run"
     with lock(folder), pytest.raises(RunBusyError, match=advice), lock(folder):
         pass
     with lock(folder):

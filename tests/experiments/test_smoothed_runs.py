@@ -28,8 +28,8 @@ def test_half_precision_comes_near(tmp_path: Path) -> None:
 
 def test_a_hardening_goes_down_the_smoothed_loss_too(tmp_path: Path) -> None:
     config = tiny_streams(batches=20)
-    config.rounding = dataclasses.replace(
-        config.rounding, batches=4, every=1, learning_rate=0.1, tolerance=1.0
+    config.hardening = dataclasses.replace(
+        config.hardening, batches=4, every=1, learning_rate=0.1, tolerance=1.0
     )
     ends = []
     for share in (0.0, 0.4):
@@ -38,7 +38,7 @@ def test_a_hardening_goes_down_the_smoothed_loss_too(tmp_path: Path) -> None:
             config.training, label_smoothing=share, learning_rate=1e-30
         )
         result = train_run(config, root=tmp_path, quiet=True)
-        lines = [line for line in metrics(result.folder / "rounding") if line["kind"] == "train"]
+        lines = [line for line in metrics(result.folder / "hardening") if line["kind"] == "train"]
         ends.append([line["loss_nats_per_token"] for line in lines])
     plain, smoothed = ends
     # A batch has several pieces, of which the first alone is of the same weights; both are reported

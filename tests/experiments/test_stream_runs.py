@@ -22,15 +22,15 @@ from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.schema import RoundingConfig, RunConfig, from_dict
+from unbounded.experiments.config.schema import HardeningConfig, RunConfig, from_dict
 from unbounded.experiments.run import run
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.models import MemoryModel
-from unbounded.tasks import Batch, LengthRange, pieces
+from unbounded.tasks import Batch, LengthRange, chunks
 from unbounded.training import Interrupted
-from unbounded.training.carry import Carry
+from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.steps import BatchTrainer
 
@@ -66,8 +66,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
     assert finished.name.startswith("anbn-superposition_stack-elman-")
     report = json.loads((finished / "report.json").read_text())
-    assert report["scoring"] == "lengths"
-    assert report["merit"] == report["validation"]["determined_nats_per_token"]
+    assert report["metric_set"] == "lengths"
+    assert report["selection_metric"] == report["validation"]["determined_nats_per_token"]
     (row,) = report["rows"]
     # Of six sequences in two streams: both streams of one n are the same, and count once.
     assert (row["lengths"], row["lengths_scored"], row["count"]) == ("2:6", 5, 5 * 3)
@@ -122,8 +122,8 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     newest = checkpoint_folders(folder / "checkpoints")[0]
     kept = load_file(newest / "extra.safetensors")
     if call == 0:
-        assert int(kept["carry/piece"]) == 1
-        assert kept["carry/000"].shape[:2] == (1, 3)  # h_n of one layer
+        assert int(kept["carried/chunk"]) == 1
+        assert kept["carried/000"].shape[:2] == (1, 3)  # h_n of one layer
     train_run(config, root=tmp_path, quiet=True, resume=True)
     assert_same_run(whole, folder)
 
@@ -191,24 +191,26 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
 
 
 def test_the_carry_is_taken_back_as_it_was() -> None:
-    carry = Carry()
+    carried = CarriedState()
     state = ((torch.ones(2, 3),), torch.zeros(2, 4))
-    carry.move(5, state)
-    other = Carry()
-    other.load(carry.tensors())
-    assert (other.piece, other.loaded) == (5, True)
+    carried.move(5, state)
+    other = CarriedState()
+    other.load(carried.tensors())
+    assert (other.chunk, other.loaded) == (5, True)
     other.rebuild(((torch.zeros(1),), torch.zeros(1)))
     assert not other.loaded
     assert torch.equal(other.state[0][0], state[0][0])
     assert torch.equal(other.state[1], state[1])
 
 
-def test_rounding_follows_training_and_is_reported(
+def test_hardening_follows_training_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=2)
-    config.rounding = RoundingConfig(batches=6, every=2, factor=3.0, tolerance=1.0, most_removals=3)
-    heard: dict[str, list[dict[str, Any]]] = {"": [], "rounding/": []}
+    config.hardening = HardeningConfig(
+        batches=6, every=2, factor=3.0, tolerance=1.0, most_removals=3
+    )
+    heard: dict[str, list[dict[str, Any]]] = {"": [], "hardening/": []}
     afters: dict[str, int] = {}
 
     def listener(self: run.Trackers, prefix: str = "", after: int = 0) -> Any:
@@ -217,27 +219,27 @@ def test_rounding_follows_training_and_is_reported(
 
     monkeypatch.setattr(run.Trackers, "listener", listener)
     folder = train_run(config, root=tmp_path, quiet=True, log_with=["tensorboard"]).folder
-    for name, where in (("", folder), ("rounding/", folder / "rounding")):
+    for name, where in (("", folder), ("hardening/", folder / "hardening")):
         assert heard[name] == read_metrics(where / "metrics.jsonl")
-    assert "rounding" in {line["kind"] for line in heard["rounding/"]}
-    assert afters == {"": 0, "rounding/": 2}
+    assert "hardening" in {line["kind"] for line in heard["hardening/"]}
+    assert afters == {"": 0, "hardening/": 2}
     report = json.loads((folder / "report.json").read_text())
-    rounded = report["rounded"]
-    assert rounded["batches"] <= 6
-    assert [row["lengths"] for row in rounded["rows"]] == ["2:6"]
-    assert "determined_nats_per_token" in rounded["validation"]
-    machine, source = load_model(folder, rounded=True)
-    assert source == "model-rounded"
-    assert machine.sequence.layer.memory.count == 2 - len(rounded["removed"])
-    weights = [each for each in machine.sequence.layer.heads.weight.flatten() if each.abs() > 1e6]
+    hardened = report["hardened"]
+    assert hardened["batches"] <= 6
+    assert [row["lengths"] for row in hardened["rows"]] == ["2:6"]
+    assert "determined_nats_per_token" in hardened["validation"]
+    hardware, source = load_model(folder, hardened=True)
+    assert source == "model-hardened"
+    assert hardware.sequence.layer.memory.count == 2 - len(hardened["removed"])
+    weights = [each for each in hardware.sequence.layer.heads.weight.flatten() if each.abs() > 1e6]
     assert weights  # the actions are taken to the full
-    assert evaluate_run(folder, rounded=True)["rows"] == rounded["rows"]
+    assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
     discrete = evaluate_run(folder, discretize=True)
     assert discrete["discretized"]
-    assert (folder / "traces" / "rounded.json").exists()
-    looks = metrics(folder / "rounding")
-    assert [line["batch"] for line in looks if line["kind"] == "rounding"][:2] == [1, 2]
+    assert (folder / "traces" / "hardened.json").exists()
+    looks = metrics(folder / "hardening")
+    assert [line["batch"] for line in looks if line["kind"] == "hardening"][:2] == [1, 2]
     page = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
     described = set(re.findall(r"`([\w-]+)/?`", page.read_text(encoding="utf-8")))
     written = fields(report) | fields(discrete)
@@ -246,7 +248,7 @@ def test_rounding_follows_training_and_is_reported(
         written |= fields(line) | {line["kind"]}
     assert written - described == set()
     assert {each.name for each in folder.iterdir() if each.is_dir()} <= described | {
-        "model-rounded"
+        "model-hardened"
     }
 
 
@@ -263,25 +265,25 @@ def fields(data: Any) -> set[str]:
     return set(data).union(*inner)
 
 
-def test_a_rounding_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_hardening_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.rounding = RoundingConfig(batches=1, every=1, remove=False, tolerance=1)
+    config.hardening = HardeningConfig(batches=1, every=1, remove=False, tolerance=1)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
-    shutil.rmtree(folder / "rounding")
-    (folder / "rounding").write_text("a file")
-    with pytest.raises(StorageError, match=r"making folder .*rounding failed"):
+    shutil.rmtree(folder / "hardening")
+    (folder / "hardening").write_text("a file")
+    with pytest.raises(StorageError, match=r"making folder .*hardening failed"):
         train_run(config, root=tmp_path, quiet=True, resume=True)
 
 
-def test_an_interrupted_rounding_ends_the_same(
+def test_an_interrupted_hardening_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=1)
-    config.rounding = RoundingConfig(batches=4, every=2, factor=3.0, remove=False, tolerance=1)
+    config.hardening = HardeningConfig(batches=4, every=2, factor=3.0, remove=False, tolerance=1)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     step, count = BatchTrainer._step, 0
-    one = len(list(pieces(tiny_batch(config), 7)))
+    one = len(list(chunks(tiny_batch(config), 7)))
 
     def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
         nonlocal count
@@ -295,11 +297,11 @@ def test_an_interrupted_rounding_ends_the_same(
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path, quiet=True)
     folder = tmp_path / run_name(config)
-    assert checkpoint_folders(folder / "rounding" / "checkpoints")
+    assert checkpoint_folders(folder / "hardening" / "checkpoints")
     assert not (folder / "report.json").exists()
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert metrics(whole / "rounding") == metrics(folder / "rounding")
-    files = [each / "model-rounded" / "model.safetensors" for each in (whole, folder)]
+    assert metrics(whole / "hardening") == metrics(folder / "hardening")
+    files = [each / "model-hardened" / "model.safetensors" for each in (whole, folder)]
     left, right = (load_file(file) for file in files)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -309,8 +311,8 @@ def tiny_batch(config: RunConfig) -> Batch:
     return build_task(config).batch(config.seed, "train", 0, config.training.batch_size, lengths)
 
 
-def test_what_was_not_rounded_says_so(finished: Path) -> None:
+def test_what_was_not_hardened_says_so(finished: Path) -> None:
     with pytest.raises(
         CheckpointError, match=r"has no hardened model; `unbounded harden .*` makes one"
     ):
-        evaluate_run(finished, rounded=True)
+        evaluate_run(finished, hardened=True)

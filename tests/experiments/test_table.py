@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import json
+import lzma
 from dataclasses import replace
 
 import pytest
 
-from tests.experiments.made_up import made_up_report, tiny_tier, write_report
+from tests.experiments.made_up import made_up_report, tiny_study, write_report
 from unbounded.errors import CheckpointError
 from unbounded.experiments.tables.measures import Measures
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.results import Measured, Summary, read_results, summarise
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
 from unbounded.figures.curves import Curves
 
 
@@ -24,9 +26,9 @@ def rows_of(text: str, header: str) -> list[list[str]]:
     return rows
 
 
-def fill(out, tier):
-    queue = [trial for trial in tier.trials if trial.model == "queue"]
-    lstm = [trial for trial in tier.trials if trial.model == "lstm-1"]
+def fill(out, study):
+    queue = [trial for trial in study.trials if trial.model == "queue"]
+    lstm = [trial for trial in study.trials if trial.model == "lstm-1"]
     write_report(out, queue[0], test=(1.0, 1.0), perplexity=1.02, batches=1000, minutes=2.0)
     write_report(out, queue[1], test=(0.5, 0.75), perplexity=1.01, batches=1500, minutes=5.0)
     write_report(out, queue[2], test=(0.996, 0.999), perplexity=1.30, batches=3000, minutes=9.0)
@@ -42,9 +44,9 @@ def fill(out, tier):
 
 
 def test_the_table_to_the_digit(tmp_path):
-    tier = tiny_tier()
-    fill(tmp_path, tier)
-    text, paths = write_table(tier, tmp_path)
+    study = tiny_study()
+    fill(tmp_path, study)
+    text, paths = write_table(study, tmp_path)
     assert [path.name for path in paths] == ["table.md", "table.json"]
     assert (tmp_path / "table.md").read_text() == text
     header, _, queue, lstm = rows_of(text, "| task | model")
@@ -57,7 +59,7 @@ def test_the_table_to_the_digit(tmp_path):
         "best run train": "1.00 / 1.00",
         "best run test": "0.50 / 0.75",
         "median test": "1.00 / 1.00",
-        "spread of test coarse": "0.50–1.00",
+        "spread of test exact match": "0.50–1.00",
         "solved": "2 of 3",
         "batches": "1500",
         "minutes": "5",
@@ -76,15 +78,18 @@ def test_the_table_to_the_digit(tmp_path):
 
 
 def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
-    tier = tiny_tier()
-    fill(tmp_path, tier)
-    assert "memory" not in rows_of(write_table(tier, tmp_path)[0], "| run |")[0]
-    path = next((tmp_path / "reports").glob("copy-queue*seed0.json"))
+    study = tiny_study()
+    fill(tmp_path, study)
+    assert "memory" not in rows_of(write_table(study, tmp_path)[0], "| run |")[0]
+    reports = read_study_file(tmp_path / RUNS)
+    name = next(
+        name for name in reports if name.startswith("copy-queue") and name.endswith("seed0")
+    )
     told = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
     other = {"unscored": {"push": 0.1}}
-    report = {**json.loads(path.read_text()), "memory_use": {"2:4": other, "5:6": told}}
-    path.write_text(json.dumps(report))
-    text, _ = write_table(tier, tmp_path)
+    report = {**reports[name], "memory_use": {"2:4": other, "5:6": told}}
+    add_to_study_file(tmp_path / RUNS, name, report)
+    text, _ = write_table(study, tmp_path)
     head, _, *runs = rows_of(text, "| run |")
     column = [run[head.index("memory")] for run in runs]
     assert column[0] == "reading push 0.96, pop 0.01; answering push 0.50, pop 0.98"
@@ -93,16 +98,16 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
 
 
 def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
-    tier = tiny_tier()
-    write_report(tmp_path, tier.trials[0])
-    write_report(tmp_path, tier.trials[1])
-    text, _ = write_table(tier, tmp_path)
+    study = tiny_study()
+    write_report(tmp_path, study.trials[0])
+    write_report(tmp_path, study.trials[1])
+    text, _ = write_table(study, tmp_path)
     assert "products" not in text
-    other = tier.trials[1]
-    machine = replace(other.config.machine, matmul_precision="medium")
+    other = study.trials[1]
+    machine = replace(other.config.hardware, matmul_precision="medium")
     # It is the same trial, found by the same name.
-    write_report(tmp_path, replace(other, config=replace(other.config, machine=machine)))
-    text, _ = write_table(tier, tmp_path)
+    write_report(tmp_path, replace(other, config=replace(other.config, hardware=machine)))
+    text, _ = write_table(study, tmp_path)
     heading, _, *rows = rows_of(text, "| run |")
     column = heading.index("products")
     assert sorted(row[column] for row in rows) == ["highest", "medium"]
@@ -113,18 +118,26 @@ def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
 
 
 def test_the_same_numbers_as_data(tmp_path):
-    tier = tiny_tier()
-    fill(tmp_path, tier)
-    write_table(tier, tmp_path)
+    study = tiny_study()
+    fill(tmp_path, study)
+    write_table(study, tmp_path)
     table = json.loads((tmp_path / "table.json").read_text())
     queue, lstm = table["cells"]
-    assert queue["published"]["test_coarse"] == 1.0
+    assert queue["published"]["test_exact_match"] == 1.0
     measured = queue["measured"]
-    assert measured["best"]["test_coarse"] == 0.5
+    assert measured["best"]["test_exact_match"] == 0.5
     assert measured["median"] == pytest.approx(
-        {"train_coarse": 1.0, "train_fine": 1.0, "test_coarse": 0.996, "test_fine": 0.999}
+        {
+            "train_exact_match": 1.0,
+            "train_prefix_accuracy": 1.0,
+            "test_exact_match": 0.996,
+            "test_prefix_accuracy": 0.999,
+        }
     )
-    assert (measured["least"]["test_coarse"], measured["greatest"]["test_coarse"]) == (0.5, 1.0)
+    assert (measured["least"]["test_exact_match"], measured["greatest"]["test_exact_match"]) == (
+        0.5,
+        1.0,
+    )
     assert measured["success_rate"] == pytest.approx(2 / 3)
     assert measured["lstm_1_coarse_at_as_many_batches"] == 0.25
     assert [run["seed"] for run in measured["runs"]] == [0, 1, 2]
@@ -133,40 +146,40 @@ def test_the_same_numbers_as_data(tmp_path):
 
 
 def test_what_was_not_run_says_so(tmp_path):
-    text, _ = write_table(tiny_tier(), tmp_path)
+    text, _ = write_table(tiny_study(), tmp_path)
     _, _, queue, lstm = rows_of(text, "| task | model")
     assert queue[4:] == ["not run"] * 10
     assert lstm[4:] == ["not run"] * 10
-    assert draw_tasks(tiny_tier(), tmp_path) == []
+    assert draw_tasks(tiny_study(), tmp_path) == []
 
 
 def test_without_the_baseline_its_column_is_not_run(tmp_path):
-    tier = tiny_tier(models=["queue"])
-    write_report(tmp_path, tier.trials[0])
-    _, _, queue = rows_of(write_table(tier, tmp_path)[0], "| task | model")
+    study = tiny_study(models=["queue"])
+    write_report(tmp_path, study.trials[0])
+    _, _, queue = rows_of(write_table(study, tmp_path)[0], "| task | model")
     assert queue[-1] == "not run"
 
 
 def test_a_grid_is_chosen_by_training_perplexity(tmp_path):
-    tier = tiny_tier(models=["queue"], learning_rates=[0.1, 0.2], seeds=[0, 1, 2])
+    study = tiny_study(models=["queue"], learning_rates=[0.1, 0.2], seeds=[0, 1, 2])
     rates = {0.1: [1.0, 5.0, 6.0], 0.2: [2.0, 3.0, None]}
-    for trial in tier.trials:
+    for trial in study.trials:
         rate, seed = trial.config.training.learning_rate, trial.config.seed
         better = (0.0, 0.0) if rate == 0.2 else (1.0, 1.0)
         write_report(tmp_path, trial, perplexity=rates[rate][seed], test=better)
-    summary = summarise(read_results(tier.trials, tmp_path).values())
-    assert summary.best.measures.merit == 1.0
+    summary = summarise(read_results(study.trials, tmp_path).values())
+    assert summary.best.measures.selection_metric == 1.0
     assert {run.trial.config.training.learning_rate for run in summary.chosen} == {0.2}
     assert len(summary.runs) == 6
     assert summary.solved == 0
 
 
 def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
-    tier = tiny_tier(models=["queue"], output_initializations=["normal", "torch"])
-    for trial in tier.trials:
+    study = tiny_study(models=["queue"], output_initializations=["normal", "torch"])
+    for trial in study.trials:
         better = trial.config.model.output_initialization == "torch"
         write_report(tmp_path, trial, perplexity=1.0 if better else 2.0)
-    text = write_table(tier, tmp_path)[0]
+    text = write_table(study, tmp_path)[0]
     heading, _, queue = rows_of(text, "| task | model")
     assert queue[heading.index("output weights")] == "torch"
     heading, _, *runs = rows_of(text, "| run |")
@@ -175,25 +188,25 @@ def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
     assert '"torch" as torch.nn.Linear' in text
     # Also between the models of a task.
     mixed = {"copy/lstm-1": {"output_initializations": ["torch"]}}
-    tier = tiny_tier(cells=mixed)
-    fill(tmp_path / "mixed", tier)
-    heading, _, *rows = rows_of(write_table(tier, tmp_path / "mixed")[0], "| task | model")
+    study = tiny_study(cells=mixed)
+    fill(tmp_path / "mixed", study)
+    heading, _, *rows = rows_of(write_table(study, tmp_path / "mixed")[0], "| task | model")
     assert [row[heading.index("output weights")] for row in rows] == ["normal", "torch"]
-    other = tiny_tier(models=["queue"], output_initializations=["torch"])
+    other = tiny_study(models=["queue"], output_initializations=["torch"])
     write_report(tmp_path / "other", other.trials[0])
     assert "output weights" not in write_table(other, tmp_path / "other")[0]
 
 
 def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
     grids = [{"clips": [1.0, 0.25]}, {"batch_sizes": [3]}, {"symbol_initializations": ["sums"]}]
-    tier = tiny_tier(models=["queue"], seeds=[0], cells={"copy/queue": {"grids": grids}})
-    for trial in tier.trials:
+    study = tiny_study(models=["queue"], seeds=[0], cells={"copy/queue": {"grids": grids}})
+    for trial in study.trials:
         write_report(tmp_path, trial)
-    heading, _, *runs = rows_of(write_table(tier, tmp_path)[0], "| run |")
+    heading, _, *runs = rows_of(write_table(study, tmp_path)[0], "| run |")
     places = [heading.index(name) for name in ("clip", "batch size", "symbol weights")]
     told = [tuple(run[place] for place in places) for run in runs]
-    usual = str(tier.trials[0].config.training.batch_size)
-    assert '"as_model" as the model' in write_table(tier, tmp_path)[0]
+    usual = str(study.trials[0].config.training.batch_size)
+    assert '"as_model" as the model' in write_table(study, tmp_path)[0]
     assert told == [
         ("1", usual, "as_model"),
         ("0.25", usual, "as_model"),
@@ -204,31 +217,30 @@ def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
 
 def test_what_differs_between_cells_alone_has_no_column(tmp_path):
     cells = {"copy/queue": {"clips": [0.25], "batch_sizes": [3]}}
-    tier = tiny_tier(cells=cells)
-    assert len({trial.config.training.clip for trial in tier.trials}) == 2
-    fill(tmp_path, tier)
-    heading = rows_of(write_table(tier, tmp_path)[0], "| run |")[0]
+    study = tiny_study(cells=cells)
+    assert len({trial.config.training.clip for trial in study.trials}) == 2
+    fill(tmp_path, study)
+    heading = rows_of(write_table(study, tmp_path)[0], "| run |")[0]
     assert "clip" not in heading
     assert "batch size" not in heading
 
 
 def test_figures_come_from_reports_alone(tmp_path):
-    tier = tiny_tier()
-    fill(tmp_path, tier)
-    names = [path.name for path in draw_tasks(tier, tmp_path)]
-    assert names == ["convergence_copy.png", "convergence_copy.svg"]
+    study = tiny_study()
+    fill(tmp_path, study)
+    names = [path.name for path in draw_tasks(study, tmp_path)]
+    assert names == ["convergence_copy.svg"]
     svg = (tmp_path / "figures" / "convergence_copy.svg").read_text()
     assert "Queue-LSTM (median and range of 3 runs)" in svg
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": "unbounded-report"}'])
-def test_a_foreign_report_is_named(tmp_path, text):
-    tier = tiny_tier()
-    (tmp_path / "reports").mkdir()
-    path = tmp_path / "reports" / f"{tier.trials[0].name}.json"
-    path.write_text(text)
-    with pytest.raises(CheckpointError, match=tier.trials[0].name):
-        write_table(tier, tmp_path)
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"format": "unbounded-report"}', '{"run": "x", "config": {}}', '"run"']
+)
+def test_a_foreign_file_is_named(tmp_path, text):
+    (tmp_path / RUNS).write_bytes(lzma.compress(text.encode()))
+    with pytest.raises(CheckpointError, match=r"runs\.jsonl\.xz.* Delete it, and"):
+        write_table(tiny_study(), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -237,26 +249,25 @@ def test_a_foreign_report_is_named(tmp_path, text):
         ("rows", '"x"'),
         ("rows", "[null]"),
         ("batches", "1e400"),
-        ("curves", '{"perplexity": [], "coarse": null, "fine": {}}'),
-        ("curves", '{"perplexity": [], "coarse": {}, "fine": null}'),
+        ("curves", '{"perplexity": [], "exact_match": null, "partial_accuracy": {}}'),
+        ("curves", '{"perplexity": [], "exact_match": {}, "partial_accuracy": null}'),
     ],
 )
 def test_a_damaged_report_is_named(tmp_path, field, text):
-    tier = tiny_tier()
-    report = json.dumps({**made_up_report(tier.trials[0]), field: None})
-    (tmp_path / "reports").mkdir()
-    path = tmp_path / "reports" / f"{tier.trials[0].name}.json"
-    path.write_text(report.replace(f'"{field}": null', f'"{field}": {text}'))
+    study = tiny_study()
+    name = study.trials[0].name
+    report = json.dumps({"run": name, **made_up_report(study.trials[0]), field: None})
+    line = report.replace(f'"{field}": null', f'"{field}": {text}')
+    (tmp_path / RUNS).write_bytes(lzma.compress(line.encode()))
     with pytest.raises(CheckpointError, match=r"is no report of a trial: .* Delete it, and"):
-        write_table(tier, tmp_path)
+        write_table(study, tmp_path)
 
 
 def _over_seeds(*found: float | None) -> tuple[float | None, float | None, float | None]:
-    trial = tiny_tier().trials[0]
+    trial = tiny_study().trials[0]
     runs = tuple(
         Measured(
             trial=trial,
-            report="",
             measures=Measures("sequences", {"test": value}),
             batches=1,
             minutes=1.0,

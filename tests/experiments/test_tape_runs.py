@@ -10,7 +10,7 @@ import torch
 
 from unbounded.cli.main import main
 from unbounded.errors import ConfigError, RoomWarning, say_once
-from unbounded.experiments.config.check import build_task, faults
+from unbounded.experiments.config.check import build_task, errors
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -22,7 +22,7 @@ from unbounded.experiments.run.word import typed_word
 from unbounded.figures import draw_run, read_tape
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
-from unbounded.training import WhenHopeless
+from unbounded.training import EarlyAbort
 from unbounded.training.objective import masked_binary_cross_entropy, training_loss
 from unbounded.training.state import LoopState
 
@@ -32,14 +32,14 @@ def config(**changes: Any) -> RunConfig:
         "model": {"memory": {"slots": 8, "width": 3}, "hidden_size": 4},
         "training": {
             "batches": 2, "batch_size": 4, "validation_count": 8, "validate_every": 2,
-            "report_every": 1, "checkpoint_every": 2, "accuracy_every": 0, "give_up_after": 0,
-            "give_up_perplexity": 1.2, "validation_lengths": "3:4",
+            "report_every": 1, "checkpoint_every": 2, "accuracy_every": 0, "early_abort_after": 0,
+            "early_abort_perplexity": 1.2, "validation_lengths": "3:4",
         },
         "task_options": {"train_lengths": "1:2", "test_lengths": "3:4"},
         "evaluation": {"count": 10, "every": 2, "lengths": ["1:2", "3:4"]},
     }  # fmt: skip
     data = merged(preset_of("dyck"), small, changes)
-    data["machine"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
+    data["hardware"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
     return from_dict(data)
 
 
@@ -48,9 +48,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(config(), root=tmp_path_factory.mktemp("runs"), quiet=True).folder
 
 
-def test_the_preset_has_no_fault():
+def test_the_preset_has_no_error():
     for task in ("dyck", "ntm_copy", "repeat_copy", "associative_recall"):
-        assert faults(from_dict(preset_of(task))) == []
+        assert errors(from_dict(preset_of(task))) == []
 
 
 def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
@@ -110,12 +110,12 @@ def test_a_word_is_judged_prefix_by_prefix(
     assert [row[2] for row in rows] == ["1", "2", "1", "0", "-1", "0"]
     assert all(0 <= float(row[3]) <= 1 and 0 <= float(row[4]) < 8 for row in rows)
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"path.png", "path.svg", "tape.png", "tape.svg", "course.gif"} <= names
+    assert {"path.svg", "tape.svg", "course.gif"} <= names
     assert main(command) == 2
     assert "exists; --overwrite replaces it" in capsys.readouterr().err
     drawn = {path.name for path in draw_run(folder)}
-    assert {"example_dyck_word.png", "example_other_word.png"} <= drawn
-    assert (folder / "figures" / "lengths.png").is_file()
+    assert {"example_dyck_word.svg", "example_other_word.svg"} <= drawn
+    assert (folder / "figures" / "lengths.svg").is_file()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_as_many_checkpoints_stay_as_are_asked_for(tmp_path: Path):
 
 def test_a_model_without_a_memory_has_no_options_to_change():
     model = MemoryModel(inputs=2, outputs=1, memory="none", hidden_size=3)
-    with pytest.raises(ConfigError, match=r"model\.memory: the run has no memory whose options"):
+    with pytest.raises(ConfigError, match=r"model\.memory: the run has no memory, so no options"):
         with_memory(model, {"slots": 3})
 
 
@@ -181,16 +181,18 @@ def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
 
 
 def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
-    hopeless = {"training": {"batches": 9, "give_up_after": 3, "give_up_perplexity": 1.01}}
-    hopeless["evaluation"] = {"count": 100}
-    result = train_run(config(**hopeless), root=tmp_path, quiet=True)
+    early_abort = {
+        "training": {"batches": 9, "early_abort_after": 3, "early_abort_perplexity": 1.01}
+    }
+    early_abort["evaluation"] = {"count": 100}
+    result = train_run(config(**early_abort), root=tmp_path, quiet=True)
     assert result.report["batches"] == 3
     assert result.report["stopped"].startswith("failed early: training perplexity is ")
     assert result.report["success"] is False
 
 
 def test_hope_is_looked_at_once():
-    rule = WhenHopeless(10, 1.2)
+    rule = EarlyAbort(10, 1.2)
     assert rule(LoopState(batch=9, perplexity=2.0), None, None) is None
     assert rule(LoopState(batch=10, perplexity=1.1), None, None) is None
     assert "above 1.2; another seed" in str(rule(LoopState(batch=10, perplexity=1.3), None, None))
@@ -207,18 +209,20 @@ def test_a_sure_prediction_beyond_the_clip_has_no_gradient():
     assert training_loss("binary") is masked_binary_cross_entropy
 
 
-def test_faults_of_the_new_options():
-    lines = faults(config(training={"give_up_after": 3, "report_every": 2}))
+def test_errors_of_the_new_options():
+    lines = errors(config(training={"early_abort_after": 3, "report_every": 2}))
     assert (
-        "training.give_up_after: expected a multiple of training.report_every (2), got 3" in lines
+        "training.early_abort_after: expected a multiple of training.report_every (2), got 3"
+        in lines
     )
-    lines = faults(config(training={"give_up_perplexity": 1.5}))
+    lines = errors(config(training={"early_abort_perplexity": 1.5}))
     assert any(
-        "training.give_up_perplexity: has no effect without give_up_after" in x for x in lines
+        "training.early_abort_perplexity: has no effect without early_abort_after" in x
+        for x in lines
     )
-    lines = faults(config(training={"prediction_clip": 0.5}))
+    lines = errors(config(training={"prediction_clip": 0.5}))
     assert any(
         line.startswith("training.prediction_clip: expected a number at most") for line in lines
     )
     of_copy = merged(preset_of("copy"), {"training": {"prediction_clip": 1e-6}})
-    assert any("training.prediction_clip: has no effect" in x for x in faults(from_dict(of_copy)))
+    assert any("training.prediction_clip: has no effect" in x for x in errors(from_dict(of_copy)))

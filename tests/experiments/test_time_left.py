@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tests.experiments.made_up import tiny_tier
+from tests.experiments.made_up import tiny_study
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, in_words, with_jobs
 
 
 def test_a_run_takes_as_long_as_the_nearest_that_were_measured():
     # copy/queue and copy/lstm-1, of three seeds each.
-    queue, queue_1, queue_2, lstm, *_ = trials = tiny_tier().trials
+    queue, queue_1, queue_2, lstm, *_ = trials = tiny_study().trials
     assert RunMinutes(trials, {}).of(queue) is None
     measured = {queue.name: 10.0, queue_1.name: 20.0, lstm.name: 3.0}
     expected = RunMinutes(trials, measured)
@@ -29,7 +29,7 @@ def trained(runs, trial, batch):
 
 
 def test_without_a_measured_run_the_budget_says_the_time(tmp_path):
-    first, second, third, *_ = trials = tiny_tier(batches=100).trials
+    first, second, third, *_ = trials = tiny_study(batches=100).trials
     now = 0.0
     left = TimeLeft([first, second, third], 2, RunMinutes(trials, {}), tmp_path, now=lambda: now)
     assert left.minutes() is None
@@ -50,7 +50,7 @@ def test_without_a_measured_run_the_budget_says_the_time(tmp_path):
 
 
 def test_a_run_that_goes_on_has_its_rest_left(tmp_path):
-    first, *_ = trials = tiny_tier(batches=100).trials
+    first, *_ = trials = tiny_study(batches=100).trials
     trained(tmp_path, first, 75)
     now = 0.0
     expected = RunMinutes(trials, {first.name: 40.0})

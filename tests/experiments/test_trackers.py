@@ -13,7 +13,7 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.run.run import train_run
-from unbounded.experiments.run.trackers import tracker_faults, tracker_names
+from unbounded.experiments.run.trackers import tracker_errors, tracker_names
 
 
 class Recorder(GeneralTracker):
@@ -80,16 +80,16 @@ def test_a_tracker_that_fails_costs_its_numbers_and_not_the_run(
     config = tiny(batches=20)
     folder = train_run(config, root=tmp_path / "one", quiet=True, log_with=["wandb"]).folder
     said = capsys.readouterr().err
-    assert said.count("warning: log_with: the trackers get no more of this run") == 1
+    assert said.count("warning: log_with: the trackers receive no more of this run") == 1
     assert "ConnectionError: no network)" in said
     assert_same_run(folder, train_run(config, root=tmp_path / "other", quiet=True).folder)
 
 
-def test_names_and_their_faults(tmp_path: Path, recorder: type[Recorder]) -> None:
+def test_names_and_their_errors(tmp_path: Path, recorder: type[Recorder]) -> None:
     assert tracker_names(" wandb, mlflow ,,wandb") == ("wandb", "mlflow")
     assert tracker_names(None) == ()
-    assert tracker_faults(["wandb"]) == []
-    assert tracker_faults(["mlflow", "wondb"]) == [
+    assert tracker_errors(["wandb"]) == []
+    assert tracker_errors(["mlflow", "wondb"]) == [
         "log_with: mlflow is not installed; pip install 'mlflow'",
         "log_with: unknown tracker 'wondb'; valid: "
         + ", ".join(sorted(tracking.LOGGER_TYPE_TO_CLASS)),

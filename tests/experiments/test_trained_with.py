@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.test_tail_runs import TAIL
+from tests.experiments.test_cooldown_runs import COOLDOWN
 from tests.experiments.tiny import tiny
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import run_name
@@ -58,7 +58,7 @@ def test_other_threads_or_kernels_are_warned_of_and_reported(
         {"after_batch": batch, "threads": 1, "kernels": name} for batch, name in parts
     ]
     said = capsys.readouterr().out
-    assert f"this run began with kernels {kernels()} and goes on with others" in said
+    assert f"this run started with kernels {kernels()} and continues with others" in said
     # To write the report of a run that has ended is not to train it.
     (result.folder / "report.json").unlink()
     again = train_run(config, root=tmp_path / "cut", resume=True, quiet=True)
@@ -77,7 +77,7 @@ def test_what_only_reports_a_run_has_not_trained_it(tmp_path: Path) -> None:
 
 def test_threads_are_noted_too(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
-    config.machine.threads = 2
+    config.hardware.threads = 2
     folder = train_run(config, root=tmp_path, quiet=True).folder
     loop = json.loads((folder / "checkpoints/batch-000000002/loop.json").read_text())
     assert loop["trained_with"] == [{"after_batch": 0, "threads": 2, "kernels": kernels()}]
@@ -122,7 +122,7 @@ def test_a_run_begins_as_one_that_ended_with_its_kernels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever it began with, which the report says."""
-    config = tiny(**TAIL | {"checkpoint_every": 5})
+    config = tiny(**COOLDOWN | {"checkpoint_every": 5})
     other = steady(config)
     assert other is not None
     cut_by_kernels(other, tmp_path, {5: "others"}, keep_at=[25])
@@ -145,7 +145,7 @@ def test_a_run_begins_as_one_that_ended_with_its_kernels(
     kept.write_text(kept.read_text().split("used:")[0] + "used: []\nmachine: []\n")
     capsys.readouterr()
     anew = train_run(config, root=tmp_path, share=True, overwrite=True).report
-    assert "this run does not begin with" in "".join(capsys.readouterr())
+    assert "this run does not start from" in "".join(capsys.readouterr())
     assert "began_as" not in anew
     assert "batch 25" in shared["began_as"]
     assert shared["trained_with"] == [

@@ -6,16 +6,16 @@ import json
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from tests.experiments.made_up import tiny_tier
+from tests.experiments.made_up import tiny_study
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, newest
 from unbounded.experiments.trials.watching import Bars, Lines
 
 
-def write_metrics(folder, batches, tail=""):
+def write_metrics(folder, batches, cooldown=""):
     folder.mkdir(parents=True, exist_ok=True)
     records = [{"kind": "train", "batch": batch, "perplexity": 100 / batch} for batch in batches]
     text = "".join(json.dumps(record) + "\n" for record in records)
-    (folder / "metrics.jsonl").write_text(text + tail)
+    (folder / "metrics.jsonl").write_text(text + cooldown)
     return folder / "metrics.jsonl"
 
 
@@ -23,8 +23,8 @@ def test_the_newest_report_of_a_long_or_broken_file(tmp_path):
     assert newest(tmp_path / "metrics.jsonl") == (0, "")
     assert newest(write_metrics(tmp_path, range(1, 1001))) == (1000, "perplexity 0.1")
     half = '{"kind": "train", "batch": 9'
-    assert newest(write_metrics(tmp_path, [4], tail=half)) == (4, "perplexity 25")
-    assert newest(write_metrics(tmp_path, [], tail="\n")) == (0, "")
+    assert newest(write_metrics(tmp_path, [4], cooldown=half)) == (4, "perplexity 25")
+    assert newest(write_metrics(tmp_path, [], cooldown="\n")) == (0, "")
 
 
 def nothing_known(runs):
@@ -33,7 +33,7 @@ def nothing_known(runs):
 
 def test_lines_name_each_beginning_and_end_once(tmp_path):
     said: list[str] = []
-    first, second, *_ = tiny_tier().trials
+    first, second, *_ = tiny_study().trials
     lines = Lines(5, 2, said.append, nothing_known(tmp_path))
     for running in ([first], [first, second], [second]):
         lines.look(running)
@@ -43,7 +43,7 @@ def test_lines_name_each_beginning_and_end_once(tmp_path):
 
 def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
     said: list[str] = []
-    first, second, *_ = trials = tiny_tier().trials
+    first, second, *_ = trials = tiny_study().trials
     clock = [0.0]
     expected = RunMinutes(trials, {first.name: 90.0, second.name: 60.0})
     left = TimeLeft([first, second], 1, expected, tmp_path, now=lambda: clock[0])
@@ -59,7 +59,7 @@ def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
 
 
 def test_bars_follow_the_trials(tmp_path):
-    first, second, *_ = tiny_tier().trials
+    first, second, *_ = tiny_study().trials
     write_metrics(tmp_path / first.name, [2])
     screen = io.StringIO()
     progress = Progress(TextColumn("{task.description}"), console=Console(file=screen))

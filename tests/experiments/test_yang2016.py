@@ -1,4 +1,4 @@
-"""The tiers of Yang 2016: cells without a fault, the paper's parameter counts, its sizes."""
+"""The studies of Yang 2016: cells without a fault, the paper's parameter counts, its sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.presets import PRESETS
@@ -14,7 +14,7 @@ from unbounded.experiments.config.schema import from_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import write_table
 from unbounded.experiments.trials.selection import select
-from unbounded.experiments.trials.tiers import load_tier
+from unbounded.experiments.trials.studies import load_study
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import TASKS
 
@@ -28,17 +28,19 @@ SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED, LONG)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
-def test_no_cell_has_a_fault(name: str):
-    tier = load_tier("yang2016", name)
-    own = [trial for trial in tier.trials if trial.model not in HARDENED]
+def test_no_cell_has_a_error(name: str):
+    study = load_study("yang2016", name)
+    own = [trial for trial in study.trials if trial.model not in HARDENED]
     assert len({trial.name for trial in own}) == len(own)
-    assert {t.name for t in tier.trials} == {t.name for t in own}  # hardened runs are the same runs
-    for trial in select(tier, None):
-        assert faults(trial.config) == [], trial.key
+    assert {t.name for t in study.trials} == {
+        t.name for t in own
+    }  # hardened runs are the same runs
+    for trial in select(study, None):
+        assert errors(trial.config) == [], trial.key
 
 
-def test_the_laptop_tier_is_what_is_asked_for():
-    trials = load_tier("yang2016", "laptop").trials
+def test_the_laptop_study_is_what_is_asked_for():
+    trials = load_study("yang2016", "laptop").trials
     for model in ("invnorm", "softmax", "lstm"):
         own = [trial for trial in trials if trial.model == model]
         assert [t.task for t in own if t.config.seed == 1] == [
@@ -75,21 +77,21 @@ def parameters(config, inputs: int, outputs: int) -> int:
         ("penn_treebank/lstm", WORDS, 4_047_632),
     ],
 )
-@pytest.mark.parametrize("tier", ["laptop", "paper"])
-def test_the_published_parameter_counts(tier: str, cell: str, symbols: int, count: int):
-    trial = next(t for t in load_tier("yang2016", tier).trials if t.cell == cell)
+@pytest.mark.parametrize("study", ["laptop", "paper"])
+def test_the_published_parameter_counts(study: str, cell: str, symbols: int, count: int):
+    trial = next(t for t in load_study("yang2016", study).trials if t.cell == cell)
     assert parameters(trial.config, symbols, symbols) == count
 
 
 def test_a_softmax_has_a_temperature_more():
-    trials = {t.cell: t.config for t in load_tier("yang2016", "laptop").trials}
+    trials = {t.cell: t.config for t in load_study("yang2016", "laptop").trials}
     softmax = parameters(trials["programs/softmax"], 42, 42)
     assert softmax == 212_149 + 128 + 1
 
 
 def test_the_fourth_count_is_not_met():
     """4 323 329 of InvNorm on Penn Treebank: by no row of 100 or 128 numbers; see the notes."""
-    trials = {t.cell: t.config for t in load_tier("yang2016", "laptop").trials}
+    trials = {t.cell: t.config for t in load_study("yang2016", "laptop").trials}
     config = trials["penn_treebank/invnorm"]
     counts = {}
     for width in (100, 128):
@@ -105,14 +107,14 @@ def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
     config = from_dict(preset_of(task))
     assert task in TASKS
     assert task in PRESETS
-    assert faults(config) == []
+    assert errors(config) == []
     model, training = config.model, config.training
     assert model.memory["name"] == "lie_access"
     assert (model.memory["width"], model.answer_writes) == (20, None)
     assert model.hidden_size in (50, 100)
-    assert model.output_reading
+    assert model.output_read_vector
     # The 320 000 samples of the second paper's large regime.
-    assert (training.optimizer, training.schedule) == ("adam", "tail")
+    assert (training.optimizer, training.schedule) == ("adam", "cooldown")
     assert training.batch_size * training.batches == 320_000
     rate = {"answer_bigram_flip": 5e-3, "answer_addition": 3e-3}.get(task, 1e-2)
     gate = {"answer_reverse": -10, "answer_bigram_flip": -2, "answer_addition": -2}.get(task, 0)
@@ -130,22 +132,22 @@ def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
     shuts = task != "answer_reverse"
     assert model.memory.get("gates") == ("hard_sigmoid" if shuts else None)
     assert training.label_smoothing == (0.1 if shuts else 0)
-    assert bool(config.rounding.batches) != shuts
+    assert bool(config.hardening.batches) != shuts
 
 
 def test_the_presets_are_rows_of_the_table():
-    rows = {(t.task, t.model): t.config for t in select(load_tier("yang2016", "laptop"), None)}
+    rows = {(t.task, t.model): t.config for t in select(load_study("yang2016", "laptop"), None)}
     for task in FIVE:
         row = rows[task, "invnorm-path" if task == "answer_reverse" else SMOOTHED]
         own = from_dict(preset_of(task))
-        own.evaluation.count, own.machine.threads = row.evaluation.count, row.machine.threads
+        own.evaluation.count, own.hardware.threads = row.evaluation.count, row.hardware.threads
         own.seed = row.seed
         assert run_name(own) == run_name(row)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
 def test_each_row_of_memories_is_what_its_title_says(name: str):
-    for trial in load_tier("yang2016", name).trials:
+    for trial in load_study("yang2016", name).trials:
         training, memory = trial.config.training, trial.config.model.memory
         if not trial.task.startswith("answer_"):
             continue
@@ -156,18 +158,18 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
         times = 3 if trial.model == LONG else 1
         assert training.batch_size * training.batches == times * 320_000
         if times == 3:
-            assert 2 * training.tail_batches == training.batches
+            assert 2 * training.cooldown_batches == training.batches
         hardens = trial.model in ("invnorm", "invnorm-path", *HARDENED)
         assert training.label_smoothing == (0.1 if trial.model in (SMOOTHED, LONG) else 0)
         assert training.stop == (
             "solved" if name == "laptop" and trial.model not in (SMOOTHED, LONG) else "budget"
         )
-        assert bool(trial.config.rounding.batches) == hardens
+        assert bool(trial.config.hardening.batches) == hardens
         assert ("gates" in memory) == (trial.model in SHUT)
         if trial.model == "lantm-2017":
             assert (memory["variant"], memory["step"]) == ("2017", "bounded")
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
-        assert trial.config.model.output_reading == (trial.model in PATH)
+        assert trial.config.model.output_read_vector == (trial.model in PATH)
         if trial.model == "invnorm-published":
             assert memory["step"] == "normalised_candidate"
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
@@ -178,11 +180,11 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
 @pytest.mark.parametrize("task", EIGHT)
 def test_the_papers_own_training(task: str):
     config = from_dict(preset_of(task, "paper"))
-    assert faults(config) == []
+    assert errors(config) == []
     memory, training = config.model.memory, config.training
     assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
     assert memory.get("step") == (None if task in FIVE else "bounded")
-    assert config.model.output_reading == (task not in FIVE)
+    assert config.model.output_read_vector == (task not in FIVE)
     assert training.optimizer == "rmsprop"
     assert training.optimizer_options == {"momentum": 0.95}
     assert (training.learning_rate, training.epsilon) == (1e-3, 1e-8)
@@ -191,23 +193,23 @@ def test_the_papers_own_training(task: str):
     assert training.plateau_every == 100
     assert (training.plateau_hold, training.plateau_patience) == (1000, 3)
     assert training.plateau_factor == 0.5
-    assert config.rounding.batches == 0
+    assert config.hardening.batches == 0
     other = from_dict(merged(preset_of(task), {"model": {"memory": "none"}}))
-    assert faults(other) == []
+    assert errors(other) == []
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adafactor"])
 def test_another_optimizer_has_none_of_the_old_ones_options(optimizer: str):
     base = preset_of("answer_copy", "paper")
     config = from_dict(merged(base, {"training": {"optimizer": optimizer}}))
-    assert faults(config) == []
+    assert errors(config) == []
     assert (config.training.optimizer_options, config.training.epsilon) == ({}, None)
 
 
 @pytest.mark.parametrize("task", ["programs", "small_loops"])
 def test_the_presets_of_programs(task: str):
     config = from_dict(preset_of(task))
-    assert faults(config) == []
+    assert errors(config) == []
     training = config.training
     assert (training.optimizer, training.learning_rate) == ("rmsprop", 0.002)
     assert (training.plateau_factor, training.plateau_window) == (0.8, 4)
@@ -215,11 +217,11 @@ def test_the_presets_of_programs(task: str):
 
 
 def test_words_have_the_papers_protocol():
-    trials = {t.cell: t.config for t in load_tier("yang2016", "paper").trials}
+    trials = {t.cell: t.config for t in load_study("yang2016", "paper").trials}
     for model in ("invnorm", "softmax", "lstm"):
         training = trials[f"penn_treebank/{model}"].training
         assert (training.optimizer, training.learning_rate) == ("adagrad", 0.05)
-        assert (training.batch_size, training.piece_steps) == (32, 20)
+        assert (training.batch_size, training.chunk_steps) == (32, 20)
         assert (training.plateau_every, training.plateau_window) == (1, 1)
     for model in ("invnorm", "softmax"):
         memory = trials[f"penn_treebank/{model}"].model.memory
@@ -227,13 +229,13 @@ def test_words_have_the_papers_protocol():
 
 
 def test_published_values_stand_in_their_columns(tmp_path: Path):
-    text, _ = write_table(load_tier("yang2016", "laptop"), tmp_path)
+    text, _ = write_table(load_study("yang2016", "laptop"), tmp_path)
     lines = text.splitlines()
     assert any(line.startswith("| task | model | published 2x | best run 1x |") for line in lines)
     row = next(line for line in lines if line.startswith("| Interleaved add | LANTM of 2017 |"))
     assert row.startswith("| Interleaved add | LANTM of 2017 | 0.93 / 0.99 / – |")
     values = published("yang2016").values
     assert set(values) == set(EIGHT)
-    assert values["answer_odd_first"]["invnorm"]["fine_2x"] == 0.54
-    assert values["answer_bigram_flip"]["softmax"]["coarse_2x"] == 0.17
-    assert values["answer_copy"]["lstm"]["coarse_1x"] is None
+    assert values["answer_odd_first"]["invnorm"]["symbol_accuracy_2x"] == 0.54
+    assert values["answer_bigram_flip"]["softmax"]["exact_match_2x"] == 0.17
+    assert values["answer_copy"]["lstm"]["exact_match_1x"] is None

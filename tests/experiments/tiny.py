@@ -13,7 +13,7 @@ from tests.metrics import read_metrics
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
-    MachineConfig,
+    HardwareConfig,
     ModelConfig,
     RunConfig,
     TrainingConfig,
@@ -45,7 +45,7 @@ def tiny(**training: Any) -> RunConfig:
         ),
         training=TrainingConfig(**{**options, **training}),
         evaluation=EvaluationConfig(count=20),
-        machine=MachineConfig(device="cpu", threads=1),
+        hardware=HardwareConfig(device="cpu", threads=1),
     )
 
 
@@ -55,13 +55,13 @@ def tiny_arguments(runs: Path, **training: Any) -> list[str]:
     arguments = ["train", "copy", "--runs", str(runs), "--seed", str(config.seed)]
     for name, value in config.task_options.items():
         arguments += [f"--task_options.{name}", str(value)]
-    for part in ("model", "training", "rounding", "evaluation", "machine"):
+    for part in ("model", "training", "hardening", "evaluation", "hardware"):
         values = dict(vars(getattr(config, part)))
         for inner in ("memory", "controller"):
             for name, value in values.pop(inner, {}).items():
                 values[f"{inner}.{name}"] = value
         for name, value in values.items():
-            if value is None and part in ("rounding", "evaluation"):
+            if value is None and part in ("hardening", "evaluation"):
                 arguments.append(f"--{part}.{name}=null")
             elif value is not None:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -70,7 +70,7 @@ def tiny_arguments(runs: Path, **training: Any) -> list[str]:
 
 
 def planned(config: RunConfig) -> Plan:
-    """What a config comes to, faults or not."""
+    """What a config comes to, errors or not."""
     return plan(config, build_task(config))
 
 

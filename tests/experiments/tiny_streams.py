@@ -8,7 +8,7 @@ from typing import Any
 
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
-    MachineConfig,
+    HardwareConfig,
     ModelConfig,
     RunConfig,
     TrainingConfig,
@@ -35,7 +35,7 @@ TRAINING = {
     "clip": 15.0,
     "clip_by": "value",
     "stop": "budget",
-    "piece_steps": 7,
+    "chunk_steps": 7,
     "plateau_every": 1,
     "plateau_hold": 2,
     "report_every": 1,
@@ -53,7 +53,7 @@ def tiny_streams(task: str = "anbn", **training: Any) -> RunConfig:
         model=ModelConfig(**copy.deepcopy(STACK)),
         training=TrainingConfig(**{**TRAINING, **options}),
         evaluation=EvaluationConfig(count=6, streams=2),
-        machine=MachineConfig(device="cpu", threads=1, backend="reference"),
+        hardware=HardwareConfig(device="cpu", threads=1, backend="reference"),
     )
 
 
@@ -76,5 +76,5 @@ def tiny_text(folder: Path, **training: Any) -> RunConfig:
             **copy.deepcopy({**STACK, "controller": {**STACK["controller"], "recurrent": True}})
         ),
         training=TrainingConfig(**{**TRAINING, **training}),
-        machine=MachineConfig(device="cpu", threads=1, backend="reference"),
+        hardware=HardwareConfig(device="cpu", threads=1, backend="reference"),
     )

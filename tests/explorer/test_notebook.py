@@ -15,11 +15,11 @@ import torch
 import unbounded as ub
 from tests.experiments.tiny import tiny
 from tests.explorer.test_pages import data_of
+from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import ConfigError
 from unbounded.experiments.run.run import RunResult, train_run
 from unbounded.explorer.notebook import explore
 from unbounded.explorer.page import template
-from unbounded.machines import MACHINES
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import make_task
 
@@ -58,7 +58,7 @@ def test_what_training_returned_shows_itself(result: RunResult) -> None:
 def test_a_model_and_its_task(name: str, tmp_path: Path) -> None:
     options = {"symbols": 4} if name in ("copy", "reversal") else {}
     task = make_task(name, **options)
-    page = ub.explore(MACHINES[name](**options), task)
+    page = ub.explore(CONSTRUCTIONS[name](**options), task)
     cells = [each for each in picture_of(page._repr_html_()).iter() if each.tag.endswith("rect")]
     assert cells
     page.beside(page).save(tmp_path / "page.html")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.run.loading import load_config, load_model
@@ -27,7 +28,6 @@ from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import samples_of, task_data
 from unbounded.explorer.weights import as_in_page, packed, unpacked
 from unbounded.layers.memory_drops import drops_are_meant
-from unbounded.machines import MACHINES
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import StreamTask
@@ -105,7 +105,7 @@ def test_a_trained_machine_is_right_far_beyond_its_training(name: str, length: i
     """With the weights of the page, in 8 bits."""
     config = load_config(RUNS / name)
     task = plan(config, build_task(config)).task
-    model = as_in_page(load_model(RUNS / name, rounded=True)[0], "int8")
+    model = as_in_page(load_model(RUNS / name, hardened=True)[0], "int8")
     batch = task.batch(11, "test", 0, 8, LengthRange(length, length))
     mask = batch.mask
     if isinstance(task, StreamTask):
@@ -160,7 +160,7 @@ def tiny_model(task: Any, **options: Any) -> MemoryModel:
 
 def test_half_precision_is_taken_where_the_answers_are_the_same() -> None:
     task = make_task("copy", symbols=4, **SHORT)
-    run = run_data(MACHINES["copy"](symbols=4), task, "machine")
+    run = run_data(CONSTRUCTIONS["copy"](symbols=4), task, "machine")
     assert run["weights"]["precision"] == "float16"
     assert "32 of 32 test words" in run["note"]
 
@@ -183,7 +183,7 @@ def test_float32_is_taken_where_an_answer_differs() -> None:
 def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> None:
     """As the heads of a hardened machine are."""
     task = make_task("copy", symbols=4, **SHORT)
-    model = MACHINES["copy"](symbols=4)
+    model = CONSTRUCTIONS["copy"](symbols=4)
     layer: Any = model.sequence.layer
     with torch.no_grad():
         layer.heads.weight.mul_(1e4)
@@ -201,7 +201,7 @@ def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> Non
 
 def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:
     task = make_task("copy", symbols=4, **SHORT)
-    model = MACHINES["copy"](symbols=4)
+    model = CONSTRUCTIONS["copy"](symbols=4)
     run = run_data(model, task, "machine", weights="int8")
     assert run["weights"]["precision"] == "int8"
     assert run["note"].startswith("Weights in 8 bits: 32 of 32 test words are answered as with")
@@ -264,13 +264,13 @@ def test_a_text_has_traces_and_no_weights(text: Any) -> None:
     first = run["traces"][0]
     assert first["symbols"][:4] == ["<eos>", "a", "b", "c"]
     assert set(first["symbols"]) <= set(run["task"]["inputs"])
-    assert {*first["said"], *first["wanted"]} <= set(run["task"]["outputs"])
+    assert {*first["predicted"], *first["target"]} <= set(run["task"]["outputs"])
     assert run["samples"][0]["inputs"][:2] == [0, 1]
     assert data_of(html([run]))["runs"][0]["traces"][0]["version"] == 2
 
 
 def test_a_text_without_a_memory(text: Any) -> None:
-    with pytest.raises(ConfigError, match="model: it has no memory, of which a trace could be"):
+    with pytest.raises(ConfigError, match="model: expected a memory, of which to show traces"):
         run_data(tiny_model(text, memory="none"), text, "text")
 
 
@@ -348,7 +348,7 @@ def test_a_page_replaces_a_page_and_no_other_file(tmp_path: Path) -> None:
     write_page(path, page)
     assert path.read_text(encoding="utf-8") == page
     path.write_text("my own page")
-    with pytest.raises(RunExistsError, match="is no page of `unbounded explore`"):
+    with pytest.raises(RunExistsError, match="is not a page of `unbounded explore`"):
         write_page(path, page)
     write_page(path, page, overwrite=True)
     with pytest.raises(StorageError, match=r"making folder .* failed"):

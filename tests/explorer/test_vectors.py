@@ -29,7 +29,7 @@ def test_memories(case: dict[str, Any]) -> None:
         name: np.reshape(numbers, case["shapes"][name]) for name, numbers in case["initial"].items()
     }
     results = vectors.memory_results(memory, initial, case["instructions"])
-    np.testing.assert_allclose(case["readings"], results["readings"], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(case["read_vectors"], results["read_vectors"], rtol=1e-9, atol=1e-12)
     for name, numbers in results["last"].items():
         np.testing.assert_allclose(case["last"][name], numbers, rtol=1e-9, atol=1e-12)
 
@@ -64,7 +64,7 @@ def test_traces() -> None:
     again = json.loads(json.dumps(vectors.traced_case()))
     assert stored["task"] == again["task"]
     assert stored["model"] == again["model"]
-    for name in ("symbols", "said", "wanted", "format", "version"):
+    for name in ("symbols", "predicted", "target", "format", "version"):
         assert [each[name] for each in stored["traces"]] == [each[name] for each in again["traces"]]
 
 

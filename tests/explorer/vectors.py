@@ -109,7 +109,7 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
         "learn_initial_state": True, "map_initial_state": True, "read_only_token": 1,
     },
     "LSTM whose readings reach the output": {
-        "memory": {"name": "lie_access", "width": 3, "variant": "2017"}, "output_reading": True,
+        "memory": {"name": "lie_access", "width": 3, "variant": "2017"}, "output_read_vector": True,
         "readout_size": 4, "read_only_token": 1,
     },
     "tanh network with a tape that is learned": {
@@ -186,12 +186,12 @@ def memory_results(
     """Readings [T, R] and the fields of the last state, flat."""
     state = memory.State(*(_batch_of_one(numbers) for numbers in initial.values()))
     told = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
-    readings, last = memory.unroll(told, state, backend="reference")
+    read_vectors, last = memory.unroll(told, state, backend="reference")
     fields = {
         field.name: tensor.flatten().tolist()
         for field, tensor in zip(memory.state_fields, last, strict=True)
     }
-    return {"readings": readings[0].tolist(), "last": fields}
+    return {"read_vectors": read_vectors[0].tolist(), "last": fields}
 
 
 def model_logits(model: MemoryModel, tokens: list[int]) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""The machine of a golden network is found again, and says what it says; a wrong one is refused."""
+"""The automaton of a constructed network is extracted and agrees; a wrong one is refused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.verification.runs import golden_run, softened
-from unbounded import machines
+from unbounded import constructions
 from unbounded.cli import main
 from unbounded.errors import ConfigError
 from unbounded.experiments.run.extraction import summary
 from unbounded.extraction import agreement, extract, program_of, table_lines
-from unbounded.extraction.machine import machine_of
+from unbounded.extraction.automaton import automaton_of
 from unbounded.extraction.memories import shape_of
 from unbounded.extraction.observation import observe
 from unbounded.extraction.refinement import refine
@@ -30,13 +30,13 @@ from unbounded.memories import MEMORIES, SuperpositionList, SuperpositionStack
 from unbounded.models import MemoryModel
 from unbounded.tasks import make_task
 
-#: Task and its options, and the states and symbols that its golden machine has at the least.
+#: Task and options, and the least states and symbols of its constructed network.
 CASES = {
     "anbn": ({}, 1, [1]),
     "anbncn": ({}, 1, [1, 1]),
     "anb2n": ({}, 2, [1]),
     "anbmcndm": ({}, 1, [1, 1]),
-    # Which of its tops matters depends on where it pours: no one of them tells the cases apart.
+    # Which of its tops matters depends on its direction: none of them separates the cases.
     "anbmc_product": ({}, 4, [2, 2, 2]),
     "copy": ({"symbols": 3}, 1, [3]),
     "reversal": ({"symbols": 3}, 1, [3]),
@@ -47,71 +47,73 @@ CASES = {
 
 
 def extracted(name, **options):
-    given, _, _ = CASES[name]
-    task = make_task(name, **given)
-    alphabet = given.get("symbols", 2)
-    model = machines.MACHINES[name](**given)
+    task_options, _, _ = CASES[name]
+    task = make_task(name, **task_options)
+    alphabet = task_options.get("symbols", 2)
+    model = constructions.CONSTRUCTIONS[name](**task_options)
     return task, model, extract(model, task, symbols=alphabet, budget=1500, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_golden_machine_is_found_again(name):
+def test_a_constructed_networks_automaton_is_extracted(name):
     _, states, symbols = CASES[name]
-    _, model, found = extracted(name, lengths=[24])
-    assert found.closed
-    assert found.determined == 1.0
-    assert found.machine.states <= states
-    assert [len(names) for names in found.machine.symbols] == symbols
-    assert found.listed.equal == found.listed.words
-    assert found.drawn[24].equal == found.drawn[24].words > 0
-    assert found.example is None
-    assert found.machine.states < model.sequence.layer.hidden_size
+    _, model, extraction = extracted(name, lengths=[24])
+    assert extraction.closed
+    assert extraction.determined == 1.0
+    assert extraction.automaton.states <= states
+    assert [len(names) for names in extraction.automaton.symbols] == symbols
+    assert extraction.listed.equal == extraction.listed.words
+    assert extraction.drawn[24].equal == extraction.drawn[24].words > 0
+    assert extraction.example is None
+    assert extraction.automaton.states < model.sequence.layer.hidden_size
 
 
-def test_binary_addition_is_found_with_its_carry():
-    """Two of its four stacks say which digits are there, which an empty one says too.
+def test_the_automaton_of_binary_addition_has_a_carry():
+    """Two of its four stacks mark which digits are there, which an empty one shows too.
 
     Two zeros with a carry after a 1 come in sums of eight digits first: a case is missing.
     """
-    task, model = make_task("binary_addition"), machines.binary_addition()
-    found = extract(model, task, budget=1500, lengths=[40])
-    assert found.closed
-    assert found.machine.states <= 6
-    assert [len(names) for names in found.machine.symbols] == [2, 2]
-    assert found.machine.shape.actions == ("stack 1", "stack 3")
-    assert found.listed.equal == found.listed.words
-    assert found.drawn[40].left > 0
-    assert found.drawn[40].equal + found.drawn[40].left == found.drawn[40].words == 20
+    task, model = make_task("binary_addition"), constructions.binary_addition()
+    extraction = extract(model, task, budget=1500, lengths=[40])
+    assert extraction.closed
+    assert extraction.automaton.states <= 6
+    assert [len(names) for names in extraction.automaton.symbols] == [2, 2]
+    assert extraction.automaton.shape.actions == ("stack 1", "stack 3")
+    assert extraction.listed.equal == extraction.listed.words
+    assert extraction.drawn[40].left > 0
+    assert (
+        extraction.drawn[40].equal + extraction.drawn[40].left == extraction.drawn[40].words == 20
+    )
 
 
 @pytest.mark.parametrize("name", ["anbn", "copy", "dyck", "memorization"])
 def test_the_program_equals_its_network(name, tmp_path):
-    """It is run without this library and without torch."""
-    task, model, found = extracted(name)
-    path = tmp_path / "machine.py"
-    path.write_text(program_of(found.machine, "a machine", found.shortest))
+    """The program runs without this library and without torch."""
+    task, model, extraction = extracted(name)
+    path = tmp_path / "automaton.py"
+    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
     words = long_words(task, CASES[name][0].get("symbols", 2), 12, 4, seed=7)
     logits, _ = model(words.inputs)
     binary = logits.shape[-1] == 1
     says = (logits[..., 0] > 0).long() if binary else logits.argmax(-1)
     for row, length in enumerate(words.lengths.tolist()):
-        given = [f"#{token}" for token in words.inputs[row, :length].tolist()]
+        arguments = [f"#{token}" for token in words.inputs[row, :length].tolist()]
         ran = subprocess.run(
-            [sys.executable, "-I", "-S", str(path), *given],
+            [sys.executable, "-I", "-S", str(path), *arguments],
             capture_output=True,
             text=True,
             check=True,
         )
-        said = [line.split("\t")[-1] for line in ran.stdout.splitlines()]
+        outputs = [line.split("\t")[-1] for line in ran.stdout.splitlines()]
         judged = words.mask[row].nonzero()[:, 0].tolist()
-        wanted = [found.machine.outputs[int(says[row, place])] for place in judged]
-        assert [said[place] for place in judged] == wanted
+        expected = [extraction.automaton.outputs[int(says[row, place])] for place in judged]
+        assert [outputs[place] for place in judged] == expected
 
 
-def test_a_program_says_where_its_table_ends(tmp_path):
-    _, _, found = extracted("copy")
-    path = tmp_path / "machine.py"
-    path.write_text(program_of(found.machine, "a machine", found.shortest))
+def test_a_program_reports_a_case_beyond_its_table(tmp_path):
+    _, _, extraction = extracted("copy")
+    path = tmp_path / "automaton.py"
+    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
     word = ["s0", "|||", "|||", "s1"]
     command = [sys.executable, str(path), *word]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -120,73 +122,81 @@ def test_a_program_says_where_its_table_ends(tmp_path):
 
 
 def test_a_title_is_no_code(tmp_path):
-    _, _, found = extracted("copy")
-    path = tmp_path / "machine.py"
+    _, _, extraction = extracted("copy")
+    path = tmp_path / "automaton.py"
     title = 'copy \\"""; print("INJECTED"); """'
-    path.write_text(program_of(found.machine, title, found.shortest))
+    path.write_text(program_of(extraction.automaton, title, extraction.shortest))
     command = [sys.executable, str(path), "s0"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, "INJECTED" in ran.stdout) == (0, False)
     assert runpy.run_path(str(path))["__doc__"].startswith(title)
 
 
-def test_states_that_close_on_words_too_short_to_tell_are_not_praised():
+def test_states_that_close_on_short_strings_alone_are_reported():
     task = make_task("dyck", kinds=2)
-    found = extract(machines.dyck(kinds=2), task, lengths=[20])
-    assert (found.closed, found.drawn[20].equal) == (True, 0)
-    assert "but longer words go otherwise" in "\n".join(summary(found))
-    found = extract(machines.dyck(kinds=2), task, budget=100_000, lengths=[20])
-    assert found.drawn[20].equal == found.drawn[20].words
-    assert "go otherwise" not in "\n".join(summary(found))
+    extraction = extract(constructions.dyck(kinds=2), task, lengths=[20])
+    assert (extraction.closed, extraction.drawn[20].equal) == (True, 0)
+    assert "but longer strings do not" in "\n".join(summary(extraction))
+    extraction = extract(constructions.dyck(kinds=2), task, budget=100_000, lengths=[20])
+    assert extraction.drawn[20].equal == extraction.drawn[20].words
+    assert "go otherwise" not in "\n".join(summary(extraction))
 
 
 @pytest.mark.parametrize("word", ["zz", "#x", "#99"])
 def test_a_program_names_an_input_that_it_does_not_have(tmp_path, word):
-    _, _, found = extracted("copy")
-    path = tmp_path / "machine.py"
-    path.write_text(program_of(found.machine, "a machine", found.shortest))
+    _, _, extraction = extracted("copy")
+    path = tmp_path / "automaton.py"
+    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
     command = [sys.executable, "-I", "-S", str(path), "s0", word]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (2, "")
     assert f"no such input: {word}\ninputs are: <s> " in ran.stdout
 
 
-def test_what_is_said_as_it_is_read_is_refused():
+def test_an_output_that_depends_on_the_same_steps_read_vector_is_refused():
     model = MemoryModel(
-        inputs=8, outputs=4, memory={"name": "stack", "width": 3}, output_reading=True
+        inputs=8, outputs=4, memory={"name": "stack", "width": 3}, output_read_vector=True
     )
-    with pytest.raises(ConfigError, match="with output_reading it says what it reads at the same"):
+    with pytest.raises(
+        ConfigError, match="with output_read_vector its output depends on the read vector"
+    ):
         extract(model, make_task("copy", symbols=3), symbols=3, budget=100)
 
 
-def test_a_wrong_machine_is_refused():
-    task, _, found = extracted("copy")
+def test_a_wrong_automaton_is_refused():
+    task, _, extraction = extracted("copy")
     words, _ = listed_words(task, 3, 2500)
-    wrong = agreement(found.machine, machines.copy(symbols=3), words)
+    wrong = agreement(extraction.automaton, constructions.copy(symbols=3), words)
     assert wrong.equal == wrong.words
     case, step = next(
-        (case, step) for case, step in found.machine.table.items() if step.says not in (None, 0)
+        (case, step)
+        for case, step in extraction.automaton.table.items()
+        if step.says not in (None, 0)
     )
-    changed = {**found.machine.table, case: step._replace(says=0)}
-    other = agreement(found.machine._replace(table=changed), machines.copy(symbols=3), words)
+    changed = {**extraction.automaton.table, case: step._replace(says=0)}
+    other = agreement(
+        extraction.automaton._replace(table=changed), constructions.copy(symbols=3), words
+    )
     assert other.equal < other.words
     assert other.first is not None
-    fewer = {key: value for key, value in found.machine.table.items() if key != case}
-    less = agreement(found.machine._replace(table=fewer), machines.copy(symbols=3), words)
+    fewer = {key: value for key, value in extraction.automaton.table.items() if key != case}
+    less = agreement(
+        extraction.automaton._replace(table=fewer), constructions.copy(symbols=3), words
+    )
     assert less.left > 0
     assert less.equal == other.equal
 
 
 @pytest.mark.parametrize("most", [3, 6])
-def test_where_classes_may_be_too_few_it_says_how_far_they_close(most):
-    """The sum's carry alone takes two states, and four stacks take six symbols."""
+def test_with_too_few_classes_the_determined_share_is_reported(most):
+    """The sum's carry alone needs two states, and four stacks need six symbols."""
     words, _ = listed_words(make_task("binary_addition"), 2, 400)
-    seen = observe(machines.binary_addition(), words)
-    found = refine(seen, most)
-    assert not found.closed
-    assert 0.3 < found.determined < 1.0
-    machine = machine_of(seen, found, "+=.01", "+=.01")
-    there = agreement(machine, machines.binary_addition(), words)
+    seen = observe(constructions.binary_addition(), words)
+    classes = refine(seen, most)
+    assert not classes.closed
+    assert 0.3 < classes.determined < 1.0
+    automaton = automaton_of(seen, classes, "+=.01", "+=.01")
+    there = agreement(automaton, constructions.binary_addition(), words)
     assert there.equal < there.words
 
 
@@ -206,7 +216,7 @@ def test_stack_and_queue_against_collections_deque(steps):
 
 @pytest.mark.parametrize("name", ["stack", "queue", "deque"])
 def test_structures_read_what_the_memories_read(name):
-    """With strengths of 0 and 1 each row that is read is one that was written."""
+    """With strengths of 0 and 1 each read vector is a written row."""
     torch.manual_seed(1)
     memory = MEMORIES[name](width=3)
     structure = shape_of(memory).new()
@@ -216,11 +226,11 @@ def test_structures_read_what_the_memories_read(name):
         values = torch.rand(ends, 3)
         bits = torch.randint(2, (ends, 2))
         fields = [f for k in range(ends) for f in (values[k : k + 1], bits[k, :1], bits[k, 1:])]
-        told = memory.Instruction(*(field.float() for field in fields))
-        reading, state = memory.step(state, told)
+        instruction = memory.Instruction(*(field.float() for field in fields))
+        read_vector, state = memory.step(state, instruction)
         structure.step(tuple(bits.flatten().tolist()), tuple(values))
         shown = [torch.zeros(3) if row is None else row for row in structure.read()]
-        torch.testing.assert_close(reading[0], torch.cat(shown))
+        torch.testing.assert_close(read_vector[0], torch.cat(shown))
 
 
 @pytest.mark.parametrize("kind", [SuperpositionStack, SuperpositionList])
@@ -234,13 +244,13 @@ def test_superposition_structures_read_what_the_memories_read(kind):
         chosen = torch.randint(len(memory.actions), (2,))
         action = torch.nn.functional.one_hot(chosen, len(memory.actions)).float()
         value = torch.rand(1, 2)
-        reading, state = memory.step(state, memory.Instruction(action[None], value))
+        read_vector, state = memory.step(state, memory.Instruction(action[None], value))
         structure.step(tuple(memory.actions[k] for k in chosen.tolist()), tuple(value[0].tolist()))
         shown = [-1.0 if cell is None else cell for cell in structure.read()]
-        torch.testing.assert_close(reading[0], torch.tensor(shown))
+        torch.testing.assert_close(read_vector[0], torch.tensor(shown))
 
 
-def test_words_of_fewer_symbols_are_those_of_the_whole_task():
+def test_strings_of_fewer_symbols_are_strings_of_the_whole_task():
     task = make_task("copy", symbols=9)
     words = long_words(task, 2, 5, 6, seed=1)
     for row in range(6):
@@ -254,31 +264,36 @@ def test_words_of_fewer_symbols_are_those_of_the_whole_task():
 
 def test_bad_input(tmp_path):
     task = make_task("anbn")
-    soft = softened(machines.anbn(), 0.9, "action")
-    with pytest.raises(ConfigError, match=r"action is 0\.9000 sure at least.*unbounded harden"):
+    soft = softened(constructions.anbn(), 0.9, "action")
+    with pytest.raises(
+        ConfigError, match=r"action has certainty 0\.9000 at least.*unbounded harden"
+    ):
         extract(soft, task)
     learned = {"name": "turing_tape", "initial_weights": "learned"}
     drawn = {"name": "turing_tape", "initial_cells": "random"}
     turning = {"name": "lie_access", "group": "rotation"}
     with_row = {"name": "lie_access", "initial": "learned"}
     for memory, message in (
-        ("none", "a model without a memory is no machine over symbols"),
-        (learned, "TuringTape.* is no machine over symbols: its heads begin at no one place"),
-        (drawn, "TuringTape.*: its cells begin with what is drawn anew for each word"),
-        (turning, "LieAccessMemory.*: its heads move by the group rotation, and not by adding"),
-        (with_row, "LieAccessMemory.*: it begins with a row of its own, or lets rows go"),
+        ("none", "a model without a memory is no automaton over symbols"),
+        (
+            learned,
+            "TuringTape.* is no automaton over symbols: its heads have no single initial place",
+        ),
+        (drawn, "TuringTape.*: its initial cells are drawn for each string"),
+        (turning, "LieAccessMemory.*: its heads move by the group rotation, not by addition"),
+        (with_row, "LieAccessMemory.*: it has an initial row, or drops rows"),
     ):
         model = MemoryModel(inputs=2, outputs=2, memory=memory, hidden_size=4, embedding_size=None)
         with pytest.raises(ConfigError, match=message):
             extract(model, task)
     with pytest.raises(ConfigError, match=r"'ntm_copy' answers with vectors of bits.*extracted:"):
         extract(soft, make_task("ntm_copy"))
-    with pytest.raises(ConfigError, match="'programs' has no rule from which its words"):
+    with pytest.raises(ConfigError, match="'programs' has no rule from which its strings"):
         extract(soft, make_task("programs"))
     with pytest.raises(ConfigError, match="alphabet: expected at most 3, the symbols of a source"):
-        extract(machines.copy(symbols=3), make_task("copy", symbols=3), symbols=4)
+        extract(constructions.copy(symbols=3), make_task("copy", symbols=3), symbols=4)
     with pytest.raises(ConfigError, match="cannot be listed within 1 symbols"):
-        extract(machines.dyck(), make_task("dyck"), budget=1)
+        extract(constructions.dyck(), make_task("dyck"), budget=1)
 
 
 def test_the_command(tmp_path, capsys):
@@ -286,21 +301,30 @@ def test_the_command(tmp_path, capsys):
     assert main(["extract", str(run), "--lengths", "40", "--symbols", "300"]) == 0
     out = capsys.readouterr().out
     assert "1 state, 1 symbol, 6 cases" in out
-    assert "the states close: every step of these words goes as the table says" in out
-    assert "equal to the network on 1 of 1 drawn words of length 40" in out
-    for name in ("machine.py", "machine.dot", "machine.svg", "machine.png", "machine.txt"):
-        assert (run / "machine" / name).stat().st_size > 0
-    data = json.loads((run / "machine" / "machine.json").read_text())
-    assert (data["format"], data["closed"], data["weights"]) == ("unbounded-machine", True, "model")
+    assert "the states close: every step of these strings follows the table" in out
+    assert "equal to the network on 1 of 1 random strings of length 40" in out
+    for name in (
+        "automaton.py",
+        "automaton.dot",
+        "automaton.svg",
+        "automaton.txt",
+    ):
+        assert (run / "automaton" / name).stat().st_size > 0
+    data = json.loads((run / "automaton" / "automaton.json").read_text())
+    assert (data["format"], data["closed"], data["weights"]) == (
+        "unbounded-automaton",
+        True,
+        "model",
+    )
     assert len(data["table"]) == 6
-    dot = (run / "machine" / "machine.dot").read_text()
-    assert dot.startswith("digraph machine {")
+    dot = (run / "automaton" / "automaton.dot").read_text()
+    assert dot.startswith("digraph automaton {")
     assert "q0 -> q0" in dot
 
 
-def test_the_table_says_what_is_done():
-    _, _, found = extracted("copy")
-    lines = table_lines(found.machine)
+def test_the_table_has_the_actions():
+    _, _, extraction = extracted("copy")
+    lines = table_lines(extraction.automaton)
     assert lines[0] == ("state", "input", "reads", "does", "says", "next", "seen")
     rows = {(line[1], line[2]): line[3:5] for line in lines[1:]}
     assert rows[("s0", ".")] == ("push s0", "-")
@@ -311,24 +335,24 @@ def test_the_table_says_what_is_done():
 
 def test_a_wrong_program_is_refused(tmp_path, capsys):
     run = golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3)
-    given = ["--alphabet", "3", "--symbols", "900", "--lengths", "20"]
-    assert main(["extract", str(run), *given]) == 0
-    program = run / "machine" / "machine.py"
+    options = ["--alphabet", "3", "--symbols", "900", "--lengths", "20"]
+    assert main(["extract", str(run), *options]) == 0
+    program = run / "automaton" / "automaton.py"
     before = {path.name: path.read_bytes() for path in program.parent.iterdir()}
     capsys.readouterr()
-    assert main(["extract", str(run), *given, "--check", str(program)]) == 0
+    assert main(["extract", str(run), *options, "--check", str(program)]) == 0
     out = capsys.readouterr().out
     assert re.search(r"equal to the network on (\d+) of \1: every word to length \d", out)
     assert "equal to the network on 20 of 20: drawn words of length 20" in out
     assert "refused" not in out
-    # One answer of one case is another.
+    # The output of one case is changed.
     text = program.read_text()
     case = next(line for line in text.splitlines() if line.endswith(", 2),"))
     wrong = tmp_path / "wrong.py"
     wrong.write_text(text.replace(case, f"{case.removesuffix(', 2),')}, 1),"))
-    assert main(["extract", str(run), *given, "--check", str(wrong)]) == 1
+    assert main(["extract", str(run), *options, "--check", str(wrong)]) == 1
     out = capsys.readouterr().out
-    assert "refused: it is not this network; they differ, for example, on: <s>" in out
+    assert "refused: the program differs from this network, for example on: <s>" in out
     assert {path.name: path.read_bytes() for path in program.parent.iterdir()} == before
 
 

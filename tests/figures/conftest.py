@@ -14,12 +14,12 @@ FIGURE_1A = {"push": [0.8, 0.5, 0.9], "pop": [0.0, 0.1, 0.9]}
 
 
 def work(memory: Any, steps: list[Any]) -> dict[str, torch.Tensor]:
-    """Carry out instructions one by one and record them."""
+    """Apply instructions one by one and record them."""
     state = memory.initial_state(steps[0][0].shape[0], dtype=torch.float64)
     recorder = Recorder(memory)
     for instruction in steps:
-        reading, state = memory.step(state, instruction)
-        recorder.record(instruction, reading, state)
+        read_vector, state = memory.step(state, instruction)
+        recorder.record(instruction, read_vector, state)
     return recorder.arrays()
 
 

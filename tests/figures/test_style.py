@@ -1,4 +1,4 @@
-"""What every figure goes through on its way to a file."""
+"""The common style and output of all figures."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from unbounded.figures.style import (
 )
 
 
-def test_symbols_that_the_font_lacks_are_told_once(tmp_path: Path) -> None:
+def test_symbols_that_the_font_lacks_are_reported_once(tmp_path: Path) -> None:
     say_once.cache_clear()
-    with style(), warnings.catch_warnings(record=True) as told:
+    with style(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for name in ("one", "other"):
             figure = new_figure(3, 2)
             figure.suptitle("\N{CJK UNIFIED IDEOGRAPH-6F22} \N{CJK UNIFIED IDEOGRAPH-8A9E}")
             save(figure, tmp_path, name)
-    (only,) = told
+    (only,) = caught
     assert "the font of the figures lacks some symbols" in str(only.message)
     assert "\N{CJK UNIFIED IDEOGRAPH-6F22}" in (tmp_path / "one.svg").read_text(encoding="utf-8")
 
@@ -64,5 +64,5 @@ def test_a_legend_stays_inside_of_its_figure(label: str) -> None:
 
 
 def test_no_two_of_fourteen_lines_look_alike() -> None:
-    looks = {(line_colour(index), line_width(index)) for index in range(2 * len(PALETTE))}
-    assert len(looks) == 14
+    styles = {(line_colour(index), line_width(index)) for index in range(2 * len(PALETTE))}
+    assert len(styles) == 14

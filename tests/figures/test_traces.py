@@ -29,7 +29,7 @@ def test_a_sequence_is_cut_to_its_length_and_rows(layer_trace):
     np.testing.assert_array_equal(np.diag(sequence.strengths), sequence.instruction["push"])
 
 
-def test_rows_of_a_deque_know_their_steps(layer_trace):
+def test_rows_of_a_deque_have_their_steps(layer_trace):
     path = layer_trace(ub.NeuralDeque(width=4), [6, 4])
     sequence = read_sequence(path, example=1)
     assert sequence.row_steps.tolist() == [3, 2, 1, 0, 0, 1, 2, 3]
@@ -65,12 +65,12 @@ def test_foreign_files_are_named(tmp_path):
 
 def test_a_memory_without_strengths(tmp_path):
     path = tmp_path / "other.safetensors"
-    ub.save_trace(path, ub.Trace("Tape", {"reading": torch.zeros(1, 2, 3)}, torch.tensor([2])))
+    ub.save_trace(path, ub.Trace("Tape", {"read_vector": torch.zeros(1, 2, 3)}, torch.tensor([2])))
     with pytest.raises(CheckpointError, match="a trace of Tape without strengths"):
         read_sequence(path)
 
 
-def test_rows_that_were_there_before_the_first_step(tmp_path):
+def test_rows_from_before_the_first_step(tmp_path):
     path = tmp_path / "resumed.safetensors"
     rows = torch.zeros(1, 2, 5)
     arrays = {"strengths": rows, "read_weights": rows.clone()}
@@ -79,7 +79,7 @@ def test_rows_that_were_there_before_the_first_step(tmp_path):
         read_sequence(path)
 
 
-def test_strengths_alone_are_no_rows_that_are_read(layer_trace):
+def test_strengths_alone_are_no_read_rows(layer_trace):
     trace = ub.load_trace(layer_trace(ub.NeuralStack(width=4), [3]))
     assert has_strengths(trace)
     arrays = {name: array for name, array in trace.arrays.items() if name != "read_weights"}

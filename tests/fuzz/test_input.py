@@ -29,10 +29,10 @@ from unbounded.experiments.run.run import train_run
 from unbounded.layers import CONTROLLERS
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel
-from unbounded.models.model_parts import controller_faults, memory_faults
+from unbounded.models.model_parts import controller_errors, memory_errors
 from unbounded.options import options_of
 from unbounded.tasks import TASKS, make_task
-from unbounded.training.optimizers import OPTIMIZERS, option_faults
+from unbounded.training.optimizers import OPTIMIZERS, optimizer_errors
 
 pytestmark = pytest.mark.hypothesis  # also of those that draw inside the test
 
@@ -106,8 +106,8 @@ def test_configs(tmp_path: Path, changes: Any) -> None:
     except (UnboundedError, TypeError):  # a TypeError says what it lacks
         return
     with contextlib.suppress(UnboundedError):
-        _, faults = examine(config)
-        assert all(isinstance(fault, str) for fault in faults)
+        _, errors = examine(config)
+        assert all(isinstance(error, str) for error in errors)
 
 
 @sized
@@ -191,16 +191,16 @@ SMALL = TYPED.filter(lambda value: not isinstance(value, int) or abs(value) < 50
 def test_components(tmp_path: Path, option: tuple[str, str, str], value: Any) -> None:
     kind, name, own = option
     if kind == "memory":
-        faults = memory_faults({"name": name, own: value}, 8)
+        errors = memory_errors({"name": name, own: value}, 8)
     elif kind == "controller":
-        faults = controller_faults({"name": name, own: value}, "queue")
+        errors = controller_errors({"name": name, own: value}, "queue")
     elif kind == "optimizer":
-        faults = option_faults(name, {own: value})
+        errors = optimizer_errors(name, {own: value})
     else:
         with contextlib.suppress(UnboundedError):
             make_task(name, **{own: value})
         return
-    assert all(isinstance(fault, str) for fault in faults)
+    assert all(isinstance(error, str) for error in errors)
 
 
 GROUPS = {
@@ -220,8 +220,8 @@ def test_component_arguments(tmp_path: Path, option: tuple[str, str, str], value
     assert command(*arguments, f"{GROUPS[kind]}.{own}={value}", "--print_config") in (0, 2)
 
 
-PIECES = ["!!set", "!!int", "!!binary", "!!timestamp", "!!float", "!!null", "!x", "<<", "&a", "*a"]
-PIECES += [
+CHUNKS = ["!!set", "!!int", "!!binary", "!!timestamp", "!!float", "!!null", "!x", "<<", "&a", "*a"]
+CHUNKS += [
     "task: ",
     "seed: ",
     "model: ",
@@ -240,10 +240,10 @@ PIECES += [
 
 
 @sized
-@given(pieces=st.lists(st.sampled_from(PIECES), max_size=9))
-def test_yaml_of_tags_and_merge_keys(tmp_path: Path, pieces: list[str]) -> None:
+@given(chunks=st.lists(st.sampled_from(CHUNKS), max_size=9))
+def test_yaml_of_tags_and_merge_keys(tmp_path: Path, chunks: list[str]) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("".join(pieces), encoding="utf-8")
+    path.write_text("".join(chunks), encoding="utf-8")
     assert command("train", "--config", str(path), "--print_config") in (0, 2)
 
 

@@ -93,7 +93,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "input_size": 3, "hidden_size": 4, "memory": ub.NeuralStack(2), "controller": "lstm",
             "output_size": 2, "batch_first": True, "backend": "auto", "device": "cpu",
             "dtype": torch.float32, "learn_initial_state": True, "num_layers": 1, "dropout": 0.0,
-            "bidirectional": False, "bias": True, "output_reading": False,
+            "bidirectional": False, "bias": True, "output_read_vector": False,
         },
     ),
     "MemoryRNN.forward": (
@@ -243,16 +243,16 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "certainties": (
         models.certainties,
         lambda: {
-            "model": model(), "batch": batch(), "decided": 0.9, "piece_steps": 9, "device": "cpu",
+            "model": model(), "batch": batch(), "saturated": 0.9, "chunk_steps": 9, "device": "cpu",
         },
     ),
-    "least_decided": (
-        models.least_decided,
-        lambda: {"model": model(), "batch": batch(), "piece_steps": 9, "device": "cpu"},
+    "least_saturated": (
+        models.least_saturated,
+        lambda: {"model": model(), "batch": batch(), "chunk_steps": 9, "device": "cpu"},
     ),
-    "mean_decisions": (
-        models.mean_decisions,
-        lambda: {"model": model(), "batch": batch(), "piece_steps": 9, "device": "cpu"},
+    "mean_gates": (
+        models.mean_gates,
+        lambda: {"model": model(), "batch": batch(), "chunk_steps": 9, "device": "cpu"},
     ),
     "memory_use": (
         evaluation.memory_use,
@@ -275,12 +275,12 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         evaluation.score_lengths,
         lambda: {
             "model": model(), "task": stream(), "lengths": [2, 3], "seed": 1, "split": "test",
-            "streams": 1, "carry": False, "piece_steps": 9, "device": "cpu",
+            "streams": 1, "carry_state": False, "chunk_steps": 9, "device": "cpu",
         },
     ),
     "stream_loss": (
         evaluation.stream_loss,
-        lambda: {"model": model(), "batch": batch(), "piece_steps": 9, "device": "cpu"},
+        lambda: {"model": model(), "batch": batch(), "chunk_steps": 9, "device": "cpu"},
     ),
     "remove_unused": (
         evaluation.remove_unused, lambda: {"model": model(), "score": lambda _: 1.0, "most": 1},
@@ -346,7 +346,7 @@ ARGUMENTS = [(name, argument) for name, (_, options) in CALLS.items() for argume
     ("name", "argument"), ARGUMENTS, ids=[f"{name}-{argument}" for name, argument in ARGUMENTS]
 )
 def test_each_argument_alone(name: str, argument: str) -> None:
-    faults = {}
+    errors = {}
     for kind, value in HOSTILE.items():
         if argument in WRITTEN and isinstance(value, str | bytes):
             continue
@@ -357,13 +357,24 @@ def test_each_argument_alone(name: str, argument: str) -> None:
         try:
             outcome(name, {argument: copy.copy(value)})
         except Exception as error:  # all of them, to be shown together
-            faults[kind] = f"{type(error).__name__}: {error}"[:200]
-    assert not faults, "\n".join(f"{kind}: {text}" for kind, text in faults.items())
+            errors[kind] = f"{type(error).__name__}: {error}"[:200]
+    assert not errors, "\n".join(f"{kind}: {text}" for kind, text in errors.items())
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None)
+@given(data=st.data())
+def test_many_arguments_at_once(data: st.DataObject) -> None:
+    several_arguments_at_once(data)
+
+
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_several_arguments_at_once(data: st.DataObject) -> None:
+    several_arguments_at_once(data)
+
+
+def several_arguments_at_once(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(CALLS)))
     foreign = (*WRITTEN, "score", *(("model",) if name in ANY_MODEL else ()))
     names = [each for each in CALLS[name][1]() if each not in foreign]
@@ -384,7 +395,7 @@ def test_the_public_names_are_in_the_table() -> None:
 def test_every_option_of_every_memory(name: str) -> None:
     make: Any = MEMORIES[name]
     size = 4
-    faults = []
+    errors = []
     for option in list(inspect.signature(make).parameters)[1:]:
         for kind, value in HOSTILE.items():
             try:
@@ -393,8 +404,8 @@ def test_every_option_of_every_memory(name: str) -> None:
             except UnboundedError:
                 pass
             except Exception as error:
-                faults.append(f"{option} {kind}: {type(error).__name__}: {error}"[:200])
-    assert not faults, "\n".join(faults)
+                errors.append(f"{option} {kind}: {type(error).__name__}: {error}"[:200])
+    assert not errors, "\n".join(errors)
 
 
 def test_an_error_that_is_not_the_librarys_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Random calls of the kernels for every memory, and the reference beside them."""
+"""Random calls of the kernels for every memory, and the reference for comparison."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "lie_access": LieAccessMemory(3),
 }
 STRUCTURES = tuple(MEMORIES)
-#: And what their options can do.
+#: Variants with other options.
 VARIANTS = [
     NeuralStack(45),
     NeuralQueue(17),
@@ -74,13 +74,13 @@ VARIANTS = [
     LieAccessMemory(4, "scaling_rotation", "softmax", "bounded", capacity=7, drop=7),
 ]
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}
-#: Relative error allowed against the reference, by dtype.
+#: Largest relative error against the reference, by dtype.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
-#: Relative error that no rounding excuses.
+#: Largest relative error that rounding can excuse.
 MOST = 1e-3
 #: The same in float64.
 MOST_IN_64_BITS = 1e-6
-#: Of the effect that rounding has on the reference, for a gradient whose terms cancel.
+#: Multiple of rounding's effect on the reference, for a gradient whose terms cancel.
 NOISE = 8
 
 
@@ -113,25 +113,27 @@ def make_case(
     lengths: list[int] | None = None,
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
-    sharpness: float = 1.0,
+    inverse_temperature: float = 1.0,
     grad: bool = True,
     recurrent: bool = True,
     bias: bool = True,
 ) -> Case:
-    """A case whose memory holds what some random steps have left."""
+    """A case whose memory is in a state after some random steps."""
     memory = MEMORIES[memory] if isinstance(memory, str) else memory
     random = torch.Generator().manual_seed(seed)
-    reading, gates = memory.reading_size, GATES[controller] * hidden
+    read_vector, gates = memory.read_vector_size, GATES[controller] * hidden
 
     def normal(*shape: int, scale: float = 1.0) -> Tensor:
         drawn = torch.randn(*shape, generator=random, dtype=torch.float64) * scale
         return drawn.to(dtype).requires_grad_(grad)
 
-    scale = 1 / max(1, inputs + reading + hidden) ** 0.5
+    scale = 1 / max(1, inputs + read_vector + hidden) ** 0.5
     heads = []
     for head in memory.heads:
         is_gate = head.activation in ("sigmoid", "softmax")
-        heads.append(normal(head.size, hidden, scale=(sharpness if is_gate else 1) / hidden**0.5))
+        heads.append(
+            normal(head.size, hidden, scale=(inverse_temperature if is_gate else 1) / hidden**0.5)
+        )
     count = sum(head.size for head in memory.heads)
     cells = (normal(batch, hidden),) if controller == "lstm" else ()
     return Case(
@@ -140,7 +142,7 @@ def make_case(
         normal(steps, batch, inputs),
         None if lengths is None else torch.tensor(lengths),
         Weights(
-            normal(gates, inputs + reading, scale=scale),
+            normal(gates, inputs + read_vector, scale=scale),
             normal(gates, hidden, scale=scale) if recurrent else None,
             normal(gates, scale=0.1) if bias else None,
             normal(gates, scale=0.1) if bias and controller == "gru" else None,
@@ -150,7 +152,7 @@ def make_case(
         (
             normal(batch, hidden),
             *cells,
-            normal(batch, reading),
+            normal(batch, read_vector),
             *make_state(memory, rows, batch, random, dtype, grad),
         ),
     )
@@ -164,8 +166,8 @@ def make_state(
     dtype: torch.dtype,
     grad: bool = True,
 ) -> tuple[Tensor, ...]:
-    """A state as some steps leave it, moved off it so that nothing is just empty."""
-    with torch.random.fork_rng(devices=[]):  # beginnings that are drawn are torch's to draw
+    """A state after some steps, perturbed so that no cell is exactly empty."""
+    with torch.random.fork_rng(devices=[]):  # random initial values use torch's generator
         torch.manual_seed(random.initial_seed() + 1)
         state = memory.initial_state(batch, dtype=torch.float64)
     fields = []
@@ -178,7 +180,7 @@ def make_state(
 
 
 def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The case in the readable loop: h of every step, and the final state, and r of every step."""
+    """Run the case in the reference: h and r of every step, and the final state."""
     *of_controller, head_weight, head_bias = case.weights
     weights = ControllerWeights(*of_controller)
 
@@ -193,7 +195,7 @@ def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
     state = LoopState(
         case.initial[:size], case.initial[size], case.memory.State(*case.initial[size + 1 :])
     )
-    outputs, readings, final = run_recurrence(
+    outputs, read_vectors, final = run_recurrence(
         cell,
         lambda hidden: apply_heads(case.memory.heads, hidden, head_weight, head_bias),
         case.memory,
@@ -201,83 +203,83 @@ def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
         state,
         case.lengths,
     )
-    return outputs, (*final.controller, final.reading, *final.memory, readings)
+    return outputs, (*final.controller, final.read_vector, *final.memory, read_vectors)
 
 
 def fused(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The case in the kernels, as `reference`."""
-    outputs, readings, final = recurrence(*case.arguments())
-    return outputs, (*final, readings)
+    """Run the case in the kernels; results as for `reference`."""
+    outputs, read_vectors, final = recurrence(*case.arguments())
+    return outputs, (*final, read_vectors)
 
 
 def run_and_differentiate(
     function: Any, case: Case, seed: int = 1, chosen: slice = slice(None)
 ) -> tuple[list[Tensor], ...]:
-    """All results, and the gradients of a random weighting of those that are chosen."""
+    """All results, and the gradients of a random weighting of the chosen ones."""
     outputs, final = function(case)
     results = [outputs, *final]
     return results, gradients(results[chosen], case.tensors(), seed)
 
 
-def gradients(results: list[Tensor], wanted: list[Tensor], seed: int = 1) -> list[Tensor]:
+def gradients(results: list[Tensor], expected: list[Tensor], seed: int = 1) -> list[Tensor]:
     """The gradients of a random weighting of results."""
     random = torch.Generator().manual_seed(seed)
     weights = [torch.randn(r.shape, generator=random, dtype=torch.float64) for r in results]
     loss = sum((r * w.to(r.dtype)).sum() for r, w in zip(results, weights, strict=True))
-    return list(torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True))
+    return list(torch.autograd.grad(loss, expected, allow_unused=True, materialize_grads=True))
 
 
-#: Passes every given tensor through a function and computes the reference again, in float64.
+#: Recomputes the reference in float64 after a function changed every input tensor.
 Again = Callable[[Callable[[Tensor], Tensor]], list[Tensor]]
 
 
 def assert_equal_up_to_rounding(
-    got: list[Tensor], wanted: list[Tensor], again: Again, inputs: Sequence[Tensor] = ()
+    got: list[Tensor], expected: list[Tensor], again: Again, inputs: Sequence[Tensor] = ()
 ) -> None:
-    """Each tensor within `TOLERANCE` of the reference, where float32 can say it that exactly.
+    """Check that tensors agree with the reference within `TOLERANCE`, or within rounding.
 
-    A gradient can be a small difference of large numbers, and then the reference in float32 is
-    itself further than 1e-5 from the truth. Where the two differ by more, the truth is computed:
-    the reference in float64. The error allowed from there is four times what the reference errs in
-    float32, or what moving the given numbers by half a unit of their last float32 digit changes,
-    and never above `MOST`: what a wrong branch at a tie does is more than that. Of float64 the same
-    is asked with four units of its last digit, and `MOST_IN_64_BITS`.
+    A gradient can be a small difference of large numbers. Then even the reference in float32
+    errs by more than 1e-5. Where the two differ by more, the truth is computed by the
+    reference in float64. The error may then be four times the reference's error in
+    float32, or the effect of moving the inputs by half a unit of their last float32 digit,
+    but never above `MOST`, which a wrong branch at a tie exceeds. In float64 the same
+    holds with four units of the last digit, and `MOST_IN_64_BITS`.
 
-    The terms of a gradient can cancel wholly: the weights of a head have no gradient where all
-    cells are equal, nor a key of width 1, nor the key of a single row. Then no relative error can
-    judge what rounding leaves. Such a gradient may err by `NOISE` times the effect of rounding
+    The terms of a gradient can cancel entirely: the weights of a head have no gradient if all
+    cells are equal, nor has a key of width 1, nor the key of a single row. Only rounding
+    errors remain then. Such a gradient may err by `NOISE` times the effect of rounding
     each intermediate value of the reference (`RoundsEachValue`), if that effect is no more than
-    1000 units of the last digit of the largest number compared. By a number near 0, such as the
-    5e-5 that the strength of a learned first row begins with, the terms are as much larger.
-    Results have no such excuse. What is below the square of a unit of the last digit of the largest
-    number, in both, is 0.
+    1000 units of the last digit of the largest number compared. With a number near 0, such as
+    the initial strength 5e-5 of a learned row, the terms are larger by its inverse.
+    This does not apply to results. Numbers below the square of a unit of the last digit of the
+    largest number, in both, count as 0.
 
     Args:
-        inputs: what the last tensors of `got` and `wanted` are the gradients of.
+        inputs: the last tensors of `got` and `expected` are their gradients.
     """
 
-    # Once for all tensors, and only if one needs them.
+    # Computed once for all tensors, and only if needed.
     @cache
     def truths() -> list[Tensor]:
         return again(lambda tensor: tensor)
 
     @cache
     def moves(dtype: torch.dtype) -> list[list[Tensor]]:
-        return [again(rounded_otherwise(seed, dtype)) for seed in range(8)]
+        return [again(rounded_randomly(seed, dtype)) for seed in range(8)]
 
     @cache
     def noises(dtype: torch.dtype) -> list[list[Tensor]]:
         return rounded_throughout(again, dtype)
 
-    largest = max(float(tensor.detach().abs().max()) for tensor in wanted if tensor.numel())
-    before = len(wanted) - len(inputs)
-    for k, (one, other) in enumerate(zip(got, wanted, strict=True)):
+    largest = max(float(tensor.detach().abs().max()) for tensor in expected if tensor.numel())
+    before = len(expected) - len(inputs)
+    for k, (one, other) in enumerate(zip(got, expected, strict=True)):
         assert one.shape == other.shape, (k, one.shape, other.shape)
         error = relative_error(one, other)
         if error <= TOLERANCE[one.dtype]:
             continue
         both = torch.cat([one.detach().flatten(), other.detach().flatten()])
-        if float(both.abs().max()) <= torch.finfo(one.dtype).eps ** 2 * largest:  # not of NaN
+        if float(both.abs().max()) <= torch.finfo(one.dtype).eps ** 2 * largest:  # False for NaN
             continue
         truth = truths()[k]
         moved = (each[k] for each in moves(one.dtype))
@@ -294,25 +296,25 @@ def assert_equal_up_to_rounding(
 
 
 def largest_difference(one: Tensor, other: Tensor) -> float:
-    """Infinite where either is not finite."""
+    """Largest absolute difference; infinite if either tensor is not finite."""
     difference = float((one.detach().double() - other.detach()).abs().max())
     return difference if math.isfinite(difference) else math.inf
 
 
 def rounded_throughout(again: Again, dtype: torch.dtype) -> list[list[Tensor]]:
-    """The reference in float64, eight times, each value rounded as one of `dtype` would be."""
+    """Eight runs of the reference in float64 with each value rounded to `dtype`'s precision."""
     results = []
     for seed in range(8):
-        with RoundsEachValue(rounded_otherwise(seed, dtype)):
-            results.append(again(rounded_otherwise(seed + 8, dtype)))
+        with RoundsEachValue(rounded_randomly(seed, dtype)):
+            results.append(again(rounded_randomly(seed + 8, dtype)))
     return results
 
 
 class RoundsEachValue(TorchDispatchMode):
-    """Passes what each operation computes, forward and backward, through a function.
+    """Passes the result of each operation, forward and backward, through a function.
 
-    This is Monte Carlo arithmetic (Parker 1997): the spread of the results is what any order of
-    rounded operations may make of them.
+    This is Monte Carlo arithmetic (Parker 1997): the spread of the results shows the effect of
+    rounding in any order of operations.
     """
 
     def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
@@ -328,8 +330,8 @@ class RoundsEachValue(TorchDispatchMode):
         return self._change(tensor) if tensor.dtype == torch.float64 else tensor
 
 
-def rounded_otherwise(seed: int, dtype: torch.dtype = torch.float32) -> Callable[[Tensor], Tensor]:
-    """Moves numbers by at most half a unit of their last float32 digit, of float64 four units."""
+def rounded_randomly(seed: int, dtype: torch.dtype = torch.float32) -> Callable[[Tensor], Tensor]:
+    """Move numbers by at most half a unit of the last float32 digit, or four float64 units."""
     random = torch.Generator().manual_seed(seed)
     span = 2.0**-23 if dtype == torch.float32 else 2.0**-49
 
@@ -345,7 +347,7 @@ def truth_of(
     change: Callable[[Tensor], Tensor] = lambda tensor: tensor,
     chosen: slice = slice(None),
 ) -> list[Tensor]:
-    """The reference in float64, after each tensor of the case went through `change`."""
+    """The reference in float64, after `change` was applied to each tensor of the case."""
 
     def wide(tensor: Tensor | None) -> Any:
         return None if tensor is None else change(tensor.detach().double()).requires_grad_()

@@ -1,4 +1,4 @@
-"""Compiles both programs for a device that is not here; run as a program, not interpreted.
+"""Compiles both programs for an absent device; run as a program, not interpreted.
 
 python tests/kernels/_compiling.py CONTROLLER MEMORY DTYPE BATCH CAPABILITY
 """
@@ -19,7 +19,7 @@ from unbounded.kernels.gpu.programs.rows import KINDS
 
 NUMBERS = ("begin", "steps", "T", "B", "H", "R", "K", "N", "N0", "M")
 TYPES = dict.fromkeys(NUMBERS, "i32") | {"lengths": "*i64"}
-TYPES |= dict.fromkeys(("counter", "changes", "grave_codes", "spoiled"), "*i32")
+TYPES |= dict.fromkeys(("counter", "changes", "grave_codes", "has_nan"), "*i32")
 SIZES = {"float32": (4, "*fp32", "tf32x3"), "float64": (8, "*fp64", "ieee")}
 
 
@@ -44,10 +44,10 @@ def main(controller: str, memory: str, dtype: str, batch: str, capability: str) 
         types = {n: "constexpr" if n in constants else TYPES.get(n, pointer) for n in names}
         places = {(names.index(name),): value for name, value in constants.items()}
         source = ASTSource(fn=program, signature=types, constexprs=places)
-        made = triton.compile(source, GPUTarget("cuda", int(capability), 32), options=options)
-        assert made.asm["cubin"]
-        assert made.metadata.shared <= _device.LEAST_SHARED, made.metadata.shared
-        print(program.__name__, made.metadata.shared)
+        binary = triton.compile(source, GPUTarget("cuda", int(capability), 32), options=options)
+        assert binary.asm["cubin"]
+        assert binary.metadata.shared <= _device.LEAST_SHARED, binary.metadata.shared
+        print(program.__name__, binary.metadata.shared)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Without compiled kernels there is nothing to test here; `unbounded doctor` says why."""
+"""Skips these tests without compiled kernels; `unbounded doctor` has the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def _nan_in_new_tensors():
-    """Fills every tensor that torch makes without values with NaN (integers with their largest)."""
+    """Fill every uninitialised tensor with NaN (integers with their largest value)."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     assert torch.utils.deterministic.fill_uninitialized_memory

@@ -1,4 +1,4 @@
-"""What the parity helper must not let through."""
+"""Errors that the parity helper must detect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "truth"),
+    ("got", "expected", "truth"),
     [
         ([5.0, NAN], [1e-12, 0.0], [0.0, 0.0]),
         ([123.0, 4.0], [NAN, 1.0], [NAN, 1.0]),
@@ -29,15 +29,15 @@ NAN = float("nan")
         ([1.01], [1.0], [1.0]),
     ],
 )
-def test_a_wrong_number_is_no_rounding(got, wanted, truth):
+def test_a_wrong_number_is_no_rounding(got, expected, truth):
     def again(change):
         return [change(torch.tensor(truth, dtype=torch.float64))]
 
     with pytest.raises(AssertionError):
-        assert_equal_up_to_rounding([torch.tensor(got)], [torch.tensor(wanted)], again)
+        assert_equal_up_to_rounding([torch.tensor(got)], [torch.tensor(expected)], again)
 
 
-def test_a_tie_taken_the_other_way_is_no_rounding():
+def test_a_wrong_branch_at_a_tie_is_no_rounding():
     one = torch.ones(1, dtype=torch.float64)
 
     def again(change):
@@ -48,50 +48,50 @@ def test_a_tie_taken_the_other_way_is_no_rounding():
         assert_equal_up_to_rounding([torch.tensor([0.0, 1.0])], [torch.tensor([1.0, 0.0])], again)
 
 
-def test_what_rounding_can_do_passes():
+def test_rounding_passes():
     def again(change):
         large = change(torch.tensor([1e4, -1e4], dtype=torch.float64))
         return [large.sum().reshape(1) + 1.0]
 
-    got, wanted = torch.tensor([1.0 + 5e-5]), torch.tensor([1.0])
-    assert_equal_up_to_rounding([got], [wanted], again)
+    got, expected = torch.tensor([1.0 + 5e-5]), torch.tensor([1.0])
+    assert_equal_up_to_rounding([got], [expected], again)
     with pytest.raises(AssertionError):
-        assert_equal_up_to_rounding([got.double()], [wanted.double()], again)
+        assert_equal_up_to_rounding([got.double()], [expected.double()], again)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("wrong", [0.0, -1.0, 2.0], ids=["none", "negated", "doubled"])
-def test_the_gradient_of_what_is_near_0_is_compared(dtype, wrong):
-    """Cancelling terms excuse what rounding leaves of nothing, and no gradient that there is."""
+def test_gradients_of_inputs_near_0_are_compared(dtype, wrong):
+    """Cancelling terms excuse rounding errors around 0, but no error of a real gradient."""
     memory = LieAccessMemory(17, "scaling_rotation", "softmax", initial="learned")
     case = make_case(memory, steps=7, rows=0, dtype=dtype, seed=3)
-    got, wanted = (results_and_gradients(call, case) for call in (fused, reference))
+    got, expected = (results_and_gradients(call, case) for call in (fused, reference))
     strengths = len(got) - len(case.initial) + 1 + 2 + memory.State._fields.index("strengths")
     assert 0 < case.initial[strengths - len(got)].max() < 1e-3
-    assert wanted[strengths].abs().max() > 0.1
+    assert expected[strengths].abs().max() > 0.1
     again = partial(truth_of, case)
-    assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+    assert_equal_up_to_rounding(got, expected, again, case.tensors())
     got[strengths] = wrong * got[strengths]
     with pytest.raises(AssertionError):
-        assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+        assert_equal_up_to_rounding(got, expected, again, case.tensors())
 
 
 @pytest.mark.parametrize(("small", "passes"), [(1e-20, True), (1e-9, False), (NAN, False)])
-def test_what_is_nothing_beside_the_largest_is_nothing(small, passes):
+def test_numbers_negligible_against_the_largest_pass(small, passes):
     def again(change):
         return [torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)]
 
-    got, wanted = ([torch.ones(1), torch.tensor([sign * small])] for sign in (1, -1))
+    got, expected = ([torch.ones(1), torch.tensor([sign * small])] for sign in (1, -1))
     if passes:
-        assert_equal_up_to_rounding(got, wanted, again)
+        assert_equal_up_to_rounding(got, expected, again)
     else:
         with pytest.raises(AssertionError):
-            assert_equal_up_to_rounding(got, wanted, again)
+            assert_equal_up_to_rounding(got, expected, again)
 
 
-def test_results_are_not_excused():
+def test_results_have_no_exception():
     case = make_case("lie_access", batch=4, dtype=torch.float32)
-    got, wanted = (results_and_gradients(call, case) for call in (fused, reference))
+    got, expected = (results_and_gradients(call, case) for call in (fused, reference))
     got[0] = got[0] + 5e-3
     with pytest.raises(AssertionError):
-        assert_equal_up_to_rounding(got, wanted, partial(truth_of, case), case.tensors())
+        assert_equal_up_to_rounding(got, expected, partial(truth_of, case), case.tensors())

@@ -1,4 +1,4 @@
-"""Numbers too small for their exponent are 0 in a call of the kernels, and nowhere else."""
+"""Denormals are flushed to zero in calls of the kernels, and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.skipif(not kernels.available().ok, reason=kernels.avail
 TINY = torch.finfo(torch.float32).tiny
 
 
-def fading(layer):
-    """A layer that forgets at once: what goes back through it is 1e-4 of that at each step."""
+def forgetful(layer):
+    """A layer that forgets quickly: a gradient shrinks by a factor of 1e-4 at each step."""
     gates = layer.layers[0]
     units = layer.hidden_size
     with torch.no_grad():
@@ -29,57 +29,57 @@ def subnormal(tensor):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_gradient_that_fades_ends_in_nought(threads):
+def test_a_vanishing_gradient_becomes_zero(threads):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         torch.manual_seed(0)
-        layer = fading(ub.DeepLSTM(3, 8, backend="cpu"))
+        layer = forgetful(ub.DeepLSTM(3, 8, backend="cpu"))
         x = torch.randn(40, 6, 3, requires_grad=True)
-        with switched(division=1):  # so that all threads wait for all
+        with switched(division=1):  # so that all threads wait for each other
             layer(x)[0][-1].sum().backward()
-        slow = fading(ub.DeepLSTM(3, 8, backend="reference"))
+        slow = forgetful(ub.DeepLSTM(3, 8, backend="reference"))
         slow.load_state_dict(layer.state_dict())
         y = x.detach().requires_grad_()
         slow(y)[0][-1].sum().backward()
-        # torch computes on where the kernels have come to 0.
+        # torch continues with denormals where the kernels have 0.
         assert bool(subnormal(y.grad).any())
         assert not bool(subnormal(x.grad).any())
         assert bool((x.grad != 0).any())
         torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-36)
-        # Every thread is as it was: this is a product that torch shares among them.
+        # Every thread's mode is restored: torch shares this product among them.
         assert bool(subnormal(torch.full((200_000,), 1e-30) * 1e-10).all())
     finally:
         torch.set_num_threads(before)
 
 
-def test_gradients_of_weights_end_in_nought():
+def test_vanishing_gradients_of_weights_become_zero():
     torch.manual_seed(0)
     layer = ub.DeepLSTM(3, 8, backend="cpu")
     slow = ub.DeepLSTM(3, 8, backend="reference")
     slow.load_state_dict(layer.state_dict())
     x = 1e-20 * torch.randn(40, 6, 3)
-    found = []
+    gradients = []
     for each in (layer, slow):
         (1e-20 * each(x)[0].sum()).backward()
-        found.append(each.layers[0].weight_ih_l0.grad)
-    assert not bool(found[0].any())
-    assert bool(subnormal(found[1]).any())
+        gradients.append(each.layers[0].weight_ih_l0.grad)
+    assert not bool(gradients[0].any())
+    assert bool(subnormal(gradients[1]).any())
 
 
-def test_the_output_layer_and_its_loss_know_none():
+def test_the_output_layer_flushes_denormals():
     weight = torch.full((5, 8), 1e-20)
     outputs = torch.full((7, 2, 8), 1e-20)
     targets, mask = torch.zeros(2, 7, dtype=torch.int64), torch.ones(2, 7, dtype=torch.bool)
-    bound = kernels.BoundOutput(weight, None)
-    made = bound.run(outputs, targets, mask, 1e-20)
-    for product in (made.logits, made.grad_outputs, bound.grad_weight):
+    output_layer = kernels.StaticOutput(weight, None)
+    result = output_layer.run(outputs, targets, mask, 1e-20)
+    for product in (result.logits, result.grad_outputs, output_layer.grad_weight):
         assert not bool(product.any())
-    # torch has these products.
+    # torch keeps these denormal products.
     assert bool(subnormal(outputs @ weight.T).all())
 
 
-def test_who_takes_them_for_nought_goes_on_to():
+def test_a_caller_that_flushes_denormals_continues_to():
     torch.set_flush_denormal(True)
     try:
         ub.DeepLSTM(3, 8, backend="cpu")(torch.randn(4, 2, 3))

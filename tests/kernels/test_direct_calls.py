@@ -1,4 +1,4 @@
-"""The operators called by themselves: what would read or write past a buffer is an error."""
+"""Direct calls of the operators: reads and writes past a buffer are errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPERATORS = torch.ops.unbounded
 
 
 def recurrence_call(memory, controller="lstm"):
-    """What `recurrence` is called with, by place and by name."""
+    """Arguments of `recurrence`, by position and by name."""
     case = make_case(memory, controller, lengths=[7, 0, 3], grad=False)
     weights = list(case.weights)
     weights[3] = torch.zeros_like(weights[2])
@@ -74,13 +74,13 @@ def spread_out(tensor: Tensor) -> Tensor:
     return torch.stack((tensor, tensor), -1)[..., 0]
 
 
-#: What only makes another call that is right: fewer cells, or an input less.
+#: Changes that give another valid call: fewer cells, or fewer inputs.
 RIGHT = (("superposition_stack", "cells"),)
-FAULTS = (one_axis_too_many, shorter, narrower, other_dtype, spread_out)
+ERRORS = (one_axis_too_many, shorter, narrower, other_dtype, spread_out)
 
 
 def places(arguments):
-    """Every tensor of a call, as (argument's place or name, place in a list or None)."""
+    """Every tensor of a call, as (argument's position or name, index in a list or None)."""
     for key, argument in arguments.items():
         if isinstance(argument, Tensor):
             yield key, None
@@ -91,7 +91,7 @@ def places(arguments):
 
 
 def run(operator, arguments):
-    """Call an operator with arguments by place and by name."""
+    """Call an operator with arguments by position and by name."""
     by_place = [argument for key, argument in arguments.items() if isinstance(key, int)]
     by_name = {key: argument for key, argument in arguments.items() if isinstance(key, str)}
     return operator(*by_place, **by_name)
@@ -99,19 +99,19 @@ def run(operator, arguments):
 
 @pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_tensor_that_does_not_fit_is_an_error(name, memory, fault):
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_tensor_that_does_not_fit_is_an_error(name, memory, error):
     operator = getattr(OPERATORS, name)
     by_place, by_name = CALLS[name](memory)
     arguments = dict(enumerate(by_place)) | by_name
     run(operator, arguments)
     for key, j in places(arguments):
-        right = arguments[key] if j is None else arguments[key][j]
-        is_cells = memory == "superposition_stack" and fault is narrower and right.dim() == 3
-        if right.numel() == 0 or (is_cells and "backward" not in name and j is not None):
-            continue  # fewer cells are another call, which is right
-        wrong = fault(right) if j is None else with_tensor(arguments[key], j, fault(right))
-        # Sizes are read off some tensors: then the others do not fit, and are named.
+        correct = arguments[key] if j is None else arguments[key][j]
+        is_cells = memory == "superposition_stack" and error is narrower and correct.dim() == 3
+        if correct.numel() == 0 or (is_cells and "backward" not in name and j is not None):
+            continue  # fewer cells are another valid call
+        wrong = error(correct) if j is None else with_tensor(arguments[key], j, error(correct))
+        # Some tensors determine the sizes; then the error names other tensors.
         with pytest.raises((UnboundedError, RuntimeError), match=r"expected|lengths"):
             run(operator, arguments | {key: wrong})
 

@@ -1,4 +1,4 @@
-"""How the work is divided between threads changes no bit, and ties fall as in the reference."""
+"""The division of work between threads changes no bit, and ties resolve as in the reference."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ def test_no_division_changes_a_bit(memory, controller, batch, lengths, threads):
     case = make_case(
         memory, controller, steps=8, batch=batch, hidden=70, lengths=some, dtype=torch.float32
     )
-    wanted = None
+    expected = None
     for count, division in itertools.product((1, 2, 3), (BY_RULE, BY_ROWS, BY_COLUMNS)):
         threads(count)
         with switched(division=division):
             results = results_of(case)
-        wanted = wanted or results
-        for one, other in zip(results, wanted, strict=True):
+        expected = expected or results
+        for one, other in zip(results, expected, strict=True):
             assert torch.equal(one, other), (count, division)
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.parametrize("division", [BY_ROWS, BY_COLUMNS])
-def test_a_thread_that_goes_on_alone_changes_no_bit(memory, division, threads):
-    # As where another process keeps a core busy: whatever phase of whatever step the others leave
-    # at, the first thread takes over what was theirs.
+def test_a_thread_that_continues_alone_changes_no_bit(memory, division, threads):
+    # As when another process keeps a core busy: at whatever phase of a step the others stop,
+    # the first thread takes over their work.
     case = make_case(memory, steps=8, batch=5, hidden=70, lengths=[8, 0, 3, 5, 8])
     threads(1)
-    wanted = results_of(case)
+    expected = results_of(case)
     threads(3)
     for after in range(1, 30):
         with switched(division=division, alone_after=after):
             results = results_of(case)
-        for one, other in zip(results, wanted, strict=True):
+        for one, other in zip(results, expected, strict=True):
             assert torch.equal(one, other), after
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.parametrize("division", [BY_ROWS, BY_COLUMNS])
 @pytest.mark.parametrize("batch", [1, 3, 16])
-def test_parity_and_equal_runs_however_divided(memory, division, batch, threads):
+def test_parity_and_equal_runs_for_each_division(memory, division, batch, threads):
     for count in (2, 3):
         threads(count)
         case = make_case(memory, steps=20, batch=batch, hidden=70)
@@ -104,20 +104,20 @@ def test_parity_of_exact_ties(memory, bottom, dtype, levels):
     assert_parity(case)
 
 
-def test_without_the_memory_what_is_left_is_the_controller():
+def test_without_memory_only_the_controller_runs():
     case = make_case("queue", steps=6)
     with without_memory():
         outputs, _ = fused(case)
-        wanted = [case.x, case.weights.weight_ih, case.weights.weight_hh]
-        ours = torch.autograd.grad(outputs.square().sum(), wanted)
-    hidden, cell, reading, *_ = case.initial
+        expected = [case.x, case.weights.weight_ih, case.weights.weight_hh]
+        ours = torch.autograd.grad(outputs.square().sum(), expected)
+    hidden, cell, read_vector, *_ = case.initial
     steps = []
     for x in case.x:
-        inputs = torch.cat((x, reading), 1)
+        inputs = torch.cat((x, read_vector), 1)
         hidden, cell = lstm_cell(inputs, (hidden, cell), ControllerWeights(*case.weights[:4]))
-        reading = torch.zeros_like(reading)
+        read_vector = torch.zeros_like(read_vector)
         steps.append(hidden)
     assert relative_error(outputs, torch.stack(steps)) <= 1e-10
-    theirs = torch.autograd.grad(torch.stack(steps).square().sum(), wanted)
+    theirs = torch.autograd.grad(torch.stack(steps).square().sum(), expected)
     for one, other in zip(ours, theirs, strict=True):
         assert relative_error(one, other) <= 1e-10

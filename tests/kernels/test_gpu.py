@@ -1,4 +1,4 @@
-"""The kernels for CUDA against the readable loop: on a device, or in Triton's interpreter."""
+"""CUDA kernels against the reference: on a device, or in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from unbounded.kernels.gpu import MEMORIES, _device
 from unbounded.kernels.gpu._device import why_not_capability, why_not_triton
 from unbounded.kernels.structures import Register, Stack
 
-# On Linux it is among the developer's tools, and a missing one shows.
+# On Linux it is a development dependency, so a missing one must fail.
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux alone"),
-    # The interpreter's: exp(900) is infinite, and that is meant.
+    # A warning of the interpreter: exp(900) is infinite, as intended.
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
 ]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def told_apart(case: Case, result: torch.Tensor, number: int) -> torch.Tensor:
-    """The gradient that a result is given: other numbers for each."""
+def gradient_of(case: Case, result: torch.Tensor, number: int) -> torch.Tensor:
+    """A separate gradient for each result."""
     return torch.linspace(-1, 1 + number, result.numel(), dtype=result.dtype).view_as(result)
 
 
 def of_reference(case: Case) -> list[torch.Tensor]:
     """Results, and gradients of all tensors, in the order of the operator."""
-    outputs, (*final, readings) = reference(case)
-    results = [outputs, readings, *final]
-    grads = [told_apart(case, result, number) for number, result in enumerate(results)]
+    outputs, (*final, read_vectors) = reference(case)
+    results = [outputs, read_vectors, *final]
+    grads = [gradient_of(case, result, number) for number, result in enumerate(results)]
     loss = sum((result * grad).sum() for result, grad in zip(results, grads, strict=True))
-    made = torch.autograd.grad(loss, case.tensors(), allow_unused=True)
-    pairs = zip(made, case.tensors(), strict=True)
+    gradients = torch.autograd.grad(loss, case.tensors(), allow_unused=True)
+    pairs = zip(gradients, case.tensors(), strict=True)
     gradients = [torch.zeros_like(t) if grad is None else grad for grad, t in pairs]
     return [result.detach() for result in results] + gradients
 
@@ -55,19 +55,19 @@ def of_programs(case: Case, needs: tuple[bool, bool, bool] = (True, True, True))
         [there(weight) for weight in weights], [there(field) for field in state],
     )  # fmt: skip
     results, kept = _recurrence.forward(*call, saves=True)
-    grads = [there(told_apart(case, result, number)) for number, result in enumerate(results)]
-    made = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
+    grads = [there(gradient_of(case, result, number)) for number, result in enumerate(results)]
+    gradients = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
     if DEVICE == "cuda":  # the interpreter takes seconds
         assert_alone(call, results)
         again = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
-        for part, other in zip(made, again, strict=True):
+        for part, other in zip(gradients, again, strict=True):
             for one, two in zip(part, other, strict=True):
                 torch.testing.assert_close(one, two, rtol=0, atol=0, equal_nan=True)
-    return RecurrenceCall(*call), [result.cpu() for result in results], made
+    return RecurrenceCall(*call), [result.cpu() for result in results], gradients
 
 
 def assert_alone(call, results: list[torch.Tensor]) -> None:
-    """The same bits where nothing is kept for a backward pass."""
+    """Check that results are bitwise equal if nothing is kept for a backward pass."""
     from unbounded.kernels.gpu import _recurrence
 
     alone, none = _recurrence.forward(*call, saves=False)
@@ -78,16 +78,16 @@ def assert_alone(call, results: list[torch.Tensor]) -> None:
 
 def assert_agrees(case: Case, most: float | None = None) -> None:
     want = of_reference(case)
-    call, results, made = of_programs(case)
+    call, results, gradients = of_programs(case)
     weights = {name: grad.cpu() for name, grad in zip(
-        [name for name in call.named_weights._fields if _has_own(case, name)], made.weights,
+        [name for name in call.named_weights._fields if _has_own(case, name)], gradients.weights,
         strict=True,
     )}  # fmt: skip
     if "bias_hh" not in weights and case.weights.bias_hh is not None:
         weights["bias_hh"] = weights["bias_ih"]
     named = case.weights._asdict().items()
     of_weights = [weights[name] for name, weight in named if weight is not None]
-    got = [*results, made.x[0].cpu(), *of_weights, *(grad.cpu() for grad in made.state)]
+    got = [*results, gradients.x[0].cpu(), *of_weights, *(grad.cpu() for grad in gradients.state)]
     bound = TOLERANCE[case.x.dtype] if most is None else most
     assert len(got) == len(want)
     for number, (ours, theirs) in enumerate(zip(got, want, strict=True)):
@@ -115,13 +115,19 @@ def test_lengths(memory: str) -> None:
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_without_what_is_optional(memory: str) -> None:
+def test_without_optional_weights(memory: str) -> None:
     case = make_case(memory, "elman_tanh", steps=3, recurrent=False, bias=False)
     assert_agrees(case._replace(weights=case.weights._replace(head_bias=None)))
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
-def test_more_rows_and_sequences_than_one_looks_at_at_once(
+@pytest.mark.parametrize(
+    "memory",
+    [
+        pytest.param(memory, marks=() if memory == "queue" else pytest.mark.slow)
+        for memory in MEMORIES
+    ],
+)
+def test_more_rows_and_sequences_than_one_tile(
     memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from unbounded.kernels.gpu import _launch
@@ -143,7 +149,7 @@ def test_float32(memory: str) -> None:
 )
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_ties(memory: str, push: float, pop: float) -> None:
-    """Strengths of exactly 0, 1/2 or 1, in the state too: sums are exact and ties everywhere."""
+    """Strengths of exactly 0, 1/2 or 1, also in the state: sums are exact and ties frequent."""
     case = make_case(memory, "elman_tanh", steps=5, batch=2, rows=3)
     heads, start = {}, 0
     for head in case.memory.heads:
@@ -161,7 +167,9 @@ def test_ties(memory: str, push: float, pop: float) -> None:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_sharp_heads(memory: str) -> None:
-    assert_agrees(make_case(memory, "gru", steps=6, rows=4, sharpness=60.0), MOST_IN_64_BITS)
+    assert_agrees(
+        make_case(memory, "gru", steps=6, rows=4, inverse_temperature=60.0), MOST_IN_64_BITS
+    )
 
 
 @pytest.mark.parametrize("place", ["x", "strengths", "values"])
@@ -175,9 +183,9 @@ def test_nan_stays(memory: str, place: str) -> None:
         strengths[1, 0] = torch.nan
     else:
         values[1, 0] = torch.nan
-    (outputs, readings, *_) = of_programs(case)[1]
-    want, (*_, of_readings) = reference(case)
-    for ours, theirs in ((outputs, want), (readings, of_readings)):
+    (outputs, read_vectors, *_) = of_programs(case)[1]
+    want, (*_, of_read_vectors) = reference(case)
+    for ours, theirs in ((outputs, want), (read_vectors, of_read_vectors)):
         assert torch.equal(ours.isnan().any(-1), theirs.isnan().any(-1))
 
 
@@ -187,21 +195,21 @@ def test_without_a_backward_pass(memory: str) -> None:
     assert_alone(call, [result.to(DEVICE) for result in results])
 
 
-def test_parts_that_are_not_asked_for() -> None:
-    _, _, made = of_programs(make_case(steps=3), (False, True, False))
-    assert not made.x
-    assert not made.state
-    assert made.weights
+def test_only_needed_gradients() -> None:
+    _, _, gradients = of_programs(make_case(steps=3), (False, True, False))
+    assert not gradients.x
+    assert not gradients.state
+    assert gradients.weights
 
 
 @pytest.mark.parametrize("steps", [0, 1])
 def test_few_steps(steps: int) -> None:
     case = make_case(steps=steps, grad=False)
-    _, results, made = of_programs(case)
+    _, results, gradients = of_programs(case)
     assert results[0].shape[0] == steps
     if not steps:
         assert torch.equal(results[2], case.initial[0])
-        assert all(not weight.any() for weight in made.weights)
+        assert all(not weight.any() for weight in gradients.weights)
 
 
 def test_no_sequence() -> None:
@@ -209,7 +217,7 @@ def test_no_sequence() -> None:
     assert results[0].shape[1] == 0
 
 
-def test_what_is_not_there() -> None:
+def test_reasons_without_a_kernel() -> None:
     there = torch.empty(2, device="cuda") if DEVICE == "cuda" else None
     if there is None:
         with torch._subclasses.FakeTensorMode():
@@ -238,7 +246,7 @@ def test_other_activations() -> None:
 @pytest.mark.parametrize("itemsize", [4, 8])
 @pytest.mark.parametrize("kib", [64, 99, 163, 227])
 @pytest.mark.parametrize("batch", [1, 20, 33, 1000])
-def test_a_tile_fits_into_what_a_program_may_share(batch: int, kib: int, itemsize: int) -> None:
+def test_a_tile_fits_into_shared_memory(batch: int, kib: int, itemsize: int) -> None:
     from unbounded.kernels.gpu._launch import CHUNK, STAGES, TILE, tile
 
     sequences, terms = tile(batch, itemsize, kib * 1024)
@@ -248,7 +256,7 @@ def test_a_tile_fits_into_what_a_program_may_share(batch: int, kib: int, itemsiz
         assert terms == CHUNK
 
 
-def test_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert why_not_triton(None) is not None
     assert "3.3 or newer" in str(why_not_triton((3, 2)))
     assert why_not_triton((3, 10)) is None

@@ -1,5 +1,5 @@
-"""The kernels for CUDA compile for devices that are not here: the interpreter takes what Triton's
-compiler does not, and knows of no registers and no shared memory."""
+"""The CUDA kernels compile for absent devices. The interpreter accepts code that Triton's
+compiler refuses, and has no limits of registers and shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators as torch sees them: opcheck, torch.compile, double backward, threads, processes."""
+"""The operators in torch: opcheck, torch.compile, double backward, threads, processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PAIRS = [
 @pytest.mark.parametrize(("memory", "controller"), PAIRS)
 def test_opcheck_of_the_recurrence(memory, controller):
     call, _ = recurrence_call(memory, controller)
-    call[5] = None  # beyond the lengths nothing is written that could be compared
+    call[5] = None  # beyond the lengths the buffers are not written, so they cannot be compared
     for saves in (True, False):
         torch.library.opcheck(OPERATORS.recurrence.default, tuple(call), {"saves": saves})
     results, kept = OPERATORS.recurrence(*call, saves=True)
@@ -61,9 +61,9 @@ def test_opcheck_of_the_unroll(memory):
     call, _ = unroll_call(memory)
     torch.library.opcheck(OPERATORS.unroll.default, tuple(call))
     results, kept = OPERATORS.unroll(*call)
-    readings, *last = results
+    read_vectors, *last = results
     for of_last in ([torch.randn_like(t) for t in last], [None for _ in last]):
-        grads = [torch.randn_like(readings), *of_last]
+        grads = [torch.randn_like(read_vectors), *of_last]
         by_name = {"results": results, "kept": kept, "grads": grads}
         torch.library.opcheck(OPERATORS.unroll_backward.default, tuple(call), by_name)
 
@@ -80,8 +80,8 @@ def test_compile_around_it(memory):
     torch.compiler.reset()
     compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
     got = run_and_differentiate(compiled, case)
-    wanted = run_and_differentiate(function, case)
-    for one, other in zip((*got[0], *got[1]), (*wanted[0], *wanted[1]), strict=True):
+    expected = run_and_differentiate(function, case)
+    for one, other in zip((*got[0], *got[1]), (*expected[0], *expected[1]), strict=True):
         assert relative_error(one, other) <= 1e-12
     with torch.no_grad():
         torch.testing.assert_close(compiled(case)[0], function(case)[0])
@@ -97,8 +97,8 @@ def test_inductor_around_it():
         return torch.tanh(outputs * 2), final
 
     compiled = torch.compile(function, fullgraph=True)
-    got, wanted = (run_and_differentiate(f, case) for f in (compiled, function))
-    for one, other in zip((*got[0], *got[1]), (*wanted[0], *wanted[1]), strict=True):
+    got, expected = (run_and_differentiate(f, case) for f in (compiled, function))
+    for one, other in zip((*got[0], *got[1]), (*expected[0], *expected[1]), strict=True):
         assert relative_error(one, other) <= 1e-5
 
 
@@ -109,8 +109,8 @@ def test_double_backward_takes_the_reference(memory, controller):
 
     def plain(lengths, x, weights, initial):
         changed = case._replace(lengths=lengths, x=x, weights=weights, initial=tuple(initial))
-        outputs, (*final, readings) = reference(changed)
-        return outputs, readings, *final
+        outputs, (*final, read_vectors) = reference(changed)
+        return outputs, read_vectors, *final
 
     say_once.cache_clear()
     outputs, *_ = recurrence(*case.arguments(), reference=plain)
@@ -123,14 +123,14 @@ def test_double_backward_takes_the_reference(memory, controller):
     assert relative_error(*ours, *theirs) <= 1e-10
 
 
-def test_double_backward_without_a_reference_says_so():
+def test_double_backward_without_a_reference_is_an_error():
     case = make_case()
     outputs, _ = fused(case)
     with pytest.raises(errors.BackendError, match="double backward"):
         torch.autograd.grad(outputs.sum(), case.x, create_graph=True)
 
 
-def test_many_gradients_at_once_without_a_reference_say_so():
+def test_many_gradients_without_a_reference_are_an_error():
     case = make_case()
     outputs, _ = fused(case)
     many = torch.ones(2, *outputs.shape, dtype=outputs.dtype)
@@ -138,7 +138,7 @@ def test_many_gradients_at_once_without_a_reference_say_so():
         torch.autograd.grad(outputs, case.x, many, is_grads_batched=True)
 
 
-def test_only_what_needs_a_gradient_gets_one():
+def test_only_needed_gradients_are_computed():
     case = make_case("stack", "gru", grad=False)
     for k, tensor in enumerate(case.tensors()):
         tensor.requires_grad_()
@@ -166,15 +166,15 @@ def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
         left = None if given is None else (given - begin).clamp(0, size)
         chunks.append(session.run(case.x[begin : begin + size], left))
         begin += size
-    stepped, readings = (torch.cat(parts) for parts in zip(*chunks, strict=True))
-    for got, state in (fused(case), (stepped, (*session.state(), readings))):
+    stepped, read_vectors = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+    for got, state in (fused(case), (stepped, (*session.state(), read_vectors))):
         assert relative_error(got, outputs) <= 1e-12
         for one, other in zip(state, final, strict=True):
             assert one.shape == other.shape
             assert relative_error(one, other) <= 1e-12
 
 
-def test_stepping_notices_a_lost_cell():
+def test_stepping_detects_a_lost_cell():
     case = make_case(SuperpositionStack(2, capacity=4), steps=5, rows=0, grad=False)
     structure, activations, name, x, _, weights, initial = case.arguments()
     session = open_session(structure, activations, name, weights, initial)
@@ -189,9 +189,9 @@ def test_no_steps(memory):
     case = case._replace(x=case.x[:0])
     for grad in (True, False):
         with torch.set_grad_enabled(grad):
-            outputs, (*final, readings) = fused(case)
+            outputs, (*final, read_vectors) = fused(case)
         assert outputs.shape == (0, 3, 5)
-        assert readings.shape[:2] == (0, 3)
+        assert read_vectors.shape[:2] == (0, 3)
         for one, other in zip(final, case.initial, strict=True):
             assert torch.equal(one, other)
 
@@ -215,21 +215,21 @@ def test_threads_and_bit_identical_runs(memory, threads):
 
 def test_calls_from_several_threads_at_once():
     case = make_case(steps=20, hidden=40)
-    wanted = run_and_differentiate(fused, case)
-    faults = []
+    expected = run_and_differentiate(fused, case)
+    errors = []
 
     def work():
         for _ in range(10):
             got = run_and_differentiate(fused, case)
-            if not all(torch.equal(a, b) for a, b in zip(got[0], wanted[0], strict=True)):
-                faults.append("differs")
+            if not all(torch.equal(a, b) for a, b in zip(got[0], expected[0], strict=True)):
+                errors.append("differs")
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert not faults
+    assert not errors
 
 
 def _in_child(queue):
@@ -241,12 +241,12 @@ def _in_child(queue):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_worker_processes(method):
     case = make_case(steps=5, hidden=40, grad=False)
-    wanted = float(fused(case)[0].sum())
+    expected = float(fused(case)[0].sum())
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     child = context.Process(target=_in_child, args=(queue,))
     child.start()
-    assert queue.get(timeout=60) == pytest.approx(wanted, abs=1e-9)
+    assert queue.get(timeout=60) == pytest.approx(expected, abs=1e-9)
     child.join()
 
 
@@ -258,7 +258,7 @@ def test_non_contiguous_input():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_what_it_cannot_serve():
+def test_unsupported_calls():
     case = make_case()
     assert available().ok
     assert why_not("recurrence", None, *case.tensors()) is None
@@ -312,7 +312,7 @@ def test_the_declaration_agrees_with_the_memory(memory):
     memory = MEMORIES[memory] if isinstance(memory, str) else memory
     kernel = memory.kernel
     assert dict(kernel.heads) == {head.name: head.shape for head in memory.heads}
-    assert kernel.reading == memory.reading_size
+    assert kernel.read_vector == memory.read_vector_size
     names = [field.name for field in memory.state_fields]
     assert names == [field.name for field in kernel.fields]
     for ours, theirs in zip(kernel.fields, memory.state_fields, strict=True):
@@ -336,7 +336,7 @@ ACTIVATIONS = {
     "one_plus_relu": lambda x: 1 + torch.relu(x),
     "one_plus_softplus": lambda x: 1 + torch.nn.functional.softplus(x),
 }
-#: Whose gradient is computed from y, which keeps few digits of it where it is near 1.
+#: Activations with a gradient computed from y, which loses digits where y is near 1.
 FEW_DIGITS = ("tanh", "sigmoid", "softmax", "one_plus_softplus")
 
 
@@ -344,7 +344,7 @@ FEW_DIGITS = ("tanh", "sigmoid", "softmax", "one_plus_softplus")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("bias", [-25.0, -16.0, -8.0, 0.0, 8.0, 19.9, 20.1])
 def test_every_activation_of_a_head(activation, dtype, bias):
-    """The last instruction of a register that is always written is what it holds at the end."""
+    """A register that is always written ends with its last instruction."""
     assert tuple(ACTIVATIONS) == structures.ACTIVATIONS
     assert set(ACTIVATIONS) == set(OF_MEMORIES)
     case = make_case(MEMORIES["register"], "elman_tanh", steps=1, batch=4, dtype=dtype)
@@ -355,13 +355,13 @@ def test_every_activation_of_a_head(activation, dtype, bias):
     structure, _, *rest = case.arguments()
     outputs, _, final = recurrence(structure, (activation, "sigmoid"), *rest)
     head_weight, head_bias = case.weights.head_weight, case.weights.head_bias
-    wanted = ACTIVATIONS[activation](outputs.detach()[0] @ head_weight[:19].T + head_bias[:19])
-    # An exponential passes on half a unit of what it is of, which grows with that.
+    expected = ACTIVATIONS[activation](outputs.detach()[0] @ head_weight[:19].T + head_bias[:19])
+    # An exponential amplifies the rounding of its argument, which grows with the argument.
     of_sums = torch.finfo(dtype).eps / 2 * abs(bias)
     tolerance = {torch.float32: 2e-6, torch.float64: 1e-12}[dtype] + of_sums
-    assert relative_error(final[-1], wanted) <= tolerance
+    assert relative_error(final[-1], expected) <= tolerance
     ours, theirs = (
-        torch.autograd.grad(v.square().sum(), head_bias)[0][:19] for v in (final[-1], wanted)
+        torch.autograd.grad(v.square().sum(), head_bias)[0][:19] for v in (final[-1], expected)
     )
     if activation in FEW_DIGITS:
         assert (ours - theirs).abs().max() <= 8 * tolerance

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unbounded.errors import DTypeError, ShapeError
-from unbounded.kernels import BoundOutput, most_symbols
+from unbounded.kernels import StaticOutput, most_symbols
 
 
 class Case(NamedTuple):
@@ -32,7 +32,7 @@ def case(
     batch: int = 3,
     steps: int = 11,
 ) -> Case:
-    """Random ones; targets and mask are parts of longer sequences, as pieces of a batch are."""
+    """Random tensors; targets and mask are slices of longer sequences, like chunks of a batch."""
     torch.manual_seed(symbols)
     whole = torch.randint(symbols, (batch, steps + 19)), torch.rand(batch, steps + 19) < 0.7
     return Case(
@@ -49,99 +49,99 @@ def leaf_of(tensor: Tensor) -> Tensor:
     return tensor.detach().clone().double().requires_grad_()
 
 
-def by_graph(given: Case, scale: float) -> list[Tensor]:
+def by_graph(call: Case, scale: float) -> list[Tensor]:
     """nats, logits and the gradients of outputs, weight and bias, in float64."""
-    weight, outputs = (leaf_of(each) for each in (given.weight, given.outputs))
-    bias = None if given.bias is None else leaf_of(given.bias)
+    weight, outputs = (leaf_of(each) for each in (call.weight, call.outputs))
+    bias = None if call.bias is None else leaf_of(call.bias)
     logits = functional.linear(outputs, weight, bias)
-    chosen = given.mask.t()
-    nats = functional.cross_entropy(logits[chosen], given.targets.t()[chosen], reduction="sum")
+    chosen = call.mask.t()
+    nats = functional.cross_entropy(logits[chosen], call.targets.t()[chosen], reduction="sum")
     (nats * scale).backward()
     leaves = [each for each in (outputs, weight, bias) if each is not None]
-    found = [leaf.grad for leaf in leaves if leaf.grad is not None]
-    return [nats.detach(), logits.detach(), *found]
+    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    return [nats.detach(), logits.detach(), *gradients]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("symbols", "hidden"), [(2, 1), (9, 37), (64, 130)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_as_the_graph(dtype: torch.dtype, symbols: int, hidden: int, bias: bool) -> None:
-    given = case(dtype, symbols, hidden, bias=bias)
-    bound = BoundOutput(given.weight, given.bias)
-    for scale in (1.0, 0.25):  # a second call begins anew
-        made = bound.run(given.outputs, given.targets, given.mask, scale)
-        gradients = [bound.grad_weight] + ([] if bound.grad_bias is None else [bound.grad_bias])
-        exact = by_graph(given, scale)
+def test_equals_torchs_graph(dtype: torch.dtype, symbols: int, hidden: int, bias: bool) -> None:
+    call = case(dtype, symbols, hidden, bias=bias)
+    layer = StaticOutput(call.weight, call.bias)
+    for scale in (1.0, 0.25):  # a second call must not depend on the first
+        result = layer.run(call.outputs, call.targets, call.mask, scale)
+        gradients = [layer.grad_weight] + ([] if layer.grad_bias is None else [layer.grad_bias])
+        exact = by_graph(call, scale)
         assert len(exact) == 3 + len(gradients)
         tolerance = 1e-12 if dtype == torch.float64 else 2e-5
-        for own, other in zip([*made, *gradients], exact, strict=True):
+        for own, other in zip([*result, *gradients], exact, strict=True):
             assert own.dtype == dtype
             torch.testing.assert_close(own.double(), other, rtol=tolerance, atol=tolerance)
 
 
 def test_many_streams_in_float32_as_accurate_as_torch() -> None:
-    given = case(torch.float32, batch=32, steps=50)
-    bound = BoundOutput(given.weight, None)
-    made = bound.run(given.outputs, given.targets, given.mask, 1.0)
-    exact = by_graph(given._replace(bias=None), 1.0)
-    weight = given.weight.clone().requires_grad_()
-    logits = functional.linear(given.outputs, weight)[given.mask.t()]
-    chosen = given.targets.t()[given.mask.t()]
+    call = case(torch.float32, batch=32, steps=50)
+    layer = StaticOutput(call.weight, None)
+    result = layer.run(call.outputs, call.targets, call.mask, 1.0)
+    exact = by_graph(call._replace(bias=None), 1.0)
+    weight = call.weight.clone().requires_grad_()
+    logits = functional.linear(call.outputs, weight)[call.mask.t()]
+    chosen = call.targets.t()[call.mask.t()]
     functional.cross_entropy(logits, chosen, reduction="sum").backward()
     assert weight.grad is not None
 
-    def error(found: Tensor, wanted: Tensor) -> float:
-        return float((found.double() - wanted).norm() / wanted.norm())
+    def error(gradients: Tensor, expected: Tensor) -> float:
+        return float((gradients.double() - expected).norm() / expected.norm())
 
-    assert error(made.nats, exact[0]) < 1e-6
-    assert error(bound.grad_weight, exact[3]) < max(1e-6, 3 * error(weight.grad, exact[3]))
+    assert error(result.nats, exact[0]) < 1e-6
+    assert error(layer.grad_weight, exact[3]) < max(1e-6, 3 * error(weight.grad, exact[3]))
 
 
 def test_weights_are_read_where_they_are() -> None:
-    given = case(torch.float64)
-    bound = BoundOutput(given.weight, given.bias)
-    given.weight.mul_(2)
-    nats = bound.run(given.outputs, given.targets, given.mask, 1.0).nats
-    torch.testing.assert_close(nats, by_graph(given, 1.0)[0])
+    call = case(torch.float64)
+    layer = StaticOutput(call.weight, call.bias)
+    call.weight.mul_(2)
+    nats = layer.run(call.outputs, call.targets, call.mask, 1.0).nats
+    torch.testing.assert_close(nats, by_graph(call, 1.0)[0])
 
 
-def test_what_does_not_count_changes_nothing() -> None:
-    given = case(torch.float32)
-    first = BoundOutput(given.weight, given.bias).run(*given[2:], 1.0)
-    given.targets[~given.mask] = -100
-    again = BoundOutput(given.weight, given.bias).run(*given[2:], 1.0)
+def test_masked_steps_have_no_effect() -> None:
+    call = case(torch.float32)
+    first = StaticOutput(call.weight, call.bias).run(*call[2:], 1.0)
+    call.targets[~call.mask] = -100
+    again = StaticOutput(call.weight, call.bias).run(*call[2:], 1.0)
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
-    assert not first.grad_outputs[~given.mask.t()].any()
+    assert not first.grad_outputs[~call.mask.t()].any()
 
 
-def test_large_logits_and_nan_come_through() -> None:
-    given = case(torch.float32)
-    given.weight.mul_(1e4)
-    assert BoundOutput(given.weight, None).run(*given[2:], 1.0).nats.isfinite()
-    given.outputs[:, :, 0] = float("nan")
-    made = BoundOutput(given.weight, None).run(*given[2:], 1.0)
-    assert made.nats.isnan()
-    assert made.logits.isnan().all()
+def test_large_logits_and_nan_propagate() -> None:
+    call = case(torch.float32)
+    call.weight.mul_(1e4)
+    assert StaticOutput(call.weight, None).run(*call[2:], 1.0).nats.isfinite()
+    call.outputs[:, :, 0] = float("nan")
+    result = StaticOutput(call.weight, None).run(*call[2:], 1.0)
+    assert result.nats.isnan()
+    assert result.logits.isnan().all()
 
 
-def test_faults_are_named() -> None:
-    given = case(torch.float32)
-    weight, bias, outputs, targets, mask = given
+def test_errors_are_named() -> None:
+    call = case(torch.float32)
+    weight, bias, outputs, targets, mask = call
     with pytest.raises(ShapeError, match="at most 64 symbols, got 65"):
-        BoundOutput(torch.zeros(most_symbols() + 1, 3), None)
+        StaticOutput(torch.zeros(most_symbols() + 1, 3), None)
     with pytest.raises(ShapeError, match="bias: expected shape"):
-        BoundOutput(weight, torch.zeros(4))
+        StaticOutput(weight, torch.zeros(4))
     with pytest.raises(ShapeError, match="weight: expected a contiguous tensor"):
-        BoundOutput(weight.t(), None)
+        StaticOutput(weight.t(), None)
     with pytest.raises(DTypeError, match="weight: expected one of"):
-        BoundOutput(weight.half(), None)
-    bound = BoundOutput(weight, bias)
+        StaticOutput(weight.half(), None)
+    layer = StaticOutput(weight, bias)
     with pytest.raises(ShapeError, match="outputs: expected shape"):
-        bound.run(outputs[..., 1:], targets, mask, 1.0)
+        layer.run(outputs[..., 1:], targets, mask, 1.0)
     with pytest.raises(ShapeError, match=r"targets, mask: expected \[3, 11\]"):
-        bound.run(outputs, targets[:, 1:], mask, 1.0)
+        layer.run(outputs, targets[:, 1:], mask, 1.0)
     with pytest.raises(DTypeError, match="expected int64 and bool"):
-        bound.run(outputs, targets.int(), mask, 1.0)
+        layer.run(outputs, targets.int(), mask, 1.0)
     targets[0, 0], mask[0, 0] = len(weight), True
     with pytest.raises(IndexError, match="none of the 9 symbols"):
-        bound.run(outputs, targets, mask, 1.0)
+        layer.run(outputs, targets, mask, 1.0)

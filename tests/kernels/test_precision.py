@@ -1,4 +1,4 @@
-"""Products of less than float32's precision: what torch.set_float32_matmul_precision allows."""
+"""Products below float32's precision, as torch.set_float32_matmul_precision allows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unbounded.kernels import available, has_tiles, open_session, product_precis
 
 pytestmark = pytest.mark.skipif(not available().ok, reason="no compiled kernels")
 
-#: Whose results are smooth in their weights: elsewhere a rounded number changes which case holds.
+#: Memories with results smooth in the weights; in others rounding selects another case.
 SMOOTH = ("superposition_stack", "superposition_list", "register", "turing_tape")
-#: Relative error in the norm that a precision may add, for a few dozen steps.
+#: Largest relative error in the norm added by a precision, for a few dozen steps.
 MOST = {"high": 2e-4, "medium": 5e-2}
-#: Sizes that fill tiles, and that leave some of them, rows, columns and blocks of time open.
+#: Sizes that fill tiles, and that leave tiles, rows, columns and blocks of time partly filled.
 SHAPES = {
     "whole": {"steps": 12, "batch": 16, "inputs": 64, "hidden": 64},
     "one row": {"steps": 9, "batch": 1, "inputs": 3, "hidden": 33},
@@ -55,7 +55,7 @@ def rounded(x):
 
 
 def product(x, y, kind):
-    """x @ y as the precision has it, but summed in float64: written without the kernels' layout."""
+    """x @ y at a precision, but summed in float64 and independent of the kernels' layout."""
     x, y = x.detach().double(), y.detach().double()
     if not has_tiles():
         return x @ y
@@ -73,10 +73,10 @@ def product(x, y, kind):
 def test_results_and_gradients_are_near_those_of_float64(
     kind, shape, memory, controller, precision
 ):
-    wanted = results_and_gradients(fused, make_case(memory, controller, **SHAPES[shape]))
+    expected = results_and_gradients(fused, make_case(memory, controller, **SHAPES[shape]))
     case = make_case(memory, controller, **SHAPES[shape], dtype=torch.float32)
     precision(kind)
-    for one, other in zip(results_and_gradients(fused, case), wanted, strict=True):
+    for one, other in zip(results_and_gradients(fused, case), expected, strict=True):
         assert one.isfinite().all()
         if other.norm() > 0:
             assert distance(one, other) < MOST[kind]
@@ -94,25 +94,25 @@ def test_a_step_is_the_product_of_rounded_numbers(kind, batch, inputs, hidden, p
     )  # fmt: skip
     precision(kind)
     weights, x, hidden0 = case.weights, case.x, case.initial[0]
-    reading0 = case.initial[1]
+    read_vector0 = case.initial[1]
     outputs, *_ = fused(case)
     of_x = weights.weight_ih[:, :inputs].T
-    of_reading = weights.weight_ih[:, inputs:].T
-    wanted = (
+    of_read_vector = weights.weight_ih[:, inputs:].T
+    expected = (
         product(x[0], of_x, kind)
-        + product(reading0, of_reading, kind)
+        + product(read_vector0, of_read_vector, kind)
         + product(hidden0, weights.weight_hh.T, kind)
     ).relu()
-    assert distance(outputs[0], wanted) < 1e-6
+    assert distance(outputs[0], expected) < 1e-6
 
-    # What reaches the unit is then given from outside.
+    # The unit's gradient is then given from outside.
     reached = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(3))
     grads = torch.autograd.grad(
         outputs, [x, weights.weight_ih, weights.weight_hh, hidden0], reached
     )
     at_unit = (reached * (outputs > 0))[0]
     assert distance(grads[0][0], product(at_unit, weights.weight_ih[:, :inputs], kind)) < 1e-6
-    seen = torch.cat([x[0], reading0], 1)
+    seen = torch.cat([x[0], read_vector0], 1)
     assert distance(grads[1], product(at_unit.T, seen, kind)) < 1e-6
     assert distance(grads[2], product(at_unit.T, hidden0, kind)) < 1e-6
     assert distance(grads[3], product(at_unit, weights.weight_hh, kind)) < 1e-6
@@ -120,7 +120,7 @@ def test_a_step_is_the_product_of_rounded_numbers(kind, batch, inputs, hidden, p
 
 @pytest.mark.parametrize("kind", ["high", "medium"])
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_the_precision_is_used_where_there_are_tiles_alone(kind, memory, precision):
+def test_the_precision_is_only_used_with_tiles(kind, memory, precision):
     case = make_case(memory, steps=4, batch=5, inputs=40, hidden=50, dtype=torch.float32)
     precision("highest")
     highest = results_and_gradients(fused, case)
@@ -134,26 +134,26 @@ def test_the_precision_is_used_where_there_are_tiles_alone(kind, memory, precisi
 @pytest.mark.parametrize(
     ("value", "kind"), [("bf16", "medium"), ("tf32", "high"), ("ieee", "highest")]
 )
-def test_torchs_newer_settings_are_followed_too(value, kind, precision):
+def test_torchs_newer_settings_are_followed(value, kind, precision):
     case = make_case("stack", steps=4, batch=5, inputs=40, hidden=50, dtype=torch.float32)
     precision(kind)
-    wanted = results_and_gradients(fused, case)
+    expected = results_and_gradients(fused, case)
     precision("highest")
     torch.backends.mkldnn.matmul.fp32_precision = value
     try:
         assert product_precision() == (kind if has_tiles() else "highest")
-        found = results_and_gradients(fused, case)
+        results = results_and_gradients(fused, case)
     finally:
         torch.backends.mkldnn.matmul.fp32_precision = "none"
-    assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(results, expected, strict=True))
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_float64_is_of_the_highest_precision_always(memory, precision):
+def test_float64_always_has_the_highest_precision(memory, precision):
     case = make_case(memory, steps=4, batch=5, hidden=50)
-    wanted = results_and_gradients(fused, case)
+    expected = results_and_gradients(fused, case)
     precision("medium")
-    for one, other in zip(results_and_gradients(fused, case), wanted, strict=True):
+    for one, other in zip(results_and_gradients(fused, case), expected, strict=True):
         assert torch.equal(one, other)
 
 
@@ -168,13 +168,13 @@ def test_no_division_changes_a_bit(kind, memory, controller, batch, lengths, pre
         memory, controller, steps=8, batch=batch, hidden=70, lengths=some, dtype=torch.float32
     )
     precision(kind)
-    wanted = None
+    expected = None
     for count, division in itertools.product((1, 2, 3), (0, 1, 2)):
         threads(count)
         with switched(division=division):
             results = results_and_gradients(fused, case)
-        wanted = wanted or results
-        for one, other in zip(results, wanted, strict=True):
+        expected = expected or results
+        for one, other in zip(results, expected, strict=True):
             assert torch.equal(one, other), (count, division)
 
 
@@ -186,7 +186,7 @@ def test_a_session_steps_to_the_same_bits(kind, memory, precision):
     outputs, *_ = fused(case)
     structure, activations, controller, x, _, weights, initial = case.arguments()
     session = open_session(structure, activations, controller, weights, initial, room=6)
-    # Weights that are packed stay as they are, whatever is asked for later.
+    # Packed weights keep their precision, whatever is set later.
     precision("highest")
     steps = [session.run(x[t : t + 1], None)[0] for t in range(6)]
     assert torch.equal(torch.cat(steps), outputs)
@@ -194,7 +194,7 @@ def test_a_session_steps_to_the_same_bits(kind, memory, precision):
 
 @pytest.mark.parametrize("kind", ["high", "medium"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_number_comes_through(kind, value, precision):
+def test_nan_and_infinity_propagate(kind, value, precision):
     case = make_case("register", steps=3, batch=4, inputs=40, hidden=40, dtype=torch.float32)
     with torch.no_grad():
         case.x[1, 2, 5] = value

@@ -35,20 +35,27 @@ from unbounded.memories import (
 
 ROWS = ("stack", "queue", "deque")
 DTYPES = [torch.float32, torch.float64]
-#: What of (outputs, ..., reading, memory) gets a gradient.
+#: The results (outputs, ..., read vector, memory) that get a gradient.
 CHOSEN = {"outputs": slice(1), "controller": slice(2), "everything": slice(None)}
 
 
 @pytest.mark.parametrize(
-    ("memory", "sharpness"),
+    ("memory", "inverse_temperature"),
     [*((m, 1.0) for m in STRUCTURES), *((m, s) for m in ROWS for s in (30.0, 1000.0))],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
 @pytest.mark.parametrize("rows", [0, 2])
-def test_parity(memory, sharpness, dtype, lengths, rows):
+def test_parity(memory, inverse_temperature, dtype, lengths, rows):
     assert_parity(
-        make_case(memory, batch=4, lengths=lengths, dtype=dtype, sharpness=sharpness, rows=rows)
+        make_case(
+            memory,
+            batch=4,
+            lengths=lengths,
+            dtype=dtype,
+            inverse_temperature=inverse_temperature,
+            rows=rows,
+        )
     )
 
 
@@ -64,16 +71,16 @@ ENDS = {
 @pytest.mark.parametrize("memory", ["stack", "turing_tape", "register"])
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
 @pytest.mark.parametrize("ends", ENDS)
-def test_parity_where_sequences_end(memory, controller, ends):
+def test_parity_with_lengths(memory, controller, ends):
     lengths = ENDS[ends]
-    # Of the weights' gradients the sums have more rows than are made at once.
+    # The sums of the weights' gradients have more rows than one block.
     steps, batch = 90, len(lengths) * (2 if len(lengths) > 3 else 1)
     lengths = [n for n in lengths for _ in range(batch // len(lengths))]
     assert_parity(make_case(memory, controller, steps, batch, hidden=19, lengths=lengths))
 
 
 @pytest.mark.parametrize("memory", ["queue", "lie_access"])
-def test_the_order_of_a_batch_changes_no_bit_of_a_sequence(memory):
+def test_the_order_of_a_batch_does_not_affect_bits(memory):
     lengths = [20, 3, 0, 17, 20, 1, 9]
     case = make_case(memory, steps=20, batch=7, hidden=21, lengths=lengths, dtype=torch.float32)
     order = torch.tensor(lengths).argsort(descending=True, stable=True)
@@ -164,7 +171,7 @@ def some_memory(data):
                     width,
                     data.draw(st.sampled_from(["translation", "rotation", "sphere"])),
                     data.draw(st.sampled_from(["inverse_square", "softmax"])),
-                    # An action of length 1 has no gradient from a gate that makes it longer.
+                    # An action of length 1 has no gradient from a gate that lengthens it.
                     data.draw(st.sampled_from(["free", "bounded", "normalised_candidate"])),
                     key_gate=noop,
                     action_gate=depth > 3,
@@ -194,12 +201,12 @@ def test_parity_of_random_sizes(controller, dtype, batch, inputs, hidden, rows, 
     lengths = data.draw(st.none() | st.lists(st.integers(0, steps), min_size=batch, max_size=batch))
     memory = some_memory(data)
     if isinstance(memory, LieAccessMemory):
-        dtype = torch.float64  # in 32 bits rounding decides what is read where two keys nearly meet
+        dtype = torch.float64  # in 32 bits rounding selects the row where two keys nearly coincide
     case = make_case(memory, controller, steps, batch, inputs, hidden, rows, lengths, dtype)
     assert_parity(case, CHOSEN[chosen])
 
 
-#: Cells are equal, so that no weight has a gradient: drawn by chance, kept for ever.
+#: Cells are equal, so no weight has a gradient; found at random and kept.
 EQUAL_CELLS = TuringTape(
     5, 1, shift="zero", shift_range=0, variant="deleu2016", reads="before"
 )  # fmt: skip
@@ -217,38 +224,38 @@ def test_parity_where_the_terms_of_a_gradient_cancel(dtype, heads, chosen):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_gradient_that_should_be_nothing_is_judged(dtype):
-    """Two steps, of which the second is scored: the read weights change nothing that is read."""
+def test_a_gradient_that_should_be_zero_is_compared(dtype):
+    """Two steps with the second scored: the read weights do not affect the read vector."""
     case = make_case(EQUAL_CELLS, "elman_relu", 2, 2, 0, 3, rows=0, dtype=dtype)
     again = partial(truth_of, case, chosen=CHOSEN["controller"])
     assert again(lambda tensor: tensor)[OF_READ_WEIGHTS].abs().max() < 1e-18
-    got, wanted = (
+    got, expected = (
         results_and_gradients(run, case, CHOSEN["controller"]) for run in (fused, reference)
     )
-    assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+    assert_equal_up_to_rounding(got, expected, again, case.tensors())
     for wrong in (100 * torch.finfo(dtype).eps, float("nan")):
         got[OF_READ_WEIGHTS] = torch.full_like(got[OF_READ_WEIGHTS], wrong)
         with pytest.raises(AssertionError):
-            assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+            assert_equal_up_to_rounding(got, expected, again, case.tensors())
 
 
-def test_a_wrong_gradient_is_seen():
+def test_a_wrong_gradient_is_detected():
     case = make_case("turing_tape", dtype=torch.float32)
     again = partial(truth_of, case)
-    wanted = results_and_gradients(reference, case)
-    for k in range(len(wanted)):
-        got = [1.01 * each if j == k else each for j, each in enumerate(wanted)]
+    expected = results_and_gradients(reference, case)
+    for k in range(len(expected)):
+        got = [1.01 * each if j == k else each for j, each in enumerate(expected)]
         with pytest.raises(AssertionError):
-            assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+            assert_equal_up_to_rounding(got, expected, again, case.tensors())
 
 
-def test_no_less_accurate_than_the_reference():
-    # Over many small calls, geometric means: one division too coarse would show at once.
+def test_accuracy_is_at_least_the_references():
+    # Geometric means over many small calls detect a single imprecise division.
     ratios = []
     for seed in range(60):
         case = make_case(ROWS[seed % 3], sorted(GATES)[seed % 5], seed=seed, dtype=torch.float32)
-        got, wanted = (results_and_gradients(run, case) for run in (fused, reference))
-        for one, other, true in zip(got, wanted, truth_of(case), strict=True):
+        got, expected = (results_and_gradients(run, case) for run in (fused, reference))
+        for one, other, true in zip(got, expected, truth_of(case), strict=True):
             ours, theirs = relative_error(one, true), relative_error(other, true)
             if ours > 0 and theirs > 0:
                 ratios.append(ours / theirs)
@@ -259,13 +266,13 @@ def test_no_less_accurate_than_the_reference():
 @pytest.mark.parametrize("memory", STRUCTURES)
 def test_chunks_equal_the_whole(memory):
     case = make_case(memory, steps=40, batch=2, grad=False)
-    outputs, (*final, readings) = fused(case)
+    outputs, (*final, read_vectors) = fused(case)
     state, chunks = case.initial, []
     for chunk in case.x.split([1, 16, 3, 20]):
-        output, (*state, reading) = fused(case._replace(x=chunk, initial=tuple(state)))
-        chunks.append((output, reading))
+        output, (*state, read_vector) = fused(case._replace(x=chunk, initial=tuple(state)))
+        chunks.append((output, read_vector))
     joined = [torch.cat(parts) for parts in zip(*chunks, strict=True)]
-    for one, other in zip((*joined, *state), (outputs, readings, *final), strict=True):
+    for one, other in zip((*joined, *state), (outputs, read_vectors, *final), strict=True):
         assert one.shape == other.shape
         assert relative_error(one, other) <= 1e-12
 
@@ -286,8 +293,8 @@ def test_a_lost_cell_is_an_error(memory):
         fused(full)
 
 
-def test_results_do_not_depend_on_what_their_memory_held(monkeypatch):
-    """Every buffer that the operators make is filled with NaN first."""
+def test_results_do_not_depend_on_uninitialised_memory(monkeypatch):
+    """Every buffer that the operators allocate is first filled with NaN."""
     new_empty, empty_like = torch.Tensor.new_empty, torch.empty_like
 
     def filled(make):
@@ -305,7 +312,7 @@ def test_results_do_not_depend_on_what_their_memory_held(monkeypatch):
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
-def test_nan_comes_through(memory):
+def test_nan_propagates(memory):
     case = make_case(memory, "elman_sigmoid", steps=4, batch=2, grad=False)
     case.x[1, 0] = float("nan")
     output, final = fused(case)

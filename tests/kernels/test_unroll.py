@@ -1,4 +1,4 @@
-"""The fused unroll against the memories' own steps, ties and saturation included."""
+"""The fused unroll against the memories' steps, ties and saturation included."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
         if head.activation == "tanh":
             drawn = 2 * drawn - 1
         elif head.activation == "identity":
-            drawn = 4 * drawn - 2  # of keys that meet rounding would be all there is of gradients
+            drawn = 4 * drawn - 2  # where keys coincide, gradients would be rounding errors only
         elif head.name == "temperature":
             drawn = 0.5 + drawn
         elif head.activation == "softmax":
             one_hot = torch.nn.functional.one_hot(drawn.argmax(-1), drawn.shape[-1]).double()
-            # Sums above 1 grow exponentially with the steps.
+            # Sums above 1 would grow exponentially with the steps.
             is_soft = kind == "soft" and steps <= 12
             drawn = one_hot if kind == "binary" else drawn if is_soft else (20 * drawn).softmax(-1)
         elif head.activation.startswith("one_plus"):
@@ -59,8 +59,10 @@ def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
 
 
 def run(memory, backend, instruction, state, chosen=slice(None)):
-    readings, final = memory.unroll(memory.Instruction(*instruction), memory.State(*state), backend)
-    results = [readings, *final]
+    read_vectors, final = memory.unroll(
+        memory.Instruction(*instruction), memory.State(*state), backend
+    )
+    results = [read_vectors, *final]
     return [*results, *gradients(results[chosen], [*instruction, *state])]
 
 
@@ -72,8 +74,8 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
         ]
         return run(memory, "reference", *wide, chosen)
 
-    got, wanted = (run(memory, b, instruction, state, chosen) for b in ("cpu", "reference"))
-    assert_equal_up_to_rounding(got, wanted, again, [*instruction, *state])
+    got, expected = (run(memory, b, instruction, state, chosen) for b in ("cpu", "reference"))
+    assert_equal_up_to_rounding(got, expected, again, [*instruction, *state])
 
 
 @settings(max_examples=200, deadline=None)
@@ -90,11 +92,11 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
 def test_parity(steps, batch, rows, kind, chosen, seed, dtype, data):
     memory = some_memory(data)
     if isinstance(memory, TuringTape):
-        # Sharpening makes much of little, rounding included, in step after step, and most where
-        # a shift has lost all weight over an end.
+        # Sharpening amplifies small differences, rounding included, at each step, most of all
+        # after a shift that lost all weight at an end.
         steps, rows, dtype = min(steps, 12), rows + 1, torch.float64
     if isinstance(memory, LieAccessMemory):
-        dtype = torch.float64  # in 32 bits rounding decides what is read where two keys nearly meet
+        dtype = torch.float64  # in 32 bits rounding selects the row where two keys nearly coincide
     instruction, state = make(memory, steps, batch, rows, kind, seed, dtype)
     assert_unroll_parity(memory, instruction, state, chosen)
 
@@ -108,8 +110,8 @@ def test_parity_over_blocks_of_steps(memory, steps):
 
 @pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_single_row_is_read_whole(weighting, seed):
-    """Whatever its strength, here about 5e-5: nothing but its value has a gradient."""
+def test_a_single_row_is_read_with_weight_1(weighting, seed):
+    """Whatever its strength, here about 5e-5; only its value has a gradient."""
     memory = LieAccessMemory(3, "scaling_rotation", weighting, initial="learned")
     instruction, state = make(memory, 1, 1, 0, "soft", seed)
     assert_unroll_parity(memory, instruction, state, slice(1))
@@ -133,10 +135,10 @@ def test_figure_1a_of_the_paper():
     pop = torch.tensor([[0.0, 0.1, 0.9]], dtype=torch.float64)
     value = torch.eye(3, dtype=torch.float64).unsqueeze(0)
     empty = (value.new_zeros(1, 0, 3), value.new_zeros(1, 0))
-    readings, (_, strengths) = unroll(NeuralStack(3).kernel, (value, push, pop), empty)
+    read_vectors, (_, strengths) = unroll(NeuralStack(3).kernel, (value, push, pop), empty)
     torch.testing.assert_close(strengths, value.new_tensor([[0.3, 0.0, 0.9]]))
     torch.testing.assert_close(
-        readings[0], value.new_tensor([[0.8, 0, 0], [0.5, 0.5, 0], [0.1, 0, 0.9]])
+        read_vectors[0], value.new_tensor([[0.8, 0, 0], [0.5, 0.5, 0], [0.1, 0, 0.9]])
     )
 
 
@@ -146,8 +148,8 @@ def test_double_backward_takes_the_reference(memory):
     say_once.cache_clear()
     second = []
     for backend in ("cpu", "reference"):
-        readings, final = MEMORIES[memory].unroll(instruction, state, backend)
-        loss = readings.square().sum() + final[-1].square().sum()
+        read_vectors, final = MEMORIES[memory].unroll(instruction, state, backend)
+        loss = read_vectors.square().sum() + final[-1].square().sum()
         if second:
             (first,) = torch.autograd.grad(loss, instruction[0], create_graph=True)
         else:
@@ -157,33 +159,33 @@ def test_double_backward_takes_the_reference(memory):
     assert relative_error(*second) <= 1e-10
 
 
-def test_double_backward_without_a_reference_says_so():
+def test_double_backward_without_a_reference_is_an_error():
     instruction, state = make(MEMORIES["stack"], 4, 2, 1, "soft", 0)
-    readings, _ = unroll(MEMORIES["stack"].kernel, instruction, state)
+    read_vectors, _ = unroll(MEMORIES["stack"].kernel, instruction, state)
     with pytest.raises(BackendError, match="double backward"):
-        torch.autograd.grad(readings.sum(), instruction[0], create_graph=True)
+        torch.autograd.grad(read_vectors.sum(), instruction[0], create_graph=True)
 
 
-def test_nan_comes_through():
+def test_nan_propagates():
     memory = MEMORIES["stack"]
     instruction, initial = make(memory, 4, 2, 0, "soft", 0)
     value = instruction[0].detach().clone()
     value[0, 1] = float("nan")
-    readings, _ = unroll(memory.kernel, (value, *instruction[1:]), initial)
-    assert readings[0, 1].isnan().all()
-    assert not readings[1].isnan().any()
+    read_vectors, _ = unroll(memory.kernel, (value, *instruction[1:]), initial)
+    assert read_vectors[0, 1].isnan().all()
+    assert not read_vectors[1].isnan().any()
     for field in (1, 2):
         fields = [f.detach().clone() for f in instruction]
         fields[field][0, 2] = float("nan")
-        readings, (_, strengths) = unroll(memory.kernel, fields, initial)
-        assert readings[0, 2].isnan().any()
+        read_vectors, (_, strengths) = unroll(memory.kernel, fields, initial)
+        assert read_vectors[0, 2].isnan().any()
         assert strengths[0].isnan().any()
 
 
 @pytest.mark.parametrize("name", ["stack", "queue", "deque"])
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_a_pop_that_is_no_number_is_not_forgotten_between_two_calls(name, backend):
-    """Also where no row was left for it to change."""
+def test_a_nan_pop_persists_between_two_calls(name, backend):
+    """Even if there was no row for it to change."""
     memory = MEMORIES[name]
 
     def draw(steps, push):
@@ -195,8 +197,8 @@ def test_a_pop_that_is_no_number_is_not_forgotten_between_two_calls(name, backen
     first = draw(2, 0.0)
     pop = next(n for n in first._fields if "pop" in n)
     first = first._replace(**{pop: torch.tensor([[0.0, float("nan")]])})
-    readings, state = memory.unroll(first, backend=backend)
-    assert readings[0, 1].isnan().all()
+    read_vectors, state = memory.unroll(first, backend=backend)
+    assert read_vectors[0, 1].isnan().all()
     assert memory.unroll(draw(1, 1.0), state, backend)[0].isnan().any()
 
 
@@ -209,7 +211,7 @@ def test_a_pop_that_is_no_number_is_not_forgotten_between_two_calls(name, backen
     data=st.data(),
 )
 def test_a_nan_is_read_where_the_reference_reads_it(name, kind, rows, seed, data):
-    """Also where nearer rows would hide it, and in a row that is used up."""
+    """Even behind nearer rows, and in a row that is used up."""
     memory = MEMORIES[name]
     instruction, state = make(memory, 6, 2, rows, kind, seed)
     fields = [field.detach().clone() for field in (*instruction, *state)]
@@ -219,14 +221,14 @@ def test_a_nan_is_read_where_the_reference_reads_it(name, kind, rows, seed, data
     assert chosen[0].isnan().sum() == 1
     count = len(instruction)
     given, start = memory.Instruction(*fields[:count]), memory.State(*fields[count:])
-    got, wanted = (
+    got, expected = (
         memory.unroll(given, start, backend)[0].isnan().any(-1) for backend in ("cpu", "reference")
     )
     assert not got[1].any()
-    if name == "lie_access":  # a key that is none is read a step sooner
-        assert not (wanted & ~got).any()
+    if name == "lie_access":  # a NaN key is read a step earlier
+        assert not (expected & ~got).any()
     else:
-        assert torch.equal(got, wanted)
+        assert torch.equal(got, expected)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_a_lost_cell_is_an_error(memory):
 
 @pytest.mark.parametrize("backend", ["auto", "cpu"])
 @pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
-def test_what_is_below_0_is_not_for_the_kernel(memory, backend):
+def test_negative_fields_run_on_the_reference(memory, backend):
     memory = MEMORIES[memory]
     instruction, state = make(memory, 3, 2, 2, "soft", 0)
     for name in memory.kernel.nonnegative:
@@ -260,7 +262,7 @@ def test_what_is_below_0_is_not_for_the_kernel(memory, backend):
                 memory.unroll(*call, backend)
 
 
-def test_faults_are_named():
+def test_errors_are_named():
     actions, values, cells = torch.rand(2, 3, 4, 2), torch.rand(2, 3, 4), torch.rand(2, 4, 1)
     stack, a_list = SuperpositionStack(4).kernel, SuperpositionList(4).kernel
     unroll(stack, (actions, values), (cells,))
@@ -277,8 +279,8 @@ def test_faults_are_named():
 
 
 @pytest.mark.parametrize("reads", ["after", "before"])
-def test_cells_and_keys_at_the_limit_of_a_tape(reads):
-    """Beyond it squares overflow in float32; a limited element has no gradient."""
+def test_cells_and_keys_are_limited(reads):
+    """Beyond the limit squares overflow in float32; a limited element has no gradient."""
     memory = TuringTape(5, 3, 2, 2, reads=reads)
     instruction, state = make(memory, 6, 2, 0, "eighths", seed=1)
     with torch.no_grad():
@@ -289,5 +291,5 @@ def test_cells_and_keys_at_the_limit_of_a_tape(reads):
         instruction.erase.mul_(0.3)
     results = [run(memory, backend, instruction, state) for backend in ("reference", "cpu")]
     assert float(results[0][1].detach().abs().max()) == 2.0**24
-    for wanted, got in zip(*results, strict=True):
-        assert relative_error(got, wanted) < 1e-10
+    for expected, got in zip(*results, strict=True):
+        assert relative_error(got, expected) < 1e-10

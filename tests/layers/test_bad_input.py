@@ -1,4 +1,4 @@
-"""Bad input to the layers: the argument, the want and the got."""
+"""Bad input to the layers: messages name the argument, the expected and the actual value."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_inputs(x, error, message):
         ([4, 5], ShapeError, r"lengths: expected 0..4 .*got \[4, 5\]"),
         ([2**70, 1], ShapeError, "lengths: expected integers of 64 bits"),
         ([4], ShapeError, r"lengths: expected shape \[2\], got \[1\]"),
-        (torch.tensor([4.0, 4.0]), DTypeError, "lengths: expected integers, one a sequence"),
+        (torch.tensor([4.0, 4.0]), DTypeError, "lengths: expected integers, one per sequence"),
         ([4, 2.0], DTypeError, r"lengths: expected integers, .* got list \[4, 2.0\]"),
-        ([True, True], DTypeError, "lengths: expected integers, one a sequence, got list"),
-        (PACKED, DTypeError, "lengths: expected integers, one a sequence, got PackedSequence"),
-        ({4, 2}, DTypeError, "lengths: expected integers, one a sequence, got set"),
-        ({4: 0, 2: 0}, DTypeError, "lengths: expected integers, one a sequence, got dict"),
+        ([True, True], DTypeError, "lengths: expected integers, one per sequence, got list"),
+        (PACKED, DTypeError, "lengths: expected integers, one per sequence, got PackedSequence"),
+        ({4, 2}, DTypeError, "lengths: expected integers, one per sequence, got set"),
+        ({4: 0, 2: 0}, DTypeError, "lengths: expected integers, one per sequence, got dict"),
     ],
 )
 def test_lengths(lengths, error, message):
@@ -73,7 +73,7 @@ def test_lengths(lengths, error, message):
         layer()(torch.zeros(4, 2, 3), lengths=lengths)
 
 
-def test_no_step_of_a_batch_is_told_in_the_order_that_it_came_in():
+def test_a_batch_without_steps_is_reported_in_its_own_layout():
     with pytest.raises(ShapeError, match=r"at least one step, got \[5, 0, 3\]"):
         layer(batch_first=True)(torch.zeros(5, 0, 3))
 
@@ -94,8 +94,8 @@ def test_states():
         model(x, model.initial_state(3))
     with pytest.raises(ShapeError, match=r"state: expected 2 tensor\(s\) .* got 1"):
         model(x, state._replace(cell=()))
-    with pytest.raises(DTypeError, match=r"state.reading: expected dtype torch.float32"):
-        model(x, state._replace(reading=state.reading.double()))
+    with pytest.raises(DTypeError, match=r"state.read_vector: expected dtype torch.float32"):
+        model(x, state._replace(read_vector=state.read_vector.double()))
     with pytest.raises(ShapeError, match=r"x \[T, I\] has no batch, got \[1, 2, 5\]"):
         model(x[:, 0], state)
     _, alone = model(x[:, 0])
@@ -103,7 +103,7 @@ def test_states():
         model(x, alone)
 
 
-def test_what_is_done_with_states():
+def test_functions_on_states():
     state = layer().initial_state(2)
     with pytest.raises(DTypeError, match=r"state: expected a tuple of tensors .* got NoneType"):
         ub.detach_state(None)
@@ -122,8 +122,8 @@ def test_what_is_done_with_states():
     for wrong in ([[0, 1]], [0.0], np.array([0.0]), [torch.tensor(0)]):
         with pytest.raises(DTypeError, match=r"rows: expected integers or bools"):
             ub.index_state(state, wrong)
-    for right in (np.array([1, 0]), [np.int64(1), 0], [True, True], slice(2)):
-        assert ub.index_state(state, right).reading.shape == state.reading.shape
+    for rows in (np.array([1, 0]), [np.int64(1), 0], [True, True], slice(2)):
+        assert ub.index_state(state, rows).read_vector.shape == state.read_vector.shape
     with pytest.raises(ChoiceError, match=r"unknown learned field 'x'. There is none."):
         ub.NeuralStack(3).initial_state(2, learned={"x": torch.zeros(1)})
 
@@ -140,7 +140,7 @@ def test_dtypes(dtype):
 
 
 class Narrow(Controller):
-    """A controller that is made in another way than a layer makes one."""
+    """A controller without the arguments of a controller factory."""
 
     state_size = 1
 
@@ -160,10 +160,10 @@ class Put(NamedTuple):
 
 
 class Ring(Memory):
-    """One vector that is read whole, or as `wrong` has it."""
+    """One vector that is read as it is, or changed by `wrong`."""
 
     State, Instruction = Kept, Put
-    reading_size = 3
+    read_vector_size = 3
     heads = (Head("value", (3,), "identity"),)
     state_fields = (StateField("kept", (3,)),)
     wrong = ""
@@ -171,17 +171,17 @@ class Ring(Memory):
     def step(self, state, instruction):
         kept = state.kept + instruction.value
         grown = torch.cat([kept, kept], dim=-1)
-        read = kept[:, :2] if self.wrong == "reading" else kept
+        read = kept[:, :2] if self.wrong == "read_vector" else kept
         after = Kept(grown if self.wrong == "state" else kept)
         return after if self.wrong == "pair" else (read, after)
 
 
-def test_what_a_step_of_ones_own_gives_is_checked():
+def test_the_result_of_a_custom_step_is_checked():
     ring = Ring()
     assert ring.unroll(Put(torch.ones(2, 4, 3)))[0].shape == (2, 4, 3)
     for wrong, message in (
-        ("pair", r"Ring.step: expected a pair of what is read and the next Kept, got Kept"),
-        ("reading", r"Ring.step: what is read: expected shape \[2, 3\], got \[2, 2\]"),
+        ("pair", r"Ring.step: expected a pair of the read vector and the next Kept, got Kept"),
+        ("read_vector", r"Ring.step: the read vector: expected shape \[2, 3\], got \[2, 2\]"),
         ("state", r"kept: expected shape \[2, 3\], got \[2, 6\]"),
     ):
         ring.wrong = wrong
@@ -192,7 +192,7 @@ def test_what_a_step_of_ones_own_gives_is_checked():
             ub.MemoryRNN(3, 5, ring)(torch.zeros(4, 2, 3))
 
 
-def test_parts_of_another_kind():
+def test_invalid_components():
     with pytest.raises(DTypeError, match=r"size, hidden_size, device=, dtype=\), got Narrow\("):
         ub.MemoryRNN(3, 5, ub.NeuralStack(4), controller=Narrow)
     with pytest.raises(DTypeError, match=r"controller: expected a callable .* got a NoneType"):
@@ -209,7 +209,7 @@ def test_parts_of_another_kind():
     MemoryModel(inputs=3, outputs=3, hidden_size=4, read_only_token=np.int64(1))
 
 
-def test_lengths_in_an_order_are_taken_from_anything():
+def test_lengths_are_taken_from_any_ordered_sequence():
     x, model = torch.randn(4, 2, 3), layer()
     want, _ = model(x, lengths=[4, 1])
     for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), np.array([4, 1]), (4, 1)):
@@ -219,7 +219,7 @@ def test_lengths_in_an_order_are_taken_from_anything():
 @pytest.mark.parametrize(
     ("build", "names"),
     [
-        (layer, "batch_first output_reading learn_initial_state bias bidirectional"),
+        (layer, "batch_first output_read_vector learn_initial_state bias bidirectional"),
         (functools.partial(ub.ControllerRNN, 3, 5), "batch_first learn_initial_state"),
         (functools.partial(ub.SRCN, 3, 5), "batch_first bias learn_initial_state"),
         (
@@ -235,7 +235,7 @@ def test_lengths_in_an_order_are_taken_from_anything():
         (functools.partial(ub.TuringTape, 5, 3), "writes_first"),
         (
             functools.partial(MemoryModel, inputs=3, outputs=3),
-            "output_bias tied_embeddings output_reading learn_initial_state map_initial_state",
+            "output_bias tied_embeddings output_read_vector learn_initial_state map_initial_state",
         ),
         (
             lambda **options: SequenceModel(
@@ -245,11 +245,11 @@ def test_lengths_in_an_order_are_taken_from_anything():
         ),
     ],
 )
-def test_what_is_not_a_bool(build, names):
+def test_options_that_must_be_bools(build, names):
     for name in names.split():
         for value in ("no", 0, 2, None):
             if (name, value) == ("action_gate", None):
-                continue  # that of the variant
+                continue  # None takes the variant's
             with pytest.raises(DTypeError, match=f"^{name}: expected a bool, got {value!r}"):
                 build(**{name: value})
         build(**{name: False})
@@ -280,24 +280,23 @@ def test_choices_and_sizes():
     [
         ("hidden", r"state\.hidden: expected shape"),
         ("cell", r"state\.cell: expected shape"),
-        ("reading", r"state\.reading: expected a tensor, got NoneType"),
+        ("read_vector", r"state\.read_vector: expected a tensor, got NoneType"),
         ("memory", r"state\.memory: expected a StackState of tensors .* got NoneType"),
     ],
 )
-def test_a_state_with_a_part_left_out(backend, field, message):
-    """Item 14."""
-    own, x = layer(backend=backend), torch.zeros(2, 1, 3)
-    _, state = own(x)
+def test_a_state_with_a_missing_field(backend, field, message):
+    rnn, x = layer(backend=backend), torch.zeros(2, 1, 3)
+    _, state = rnn(x)
     with pytest.raises((ShapeError, DTypeError), match=message):
-        own(x, state._replace(**{field: None}))
+        rnn(x, state._replace(**{field: None}))
     bad = state._replace(memory=state.memory._replace(values=None))
     with pytest.raises(ShapeError, match="got StackState of NoneType, Tensor"):
-        own(x, bad)
+        rnn(x, bad)
 
 
 @pytest.mark.parametrize("controller", [torch.nn.LSTMCell, torch.nn.LSTMCell(3, 5)])
 def test_a_cell_of_torch_is_no_controller(controller):
-    """Item 14: it was accepted, and failed in the first call."""
+    """It was accepted and failed in the first call."""
     with pytest.raises(DTypeError, match=r"got a LSTMCell\. By name: lstm, gru, elman"):
         layer(controller=controller)
 
@@ -307,8 +306,7 @@ def test_a_dtype_of_integers():
         layer(dtype=torch.int64)
 
 
-def test_a_trace_for_a_folder_that_is_not_there(tmp_path):
-    """Item 14."""
+def test_a_trace_for_a_missing_folder(tmp_path):
     trace = layer()(torch.zeros(2, 1, 3), return_trace=True)[-1]
     with pytest.raises(
         StorageError, match=r"writing .*safetensors failed: .*Make the folder first"

@@ -1,4 +1,4 @@
-"""torch.compile around a layer that carries its state: one graph for all numbers of rows."""
+"""torch.compile of a layer with carried state: one graph for all numbers of rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MEMORIES = {
     "deque": ub.NeuralDeque,
     "lie_access": ub.LieAccessMemory,
 }
-CHUNKS = 10  # more than the eight graphs that torch makes of a function before it gives up
+CHUNKS = 10  # more than torch's limit of eight graphs per function
 pytestmark = [
     pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason),
-    # Of torch's own making, while tracing.
+    # Warnings of torch itself, while tracing.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
@@ -56,7 +56,7 @@ def make(memory, **options):
     ("memory", "trains", "num_layers"),
     [("stack", False, 2), *((memory, True, 1) for memory in MEMORIES)],
 )
-def test_chunks_that_carry_the_state_are_three_graphs_with_kernels(memory, trains, num_layers):
+def test_chunks_with_carried_state_compile_to_three_graphs_with_kernels(memory, trains, num_layers):
     layer = make(memory, num_layers=num_layers)
     graphs = Graphs()
     compiled = torch.compile(layer, backend=graphs)
@@ -64,25 +64,25 @@ def test_chunks_that_carry_the_state_are_three_graphs_with_kernels(memory, train
     for x in chunks():
         with torch.set_grad_enabled(trains):
             output, state = compiled(x, state)
-            wanted, plain_state = layer(x, plain_state)
-        assert_close(output, wanted, "output")
+            expected, plain_state = layer(x, plain_state)
+        assert_close(output, expected, "output")
         if trains:
             weights = list(layer.parameters())
             pairs = zip(
                 torch.autograd.grad(output.square().sum(), weights),
-                torch.autograd.grad(wanted.square().sum(), weights),
+                torch.autograd.grad(expected.square().sum(), weights),
                 strict=True,
             )
             for gradient, of_plain in pairs:
                 assert_close(gradient, of_plain, "gradient")
         state, plain_state = ub.detach_state(state), ub.detach_state(plain_state)
-    # From the beginning, after one chunk, and with as many rows as there may be.
+    # At the first chunk, after one chunk, and with the largest number of rows.
     assert len(graphs.operators) == 3
     assert all(graphs.operators)
 
 
 @pytest.mark.parametrize("memory", ["stack", "lie_access"])
-def test_the_reference_path_is_three_graphs_too(memory):
+def test_the_reference_compiles_to_three_graphs(memory):
     layer = make(memory, backend="reference")
     graphs = Graphs()
     compiled = torch.compile(layer, backend=graphs)
@@ -90,14 +90,14 @@ def test_the_reference_path_is_three_graphs_too(memory):
     for x in chunks():
         with torch.no_grad():
             output, state = compiled(x, state)
-            wanted, plain_state = layer(x, plain_state)
-        assert_close(output, wanted, "output")
+            expected, plain_state = layer(x, plain_state)
+        assert_close(output, expected, "output")
     assert graphs.operators == [[], [], []]
 
 
-def test_a_graph_of_the_reference_path_is_whole():
+def test_the_reference_compiles_to_one_graph():
     layer = make("stack")
-    layer.controller.register_forward_hook(lambda *_: None)  # for which no kernel is built
+    layer.controller.register_forward_hook(lambda *_: None)  # which rules out the kernels
     graphs, x = Graphs(), chunks()[0]
     output, _ = torch.compile(layer, backend=graphs, fullgraph=True)(x)
     assert graphs.operators == [[]]
@@ -106,7 +106,7 @@ def test_a_graph_of_the_reference_path_is_whole():
         assert_close(output, layer(x)[0], "output")
 
 
-# Of torch's own making, where a graph breaks between two layers.
+# A warning of torch itself, where a graph breaks between two layers.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("lengths", [None, torch.tensor([3, 1])])
 @pytest.mark.parametrize("backend", ["auto", "reference"])

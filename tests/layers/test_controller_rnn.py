@@ -1,4 +1,4 @@
-"""Controllers without a memory: kernels and torch's own loop beside the readable one."""
+"""Controllers without a memory: kernels and torch's loop against the reference."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from unbounded.layers import DeepLSTM, ElmanController
 from unbounded.layers.alone import run_steps
 from unbounded.layers.controller_rnn import _run_plain
 
-# Gradients of gradients come from the readable loop, which is said once.
+# Second derivatives come from the reference implementation, with one warning.
 pytestmark = pytest.mark.filterwarnings("ignore:backward with create_graph:RuntimeWarning")
 
 STEPS, BATCH, INPUT, HIDDEN = 7, 4, 3, 5
@@ -32,7 +32,7 @@ LENGTHS = pytest.mark.parametrize("lengths", [None, [7, 0, 1, 4], [7, 5, 5, 1], 
 
 
 def results_of(run, layer, lengths):
-    """What a layer gives for fixed inputs, the gradients, and gradients of these."""
+    """A layer's results for fixed inputs, their gradients, and second derivatives."""
     torch.manual_seed(3)
     x = draw(STEPS, BATCH, INPUT)
     state = tuple(draw(BATCH, HIDDEN) for _ in range(layer.controller.state_size))
@@ -40,9 +40,9 @@ def results_of(run, layer, lengths):
     outputs, final = run(x, state, counts)
     factors = torch.linspace(1, 2, STEPS).reshape(-1, 1, 1)
     loss = (outputs * factors).sum() + sum(3 * part.square().sum() for part in final)
-    wanted = [x, *state, *layer.parameters()]
-    first = torch.autograd.grad(loss, wanted, create_graph=True)
-    second = torch.autograd.grad(sum(each.square().sum() for each in first), wanted)
+    expected = [x, *state, *layer.parameters()]
+    first = torch.autograd.grad(loss, expected, create_graph=True)
+    second = torch.autograd.grad(sum(each.square().sum() for each in first), expected)
     return [outputs, *final, *first, *second]
 
 
@@ -54,25 +54,25 @@ def assert_same(results, others):
 @LENGTHS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
-def test_an_elman_network_agrees_with_the_readable_loop(activation, bias, lengths):
+def test_an_elman_network_agrees_with_the_reference(activation, bias, lengths):
     layer = make(activation, bias)
-    readable = results_of(partial(run_steps, layer.controller), layer, lengths)
-    assert_same(results_of(layer, layer, lengths), readable)
+    reference = results_of(partial(run_steps, layer.controller), layer, lengths)
+    assert_same(results_of(layer, layer, lengths), reference)
 
 
 @LENGTHS
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
-def test_gates_agree_with_the_readable_loop(controller, lengths):
+def test_cells_with_gates_agree_with_the_reference(controller, lengths):
     torch.manual_seed(2)
     layer = ub.ControllerRNN(INPUT, HIDDEN, controller, dtype=torch.float64)
-    readable = results_of(partial(run_steps, layer.controller), layer, lengths)
-    assert_same(results_of(layer, layer, lengths), readable)
+    reference = results_of(partial(run_steps, layer.controller), layer, lengths)
+    assert_same(results_of(layer, layer, lengths), reference)
 
 
 @LENGTHS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
-def test_torchs_own_loop_agrees_with_the_readable_one(activation, bias, lengths):
+def test_torchs_loop_agrees_with_the_reference(activation, bias, lengths):
     layer = make(activation, bias)
     run = partial(_run_plain_of, layer.controller)
     assert_same(
@@ -83,8 +83,8 @@ def test_torchs_own_loop_agrees_with_the_readable_one(activation, bias, lengths)
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("lengths", [[60, 0, 1, 4], [3, 60, 2, 1]])
-def test_padding_of_a_network_without_a_bound_leaves_gradients_finite(bias, lengths):
-    """Beyond a length h would grow past all numbers, and 0 times infinity is NaN."""
+def test_padding_of_an_unbounded_network_leaves_gradients_finite(bias, lengths):
+    """Beyond a length h would overflow, and 0 times infinity is NaN."""
     layer = make("relu", bias)
     layer.backend = "reference"
     with torch.no_grad():
@@ -102,17 +102,19 @@ def test_padding_of_a_network_without_a_bound_leaves_gradients_finite(bias, leng
     output, (final,) = layer(x, None, counts)
     grads = torch.autograd.grad(output.sum() + final.sum(), [x, *layer.parameters()])
     assert all(each.isfinite().all() for each in (output, final, *grads))
-    readable = run_steps(layer.controller, x, layer.begin(BATCH), counts)
-    wanted = torch.autograd.grad(readable[0].sum() + readable[1][0].sum(), [x, *layer.parameters()])
+    reference = run_steps(layer.controller, x, layer.initial_state(BATCH), counts)
+    expected = torch.autograd.grad(
+        reference[0].sum() + reference[1][0].sum(), [x, *layer.parameters()]
+    )
     for one, other in zip(
-        (output, final, *grads), (readable[0], *readable[1], *wanted), strict=True
+        (output, final, *grads), (reference[0], *reference[1], *expected), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=0.0)
 
 
 @LENGTHS
 @pytest.mark.parametrize("bias", [True, False])
-def test_torchs_packed_loop_agrees_with_the_readable_one(bias, lengths):
+def test_torchs_packed_loop_agrees_with_the_reference(bias, lengths):
     layer = make("relu", bias)
     layer.backend = "reference"
     assert_same(
@@ -135,7 +137,7 @@ def _run_plain_of(controller, x, state, lengths):
     ],
     ids=["gru", "elman", "deep lstm"],
 )
-def test_the_kernels_serve_sequences_that_end(layer):
+def test_the_kernels_run_sequences_with_lengths(layer):
     lengths = torch.tensor([7, 5, 5, 1])
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         layer(torch.randn(STEPS, BATCH, INPUT), None, lengths)
@@ -146,10 +148,10 @@ def test_the_kernels_serve_sequences_that_end(layer):
 
 @LENGTHS
 @pytest.mark.parametrize("layers", [1, 2])
-def test_a_deep_lstm_agrees_with_torch_on_sequences_that_end(layers, lengths, monkeypatch):
+def test_a_deep_lstm_agrees_with_torch_on_sequences_with_lengths(layers, lengths, monkeypatch):
     torch.manual_seed(2)
     layer = DeepLSTM(INPUT, HIDDEN, layers, dtype=torch.float64)
-    wanted = [each for each in layer.parameters() if each.requires_grad]
+    expected = [each for each in layer.parameters() if each.requires_grad]
     x, counts = draw(STEPS, BATCH, INPUT), None if lengths is None else torch.tensor(lengths)
     results = []
     for is_fused in (True, False):
@@ -158,7 +160,7 @@ def test_a_deep_lstm_agrees_with_torch_on_sequences_that_end(layers, lengths, mo
         outputs, state = layer(x, None, counts)
         parts = [outputs, *(part for pair in state for part in pair)]
         loss = sum((k + 1) * part.square().sum() for k, part in enumerate(parts))
-        results.append([*parts, *torch.autograd.grad(loss, [x, *wanted])])
+        results.append([*parts, *torch.autograd.grad(loss, [x, *expected])])
     assert_same(*results)
 
 
@@ -170,7 +172,7 @@ def test_hooks_see_every_step():
     assert len(steps) == STEPS
 
 
-def test_no_step_at_all_is_an_error():
+def test_an_empty_sequence_is_an_error():
     with pytest.raises(ShapeError):
         make("tanh")(draw(0, BATCH, INPUT))
 

@@ -1,4 +1,4 @@
-"""Each cell against PyTorch's own, with the memory's reading held at zero width effect."""
+"""Each cell against PyTorch's, with a read vector of zero effect."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_an_elman_controller_with_two_biases_equals_torch():
 def test_a_second_bias_counts_without_recurrence_too():
     ours = ub.ElmanController(3, 5, activation="relu", recurrent=False, second_bias=True)
     x = torch.randn(2, 3)
-    wanted = x @ ours.weight_ih.T + ours.bias_ih + ours.bias_hh
-    assert torch.allclose(ours(x, (torch.zeros(2, 5),))[0], wanted.relu(), atol=1e-6)
+    expected = x @ ours.weight_ih.T + ours.bias_ih + ours.bias_hh
+    assert torch.allclose(ours(x, (torch.zeros(2, 5),))[0], expected.relu(), atol=1e-6)
     with pytest.raises(ConfigError, match="second_bias: expected False without a bias, got True"):
         ub.ElmanController(3, 5, bias=False, second_bias=True)
 

@@ -67,7 +67,7 @@ def test_memory_rnns_of_table_2(memory, hidden, parameters):
 
 
 @pytest.mark.parametrize("skip", [True, False])
-def test_padded_equals_unpadded_and_a_state_goes_back_in(skip):
+def test_padded_equals_unpadded_and_a_state_is_resumed(skip):
     torch.manual_seed(0)
     model = ub.DeepLSTM(3, 5, 2, skip_input=skip, dtype=DOUBLE, learn_initial_state=True)
     x, lengths = torch.randn(6, 4, 3, dtype=DOUBLE), torch.tensor([6, 2, 4, 0])
@@ -157,7 +157,7 @@ def test_a_pruned_layer_is_trained_as_one():
     assert torch.equal(own.weight_hh_l0, own.weight_hh_l0_orig * own.weight_hh_l0_mask)
 
 
-def test_hooks_run_where_symbols_are_looked_up_and_not_under_torch_func():
+def test_hooks_run_where_symbols_are_row_sparse_and_not_under_torch_func():
     torch.manual_seed(0)
     parts = {"memory": "none", "controller": "lstm", "hidden_size": 4, "embedding_size": None}
     model, tokens = MemoryModel(inputs=60, outputs=60, **parts), torch.randint(60, (2, 5))
@@ -181,46 +181,46 @@ def test_a_second_bias_that_is_zero_stays_zero(second_bias):
     trained = count(layer)
     layer.requires_grad_(False).requires_grad_(True)
     assert count(layer) == trained
-    made = ub.DeepLSTM(
+    reset = ub.DeepLSTM(
         3, 4, 2, second_bias=second_bias, learn_initial_state=True, device="meta"
     ).to_empty(device="cpu")
     with torch.no_grad():
-        for tensor in made.state_dict().values():
+        for tensor in reset.state_dict().values():
             tensor.fill_(7.0)
-    for module in made.modules():
-        reset = getattr(module, "reset_parameters", None)
-        if reset is not None:
-            reset()
-    assert made.initial.abs().max() <= 0.5
-    for each in made.layers:
+    for module in reset.modules():
+        reset_parameters = getattr(module, "reset_parameters", None)
+        if reset_parameters is not None:
+            reset_parameters()
+    assert reset.initial.abs().max() <= 0.5
+    for each in reset.layers:
         first, second = each.bias_ih_l0, each.bias_hh_l0
         assert (first[4:8] == 1).all()
         assert (second[4:8] == 0).all()
         assert bool((second == 0).all()) is not second_bias
         assert each.weight_ih_l0.abs().max() < 1
     x = torch.randn(5, 2, 3)
-    layer.load_state_dict(made.state_dict())
-    assert torch.equal(layer(x)[0], made(x)[0])
-    assert torch.equal(copy.deepcopy(made)(x)[0], made(x)[0])
+    layer.load_state_dict(reset.state_dict())
+    assert torch.equal(layer(x)[0], reset(x)[0])
+    assert torch.equal(copy.deepcopy(reset)(x)[0], reset(x)[0])
 
 
-def test_torch_is_told_to_train_where_a_gradient_is_wanted(monkeypatch):
+def test_torch_runs_in_training_mode_where_a_gradient_is_expected(monkeypatch):
     """cuDNN has no backward pass in evaluation mode."""
     layer, x = ub.DeepLSTM(3, 4, 1, backend="reference").eval(), torch.randn(5, 2, 3)
-    told, lstm = [], torch.lstm
+    training_flags, lstm = [], torch.lstm
 
     def recorded(*arguments):
-        told.append(arguments[6])
+        training_flags.append(arguments[6])
         return lstm(*arguments)
 
     monkeypatch.setattr(torch, "lstm", recorded)
     layer(x)
     with torch.no_grad():
         layer(x)
-    assert told == [True, False]
+    assert training_flags == [True, False]
 
 
-def test_hooks_see_the_mode_that_the_layer_is_in(monkeypatch):
+def test_hooks_see_the_mode_of_the_layer(monkeypatch):
     layer, x = ub.DeepLSTM(3, 4, 1).eval(), torch.randn(5, 2, 3)
     seen = []
     layer.layers[0].register_forward_hook(
@@ -228,7 +228,7 @@ def test_hooks_see_the_mode_that_the_layer_is_in(monkeypatch):
     )
     cudnn = torch.backends.cudnn
     layer(x)
-    # As on a GPU: torch's own loop there, which has a backward pass in either mode.
+    # As on a GPU: there torch's loop has a backward pass in either mode.
     context = lstm_layer._with_backward
     gpu = SimpleNamespace(is_cuda=True)
     monkeypatch.setattr(lstm_layer, "_with_backward", lambda own, inputs: context(own, gpu))
@@ -239,7 +239,7 @@ def test_hooks_see_the_mode_that_the_layer_is_in(monkeypatch):
     assert seen == [(False, True), (False, False), (False, True), (True, True)]
 
 
-def test_no_advice_of_cudnns_that_nobody_can_follow():
+def test_cudnns_advice_about_weights_is_suppressed():
     program = """
 import warnings
 import torch
@@ -270,11 +270,11 @@ def test_a_layer_may_be_any_lstm_of_torch():
 
 
 @pytest.mark.parametrize("layer", [ub.ControllerRNN, ub.SRCN])
-def test_other_plain_layers_are_drawn_anew(layer):
+def test_reset_parameters_redraws_other_plain_layers(layer):
     torch.manual_seed(0)
     want = layer(3, 4, learn_initial_state=True)
-    made = layer(3, 4, learn_initial_state=True, device="meta").to_empty(device="cpu")
+    reset = layer(3, 4, learn_initial_state=True, device="meta").to_empty(device="cpu")
     torch.manual_seed(0)
-    made.reset_parameters()
+    reset.reset_parameters()
     for name, tensor in want.state_dict().items():
-        assert torch.equal(made.state_dict()[name], tensor)
+        assert torch.equal(reset.state_dict()[name], tensor)

@@ -1,4 +1,4 @@
-"""Which path a layer takes, what it says about it, and that both paths agree."""
+"""The backend that a layer takes, its warnings, and agreement of both backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
-from unbounded.layers.bound import bound_layer
+from unbounded.layers.static_buffers import static_buffer_layer
 from unbounded.memories.head import ACTIVATIONS
 from unbounded.memories.state import state_tensors
 from unbounded.models import MemoryModel
@@ -84,8 +84,8 @@ def test_reference_does_not_take_the_kernel(fused_calls):
     assert fused_calls == []
 
 
-def own_controller(input_size, hidden_size, device=None, dtype=None):
-    class Own(ub.layers.Controller):
+def custom_controller(input_size, hidden_size, device=None, dtype=None):
+    class CustomController(ub.layers.Controller):
         def __init__(self):
             super().__init__()
             self.hidden_size = hidden_size
@@ -94,7 +94,7 @@ def own_controller(input_size, hidden_size, device=None, dtype=None):
         def forward(self, inputs, state):
             return (torch.tanh(self.map(inputs)),)
 
-    return Own()
+    return CustomController()
 
 
 def hooked(where):
@@ -111,20 +111,20 @@ def hooked(where):
     ("build", "reason"),
     [
         (
-            lambda backend: make(controller=own_controller, backend=backend),
-            "no kernel knows the controller Own",
+            lambda backend: make(controller=custom_controller, backend=backend),
+            "no kernel knows the controller CustomController",
         ),
         (hooked("controller"), "the controller has hooks"),
         (hooked("heads"), "the heads has hooks"),
     ],
 )
-def test_what_no_kernel_serves_runs_on_the_reference_and_says_so_once(build, reason, fused_calls):
-    with warnings.catch_warnings(record=True) as said:
+def test_unsupported_layers_run_on_the_reference_with_one_warning(build, reason, fused_calls):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             build("auto")(inputs())
-    assert [warning.category for warning in said] == [BackendWarning]
-    assert reason in str(said[0].message)
+    assert [warning.category for warning in caught] == [BackendWarning]
+    assert reason in str(caught[0].message)
     assert fused_calls == []
     with pytest.raises(BackendError, match=rf"backend 'cpu' cannot serve this call: {reason}"):
         build("cpu")(inputs())
@@ -148,7 +148,7 @@ def test_a_hook_on_all_modules_runs_for_controller_and_heads(fused_calls):
 
 
 @needs_kernels
-def test_a_trace_is_no_business_of_the_kernel(fused_calls):
+def test_traces_run_on_the_reference(fused_calls):
     for backend in ("auto", "reference", "cpu"):
         make(backend=backend)(inputs(), return_trace=True)
     assert fused_calls == []
@@ -190,19 +190,19 @@ def test_unroll_agrees_on_both_paths(memory, kind):
     structure = MEMORIES[memory](3)
     results = []
     for backend in ("cpu", "reference"):
-        given = requires_grad(instructions(structure, 2, 9, kind=kind))
+        fields = requires_grad(instructions(structure, 2, 9, kind=kind))
         _, start = structure.unroll(instructions(structure, 2, 3, seed=4), backend="reference")
         start = requires_grad(start)
-        readings, state = structure.unroll(given, start, backend)
-        loss = readings.sin().sum() + state.strengths.cos().sum() + state.values.sin().sum()
-        gradients = torch.autograd.grad(loss, [*given, *start])
-        results.append([readings, *state, *gradients])
+        read_vectors, state = structure.unroll(fields, start, backend)
+        loss = read_vectors.sin().sum() + state.strengths.cos().sum() + state.values.sin().sum()
+        gradients = torch.autograd.grad(loss, [*fields, *start])
+        results.append([read_vectors, *state, *gradients])
     for position, (fused, reference) in enumerate(zip(*results, strict=True)):
         assert_close(fused, reference, f"tensor {position}")
 
 
 @needs_kernels
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own making, while tracing
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch itself, while tracing
 def test_torch_compile_around_the_layer():
     layer = make(output_size=2)
     want, _ = layer(inputs())
@@ -216,35 +216,37 @@ def test_an_elman_controller_without_recurrence_runs_either_way():
     assert_close(*results, "output")
 
 
-class OwnStack(ub.NeuralStack):
-    """Reads twice as much: what a kernel for stacks must not be asked to compute."""
+class DoubledStack(ub.NeuralStack):
+    """Reads twice the read vector, which the kernel for stacks does not compute."""
 
     def step(self, state, instruction):
-        reading, state = super().step(state, instruction)
-        return 2 * reading, state
+        read_vector, state = super().step(state, instruction)
+        return 2 * read_vector, state
 
 
 @needs_kernels
 def test_a_subclass_is_not_taken_for_its_base(fused_calls):
-    layer = ub.MemoryRNN(3, 5, OwnStack(4), dtype=DOUBLE)
-    with pytest.warns(BackendWarning, match="no kernel knows the memory OwnStack"):
+    layer = ub.MemoryRNN(3, 5, DoubledStack(4), dtype=DOUBLE)
+    with pytest.warns(BackendWarning, match="no kernel knows the memory DoubledStack"):
         layer(inputs())
-    with pytest.warns(BackendWarning, match="OwnStack runs on the readable reference path"):
-        readings, _ = OwnStack(4).unroll(instructions(OwnStack(4), 2, 3))
+    with pytest.warns(
+        BackendWarning, match="DoubledStack runs on the reference implementation path"
+    ):
+        read_vectors, _ = DoubledStack(4).unroll(instructions(DoubledStack(4), 2, 3))
     assert fused_calls == []
-    single, _ = ub.NeuralStack(4).unroll(instructions(OwnStack(4), 2, 3))
-    assert_close(readings, 2 * single, "the subclass's own reading")
+    single, _ = ub.NeuralStack(4).unroll(instructions(DoubledStack(4), 2, 3))
+    assert_close(read_vectors, 2 * single, "the subclass's read vector")
 
 
 @needs_kernels
-def test_negative_strengths_are_no_business_of_the_kernel():
+def test_negative_strengths_run_on_the_reference():
     memory = ub.NeuralStack(3)
-    given = instructions(memory, 2, 4)
-    given = given._replace(push=given.push - 0.5)
+    fields = instructions(memory, 2, 4)
+    fields = fields._replace(push=fields.push - 0.5)
     say_once.cache_clear()
     with pytest.warns(BackendWarning, match="at least 0"):
-        readings, _ = memory.unroll(given)
-    assert_close(readings, memory.unroll(given, backend="reference")[0], "readings")
+        read_vectors, _ = memory.unroll(fields)
+    assert_close(read_vectors, memory.unroll(fields, backend="reference")[0], "read_vectors")
 
 
 @needs_kernels
@@ -265,23 +267,23 @@ def test_backward_inside_autocast_computes_in_float32():
 @needs_kernels
 @pytest.mark.parametrize("memory", [make(2) for make in MEMORIES.values()])
 def test_unroll_under_autocast_is_the_same_on_both_paths(memory):
-    given = instructions(memory, 2, 100, dtype=torch.float32)
+    fields = instructions(memory, 2, 100, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        fused, readable = (memory.unroll(given, backend=name) for name in ("cpu", "reference"))
-    assert {tensor.dtype for tensor in (readable[0], *readable[1])} == {torch.float32}
-    for one, other in zip((fused[0], *fused[1]), (readable[0], *readable[1]), strict=True):
+        fused, reference = (memory.unroll(fields, backend=name) for name in ("cpu", "reference"))
+    assert {tensor.dtype for tensor in (reference[0], *reference[1])} == {torch.float32}
+    for one, other in zip((fused[0], *fused[1]), (reference[0], *reference[1]), strict=True):
         assert torch.allclose(one, other, atol=1e-5)
 
 
 @needs_kernels
-def test_a_strength_flushed_to_zero_is_dead():
+def test_a_strength_flushed_to_zero_counts_as_zero():
     memory = ub.NeuralStack(2)
     push = torch.tensor([[1.5e-38, 0.5]]).requires_grad_()
-    given = memory.Instruction(torch.ones(1, 2, 2), push, torch.tensor([[0.0, 1.2e-38]]))
+    fields = memory.Instruction(torch.ones(1, 2, 2), push, torch.tensor([[0.0, 1.2e-38]]))
     torch.set_flush_denormal(True)
     try:
-        readings, _ = memory.unroll(given, backend="cpu")
-        readings.sum().backward()
+        read_vectors, _ = memory.unroll(fields, backend="cpu")
+        read_vectors.sum().backward()
     finally:
         torch.set_flush_denormal(False)
     assert push.grad is not None
@@ -289,7 +291,7 @@ def test_a_strength_flushed_to_zero_is_dead():
 
 
 @pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
-def test_a_negative_strength_in_a_state_is_not_for_the_kernel(memory, fused_calls):
+def test_a_negative_strength_in_a_state_runs_on_the_reference(memory, fused_calls):
     layer, x = make(memory, backend="auto"), inputs()
     _, state = layer(x)
     fields = state.memory._replace(strengths=state.memory.strengths - 0.5)
@@ -298,11 +300,11 @@ def test_a_negative_strength_in_a_state_is_not_for_the_kernel(memory, fused_call
     with pytest.warns(ub.errors.BackendWarning, match="strengths of at least 0"):
         output, _ = layer(x, state._replace(memory=fields))
     assert fused_calls == []
-    wanted, _ = make(memory, backend="reference")(x, state._replace(memory=fields))
-    assert torch.equal(output, wanted)
+    expected, _ = make(memory, backend="reference")(x, state._replace(memory=fields))
+    assert torch.equal(output, expected)
 
 
-def test_an_activation_that_no_kernel_knows_runs_on_the_reference(fused_calls, monkeypatch):
+def test_an_unknown_activation_runs_on_the_reference(fused_calls, monkeypatch):
     monkeypatch.setitem(ACTIVATIONS, "elu", torch.nn.functional.elu)
     monkeypatch.setattr(
         ub.NeuralStack,
@@ -330,7 +332,7 @@ PLAIN = {
 @needs_kernels
 @pytest.mark.parametrize("plain", PLAIN)
 @pytest.mark.parametrize("lengths", [None, [6, 0, 2]])
-def test_a_layer_without_a_memory_takes_the_backend_it_is_told(plain, lengths, fused_calls):
+def test_a_layer_without_a_memory_takes_the_given_backend(plain, lengths, fused_calls):
     results = []
     for backend in ("cpu", "reference"):
         torch.manual_seed(0)
@@ -345,11 +347,11 @@ def test_a_layer_without_a_memory_takes_the_backend_it_is_told(plain, lengths, f
         assert_close(fused, reference, f"tensor {position}")
 
 
-def test_a_layer_without_a_memory_says_why_the_kernels_cannot_serve():
+def test_the_error_of_a_layer_without_a_memory_has_the_reason():
     with pytest.raises(BackendError, match="SRCN: backend 'cpu' cannot serve this call: no kernel"):
         ub.SRCN(3, 5, backend="cpu")(torch.randn(6, 3, 3))
-    layer = ub.ControllerRNN(3, 5, own_controller, backend="cpu")
-    with pytest.raises(BackendError, match="no kernel knows the controller Own"):
+    layer = ub.ControllerRNN(3, 5, custom_controller, backend="cpu")
+    with pytest.raises(BackendError, match="no kernel knows the controller CustomController"):
         layer(torch.randn(6, 3, 3))
     for make_layer in (ub.SRCN, ub.DeepLSTM, ub.ControllerRNN):
         with pytest.raises(ChoiceError, match="backend"):
@@ -358,9 +360,9 @@ def test_a_layer_without_a_memory_says_why_the_kernels_cannot_serve():
 
 @needs_kernels
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
-def test_a_model_without_a_memory_takes_the_backend_it_is_told(controller, fused_calls):
+def test_a_model_without_a_memory_takes_the_given_backend(controller, fused_calls):
     parts = {"memory": "none", "controller": controller}
     model = MemoryModel(inputs=5, outputs=5, **parts, backend="reference")
     model(torch.zeros(1, 4, dtype=torch.int64), lengths=torch.tensor([4]))
     assert fused_calls == []
-    assert bound_layer(sequence_model(model).layer, 1) is None
+    assert static_buffer_layer(sequence_model(model).layer, 1) is None

@@ -1,4 +1,4 @@
-"""A MemoryRNN in what large trainings wrap around it: sharded, and with activations made again."""
+"""A MemoryRNN in the wrappers of large trainings: sharded, and with activation checkpointing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import unbounded as ub
 
 
-def made() -> tuple[ub.MemoryRNN, torch.Tensor]:
+def build() -> tuple[ub.MemoryRNN, torch.Tensor]:
     torch.manual_seed(0)
     layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4))
     return layer, torch.randn(6, 2, 3)
@@ -23,14 +23,14 @@ def gradients(layer: ub.MemoryRNN) -> dict[str, torch.Tensor]:
 
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")  # the output is a view, as nn.LSTM's is
 def test_fully_shard_on_one_process(tmp_path) -> None:
-    """FSDP2: output and gradients are those of the layer alone, and a step changes it."""
-    alone, x = made()
+    """FSDP2: output and gradients equal those without it, and a step changes the weights."""
+    alone, x = build()
     alone(x)[0].square().sum().backward()
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         mesh = dist.init_device_mesh("cpu", (1,))
-        sharded, _ = made()
+        sharded, _ = build()
         fully_shard(sharded, mesh=mesh)
         output, _ = sharded(x)
         torch.testing.assert_close(output, alone(x)[0])
@@ -45,10 +45,10 @@ def test_fully_shard_on_one_process(tmp_path) -> None:
 
 
 def test_activation_checkpointing() -> None:
-    """What is made again in the backward pass is what was there: the same gradients."""
-    alone, x = made()
+    """Recomputation in the backward pass gives the same gradients."""
+    alone, x = build()
     alone(x)[0].square().sum().backward()
-    again, _ = made()
+    again, _ = build()
     output = checkpoint(lambda inputs: again(inputs)[0], x, use_reentrant=False)
     output.square().sum().backward()
     for name, gradient in gradients(again).items():

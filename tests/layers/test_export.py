@@ -24,7 +24,7 @@ SEVEN = [
     "lie_access",
 ]  # fmt: skip
 every_memory = pytest.mark.parametrize("memory", SEVEN)
-# Of torch's own making, and what the reference path says of itself.
+# Warnings of torch itself, and of the reference implementation.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
@@ -52,12 +52,12 @@ def test_compiled_graphs_with_gradients_serve_all_steps(memory, dynamic):
     compiled = torch.compile(layer, dynamic=dynamic, backend="aot_eager")
     for steps in (7, 9, 12, 30, 64, 65, 66, 100, 129, 200, 77):
         x = inputs(steps)
-        (output, _), (wanted, _) = compiled(x), layer(x)
-        assert_close(output, wanted, "output")
+        (output, _), (expected, _) = compiled(x), layer(x)
+        assert_close(output, expected, "output")
         weights = list(layer.parameters())
         pairs = zip(
             torch.autograd.grad(output.sum(), weights),
-            torch.autograd.grad(wanted.sum(), weights),
+            torch.autograd.grad(expected.sum(), weights),
             strict=True,
         )
         for gradient, of_plain in pairs:
@@ -133,7 +133,7 @@ def test_add_graph_of_tensorboard(memory, tmp_path):
 
 
 @needs_kernels
-def test_onnx_is_given_the_reference_and_a_demand_for_kernels_says_why(monkeypatch):
+def test_onnx_exports_the_reference_and_refuses_kernels(monkeypatch):
     layer = make()
     importlib.import_module("torch.onnx")
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
@@ -141,7 +141,7 @@ def test_onnx_is_given_the_reference_and_a_demand_for_kernels_says_why(monkeypat
         program = torch.export.export(layer, (inputs(),))
     assert not any("unbounded" in str(node.target) for node in program.graph.nodes)
     layer.backend = "cpu"
-    with pytest.raises(BackendError, match="ONNX has no operator for them; the readable loop can"):
+    with pytest.raises(BackendError, match="ONNX has no operator for them; the reference implementation can"):
         torch.export.export(layer, (inputs(),))
 
 
@@ -161,11 +161,11 @@ LAYERS = {
 @pytest.mark.parametrize("classes", [None, ["MemoryRNN", "ControllerRNN", "DeepLSTM"]])
 def test_cpu_offload(name, classes):
     layer = LAYERS[name]()
-    wanted = layer(inputs())[0]
+    expected = layer(inputs())[0]
     offloaded = copy.deepcopy(layer)
     accelerate.cpu_offload(offloaded, preload_module_classes=classes)
     assert all(each.is_meta for each in offloaded.parameters())
-    assert_close(offloaded(inputs())[0], wanted, "output")
+    assert_close(offloaded(inputs())[0], expected, "output")
 
 
 @needs_kernels
@@ -180,22 +180,22 @@ def test_cpu_offload_of_the_whole_layer_keeps_the_kernels(recwarn):
 def test_cpu_offload_of_a_model(options):
     model = MemoryModel(inputs=9, outputs=9, hidden_size=6, memory="stack", **options)
     tokens = torch.arange(8).reshape(2, 4)
-    wanted = model(tokens)[0]
+    expected = model(tokens)[0]
     accelerate.cpu_offload(model)
-    assert_close(model(tokens)[0], wanted, "logits")
+    assert_close(model(tokens)[0], expected, "logits")
 
 
-def test_cpu_offload_of_tied_embeddings_says_what_to_do():
+def test_cpu_offload_of_tied_embeddings_has_advice():
     model = MemoryModel(
         inputs=9, outputs=9, hidden_size=6, memory="stack", tied_embeddings=True, embedding_size=6
     )
     tokens, other = torch.arange(8).reshape(2, 4), copy.deepcopy(model)
-    wanted = model(tokens)[0]
+    expected = model(tokens)[0]
     accelerate.cpu_offload(model)
     with pytest.raises(DeviceError, match=r"embedding: expected weights on cpu.*SequenceModel"):
         model(tokens)
     accelerate.cpu_offload(other, preload_module_classes=["SequenceModel"])
-    assert_close(other(tokens)[0], wanted, "logits")
+    assert_close(other(tokens)[0], expected, "logits")
 
 
 def test_the_page_names_what_is_tested_here():

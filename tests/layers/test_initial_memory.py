@@ -1,4 +1,4 @@
-"""A layer whose memory learns how it begins: parameters, gradients, emptying, traces."""
+"""A layer with learned initial values of its memory: parameters, gradients, emptying, traces."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from unbounded.models.initialization import draw_as_torch, draw_sums
 
 DOUBLE = torch.float64
 LEARNED = {
-    "toy": {"cells": (3, 2), "centre": (2,), "reading": (2,)},
-    "full_toy": {"cells": (3, 2), "centre": (2,), "reading": (2,)},
+    "toy": {"cells": (3, 2), "centre": (2,), "read_vector": (2,)},
+    "full_toy": {"cells": (3, 2), "centre": (2,), "read_vector": (2,)},
     "learned_stack": {"values": (2, 3), "strengths": (2,)},
-    "learned_cells": {"cells": (2, 4), "reading": (4,)},
+    "learned_cells": {"cells": (2, 4), "read_vector": (4,)},
 }
-#: Of these a kernel knows the memory, and must pass the gradient on to how it begins.
+#: Memories with a kernel, which must propagate the gradient to the initial values.
 WITH_KERNEL = ["learned_stack", "learned_cells"]
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 
 
 class Deterministic(Toy):
-    """The toy with noise that is always the same, so that two runs can be compared."""
+    """The toy with fixed noise, so that two runs can be compared."""
 
     @property
     def state_fields(self):
         *fields, noise = super().state_fields
-        return (*fields, noise._replace(beginning=Drawn(fill_half)))
+        return (*fields, noise._replace(initializer=Drawn(fill_half)))
 
 
 def fill_half(tensor):
@@ -65,7 +65,7 @@ def drawn(layer):
 
 
 @pytest.mark.parametrize("name", [name for name in LIBRARY if "learned" not in name])
-def test_memories_that_learn_nothing_have_no_parameters(name):
+def test_memories_without_learned_fields_have_no_parameters(name):
     layer = make(name)
     assert layer.initial_memory is None
     names = {"controller.weight_ih", "controller.weight_hh", "heads.weight"}
@@ -73,7 +73,7 @@ def test_memories_that_learn_nothing_have_no_parameters(name):
 
 
 @pytest.mark.parametrize("name", TOYS)
-def test_what_is_declared_as_learned_is_a_parameter_drawn_by_its_rule(name):
+def test_a_learned_field_is_a_parameter_drawn_by_its_rule(name):
     torch.manual_seed(0)
     layer = ub.MemoryRNN(3, 5, TOYS[name]())
     first = drawn(layer)
@@ -81,23 +81,23 @@ def test_what_is_declared_as_learned_is_a_parameter_drawn_by_its_rule(name):
     assert {f"initial_memory.{key}" for key in first} <= set(layer.state_dict())
     assert "strengths[2]" in repr(layer) or name != "learned_stack"
     for field in layer.memory.learned_fields:
-        spread = 10 if field.beginning.rule.keywords.get("std") else 0.25
+        spread = 10 if field.initializer.rule.keywords.get("std") else 0.25
         assert (first[field.name] - 0.5).abs().max() <= spread
     layer.initial_memory.reset_parameters()
     assert all((drawn(layer)[key] != value).all() for key, value in first.items())
     state = layer.initial_state(4)
     for field, tensor in zip(
-        (*layer.memory.state_fields, layer.memory.reading_field),
-        (*state.memory, state.reading),
+        (*layer.memory.state_fields, layer.memory.read_vector_field),
+        (*state.memory, state.read_vector),
         strict=True,
     ):
         if field.name in first:
             parameter = layer.initial_memory.get_parameter(field.name)
-            assert torch.equal(tensor, field.beginning.of(parameter, 4))
+            assert torch.equal(tensor, field.initializer.of(parameter, 4))
 
 
 @pytest.mark.parametrize("draw", [draw_as_torch, functools.partial(draw_sums, bound=100.0)])
-def test_first_weights_of_a_paper_leave_how_the_memory_begins(draw):
+def test_a_papers_initialization_keeps_the_memorys_initial_values(draw):
     layer = make()
     first, weight = drawn(layer), layer.controller.weight_ih.detach().clone()
     draw(layer)
@@ -105,7 +105,7 @@ def test_first_weights_of_a_paper_leave_how_the_memory_begins(draw):
     assert all(torch.equal(drawn(layer)[key], value) for key, value in first.items())
 
 
-def test_copies_and_state_dicts_keep_what_is_learned():
+def test_copies_and_state_dicts_keep_learned_initial_values():
     layer = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), dtype=DOUBLE)
     x = inputs(4, 2, 3)
     other = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), dtype=DOUBLE)
@@ -121,7 +121,7 @@ def test_copies_and_state_dicts_keep_what_is_learned():
 def test_the_gradient_arrives(name):
     layer = make(name, learn_initial_state=True)
     output, state = layer(inputs(3, 2, 3))
-    (output.sum() + state.reading.sum()).backward()
+    (output.sum() + state.read_vector.sum()).backward()
     for key, parameter in layer.initial_memory.named_parameters():
         assert parameter.grad.abs().sum() > 0, key
 
@@ -136,7 +136,7 @@ def test_gradcheck(name):
         output, state = torch.func.functional_call(
             layer, dict(zip(names, parameters, strict=True)), (x,)
         )
-        return output, state.reading, *state.memory
+        return output, state.read_vector, *state.memory
 
     assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
 
@@ -145,7 +145,7 @@ def test_gradcheck(name):
 @pytest.mark.parametrize("name", WITH_KERNEL)
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("lengths", [None, [6, 2, 0]])
-def test_kernels_agree_and_pass_the_gradient_on(name, controller, lengths):
+def test_kernels_agree_and_propagate_the_gradient(name, controller, lengths):
     results = []
     for backend in ("cpu", "reference"):
         layer = make(name, controller, backend, output_size=2)
@@ -161,7 +161,7 @@ def test_kernels_agree_and_pass_the_gradient_on(name, controller, lengths):
 
 
 @needs_kernels
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own making, while tracing
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch itself, while tracing
 @pytest.mark.parametrize("name", WITH_KERNEL)
 def test_torch_compile_and_a_stream(name):
     layer = make(name, "lstm", "cpu", batch_first=True)
@@ -170,12 +170,12 @@ def test_torch_compile_and_a_stream(name):
     compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=True)
     assert_close(compiled(x), want, "compiled")
     stream = open_stream(layer, 2, x)
-    pieces = [stream.run(piece) for piece in x.split(2, dim=1)]
-    assert_close(torch.cat(pieces, dim=1), want, "stream")
+    chunks = [stream.run(chunk) for chunk in x.split(2, dim=1)]
+    assert_close(torch.cat(chunks, dim=1), want, "stream")
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_emptying_puts_each_field_back_and_keeps_the_gradient(name):
+def test_emptying_resets_each_field_and_keeps_the_gradient(name):
     layer = make(name)
     _, state = layer(inputs(4, 3, 3))
     sequences = torch.tensor([True, False, True])
@@ -186,12 +186,12 @@ def test_emptying_puts_each_field_back_and_keeps_the_gradient(name):
         assert torch.equal(got[1], before[1])
         if field.name != "noise" or name == "toy":
             assert torch.equal(got[sequences], field.padded(fresh, 4)[sequences])
-    assert torch.equal(emptied.reading[sequences], begun.reading[sequences])
+    assert torch.equal(emptied.read_vector[sequences], begun.read_vector[sequences])
     assert torch.equal(emptied.hidden, state.hidden)
     if "toy" in name:
         assert (emptied.memory.head[0] == torch.eye(5)[0]).all()
         assert not (emptied.memory.head[1] == torch.eye(5)[0]).all()
-    sum(tensor.sum() for tensor in (*emptied.memory, emptied.reading)).backward()
+    sum(tensor.sum() for tensor in (*emptied.memory, emptied.read_vector)).backward()
     for key, parameter in layer.initial_memory.named_parameters():
         assert parameter.grad.abs().sum() > 0, key
     every = layer.empty_memory(state)
@@ -206,14 +206,14 @@ def test_padded_equals_unpadded_and_chunks_equal_the_whole(name):
     for b in (0, 2):
         alone, alone_state = layer(x[: lengths[b], b : b + 1])
         assert_close(output[: lengths[b], b], alone[:, 0], f"output of sequence {b}")
-        mine = ub.index_state(state, [b])
-        assert_close(mine.reading, alone_state.reading, "reading")
+        sequence_state = ub.index_state(state, [b])
+        assert_close(sequence_state.read_vector, alone_state.read_vector, "read_vector")
         missing = 6 - int(lengths[b])
         for field, got, want in zip(
-            layer.memory.state_fields, mine.memory, alone_state.memory, strict=True
+            layer.memory.state_fields, sequence_state.memory, alone_state.memory, strict=True
         ):
             assert_close(got, field.padded(want, missing), field.name)
-    assert torch.equal(state.reading[1], layer.initial_state(3).reading[1])
+    assert torch.equal(state.read_vector[1], layer.initial_state(3).read_vector[1])
     first, middle = layer(x[:2])
     second, _ = layer(x[2:], middle)
     assert_close(torch.cat([first, second]), layer(x)[0], "chunks")
@@ -238,15 +238,15 @@ class Silent(Deterministic):
         return {"head": state.head}
 
 
-def test_a_trace_of_what_is_not_declared():
+def test_a_trace_of_undeclared_fields():
     layer = ub.MemoryRNN(3, 5, Silent(), dtype=DOUBLE)
-    expected = r"Silent.observe: expected what observed_fields declares, marks, sums, head, got hea"
+    expected = r"Silent.observe: expected the observed_fields, marks, sums, head, got hea"
     with pytest.raises(ShapeError, match=expected):
         layer(inputs(2, 2, 3), return_trace=True)
 
 
 @pytest.mark.parametrize("name", TOYS)
-def test_a_layer_with_a_learned_beginning_can_be_copied_and_pickled(name):
+def test_a_layer_with_learned_initial_values_can_be_copied_and_pickled(name):
     layer = ub.MemoryRNN(3, 5, TOYS[name](), backend="reference", dtype=torch.float64)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         for one, other in zip(layer.parameters(), twin.parameters(), strict=True):

@@ -1,4 +1,4 @@
-"""The Lie-access memory as a layer: published sizes, forbidden writes, kernel and reference."""
+"""The Lie-access memory as a layer: published sizes, disabled writes, kernel and reference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import unbounded as ub
-from tests.memories.toy import told
+from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.memories.lie_groups import GROUPS
 
@@ -21,9 +21,9 @@ def count(module):
 def test_the_layers_share_of_the_published_parameters(
     vocabulary, embedding, hidden, width, published
 ):
-    """The formula of papers.md D6: a second bias of the LSTM, and 2 numbers where one is learned.
+    """The counts need a second bias in the LSTM, and 2 parameters for each learned initial value.
 
-    Published are also 127 890 and 4 047 632 of LSTMs, and 4 323 329, which no formula gives.
+    The papers also have 127 890 and 4 047 632 for LSTMs, and 4 323 329, which match no formula.
     """
     memory = ub.LieAccessMemory(width, initial="learned")
     layer = ub.MemoryRNN(embedding, hidden, memory, learn_initial_state=True)
@@ -31,10 +31,10 @@ def test_the_layers_share_of_the_published_parameters(
     assert count(layer.initial_memory) == 2 * width + 2 + 1 + 4 * 2
     assert count(layer.initial_controller) == 2 * hidden
     assert count(layer.controller) == 4 * hidden * (embedding + width + hidden + 1)
-    beginning = count(layer.initial_memory) + count(layer.initial_controller)
+    initial = count(layer.initial_memory) + count(layer.initial_controller)
     around = vocabulary * embedding + (hidden + 1) * vocabulary
     second_bias = 4 * hidden
-    assert count(layer) + beginning + second_bias + around == published
+    assert count(layer) + initial + second_bias + around == published
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_the_layers_share_of_the_published_parameters(
 def test_the_lstms_share_of_the_published_parameters(
     vocabulary, embedding, hidden, is_learned, published
 ):
-    beginning = 4 * hidden if is_learned else 0
+    initial = 4 * hidden if is_learned else 0
     around = vocabulary * embedding + (hidden + 1) * vocabulary
-    assert count(torch.nn.LSTM(embedding, hidden)) + beginning + around == published
+    assert count(torch.nn.LSTM(embedding, hidden)) + initial + around == published
 
 
 @pytest.mark.parametrize("variant", ["2016", "2017"])
@@ -65,22 +65,24 @@ def test_kernel_and_reference_agree(group, weighting, variant):
     for layer in layers:
         output, state = layer(x, lengths=lengths)
         loss = output.square().sum() + state.memory.values.square().sum()
-        wanted = list(layer.parameters())
-        grads = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        expected = list(layer.parameters())
+        grads = torch.autograd.grad(loss, expected, allow_unused=True, materialize_grads=True)
         results.append([output, *state.memory, *grads])
-    for got, want in zip(*results, strict=True):
-        assert_close(got, want)
+    for got, expected in zip(*results, strict=True):
+        assert_close(got, expected)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_writes_that_are_forbidden_leave_no_row(backend):
-    """As in the answer phase: strength times mask, and `trim` takes away what is no row."""
+def test_disabled_writes_leave_no_row(backend):
+    """As in the answer phase: strength times mask, and `trim` removes rows of strength 0."""
     memory = ub.LieAccessMemory(3)
-    orders = told(memory, 2, 10, 0)
+    instructions = random_instructions(memory, 2, 10, 0)
     mask = torch.arange(10) < 6
-    readings, state = memory.unroll(orders._replace(strength=orders.strength * mask), None, backend)
+    read_vectors, state = memory.unroll(
+        instructions._replace(strength=instructions.strength * mask), None, backend
+    )
     begun, after = (
-        memory.Instruction(*(field[:, part] for field in orders))
+        memory.Instruction(*(field[:, part] for field in instructions))
         for part in (slice(6), slice(6, 10))
     )
     _, written = memory.unroll(begun, None, backend)
@@ -88,24 +90,24 @@ def test_writes_that_are_forbidden_leave_no_row(backend):
     for name in ("keys", "values", "strengths"):
         assert_close(getattr(trimmed, name), getattr(written, name), name)
     silent = after._replace(strength=torch.zeros_like(after.strength))
-    assert_close(memory.unroll(silent, written, backend)[0], readings[:, 6:], "readings")
+    assert_close(memory.unroll(silent, written, backend)[0], read_vectors[:, 6:], "read_vectors")
 
 
-def test_a_state_carried_from_call_to_call_stays_within_the_cap():
+def test_a_carried_state_stays_within_the_capacity():
     torch.manual_seed(0)
     layer = ub.MemoryRNN(2, 5, ub.LieAccessMemory(3, capacity=100, drop=60))
     x = torch.randn(700, 2, 2)
     with torch.no_grad():
-        want, _ = layer(x)
+        expected, _ = layer(x)
         state, outputs = None, []
         for chunk in x.split(35):
             output, state = layer(chunk, state)
             outputs.append(output)
             assert state.memory.keys.shape[1] <= 100
-    torch.testing.assert_close(torch.cat(outputs), want, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(torch.cat(outputs), expected, rtol=1e-3, atol=1e-4)
 
 
-def test_a_trace_shows_where_the_heads_are():
+def test_a_trace_shows_the_positions_of_the_heads():
     layer = ub.MemoryRNN(2, 5, ub.LieAccessMemory(3, weighting="softmax"))
     _, state, trace = layer(torch.randn(6, 2, 2), return_trace=True)
     assert trace.arrays["read_key"].shape == trace.arrays["write_action"].shape == (2, 6, 2)
@@ -115,8 +117,8 @@ def test_a_trace_shows_where_the_heads_are():
     assert torch.equal(trace.arrays["write_key"], state.memory.keys)
 
 
-def test_learns_to_read_back_what_was_first_written():
-    """And does not where the gradient of the heads is cut off."""
+def test_learns_to_read_back_the_first_write():
+    """And fails to learn without the gradient of the heads."""
 
     def loss_after(trains_heads):
         torch.manual_seed(0)

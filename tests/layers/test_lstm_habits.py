@@ -1,6 +1,6 @@
-"""Code written for torch.nn.LSTM does the same with a MemoryRNN in its place.
+"""Code written for torch.nn.LSTM works the same with a MemoryRNN.
 
-Numbers in docstrings are those of the items of the outside tests that this holds fixed.
+The item numbers in docstrings refer to the tests of outside users.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def random(*shape, seed=1):
 
 
 def reference(layer):
-    """An nn.LSTM of the same form, for shapes."""
+    """An nn.LSTM of the same sizes, for shapes."""
     return nn.LSTM(
         3, 5, num_layers=layer.num_layers, bidirectional=layer.bidirectional,
         batch_first=layer.batch_first, dtype=torch.float64,
@@ -49,8 +49,8 @@ def reference(layer):
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_the_last_hidden_state_is_where_lstm_code_looks_for_it(memory, controller, batch_first):
-    """Item 1: h[-1] and hidden[0][-1] are the last hidden state, and not the cell."""
+def test_the_last_hidden_state_has_the_place_of_an_lstms(memory, controller, batch_first):
+    """Item 1: h[-1] and hidden[0][-1] are the last hidden state, not the cell."""
     layer = make(memory, controller, batch_first=batch_first)
     x = random(2, 6, 3) if batch_first else random(6, 2, 3)
     output, hidden = layer(x)
@@ -98,7 +98,7 @@ def test_shapes_are_those_of_lstm_for_layers_and_directions(num_layers, bidirect
 
 @pytest.mark.parametrize("enforce_sorted", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_packed_gives_what_each_sequence_gives_alone(enforce_sorted, bidirectional):
+def test_packed_sequences_equal_single_sequences(enforce_sorted, bidirectional):
     """Item 18: PackedSequence in and out."""
     layer = make("deque", num_layers=2, bidirectional=bidirectional, output_size=2)
     lengths = [6, 4, 2] if enforce_sorted else [2, 6, 4]
@@ -112,7 +112,7 @@ def test_packed_gives_what_each_sequence_gives_alone(enforce_sorted, bidirection
         assert_close(h_n[:, b], h_alone, f"h_n of {b}")
 
 
-def test_the_layers_above_take_what_those_below_put_out():
+def test_each_layer_takes_the_output_of_the_one_below():
     """Item 18: by hand, layer by layer, with the same weights."""
     layer = make("queue", num_layers=2, bidirectional=True)
     assert list(layer.others) == ["l0_reverse", "l1", "l1_reverse"]
@@ -129,7 +129,7 @@ def test_the_layers_above_take_what_those_below_put_out():
     assert_close(layer(x)[0], want, "output")
 
 
-def test_a_state_of_several_layers_goes_on():
+def test_a_state_of_several_layers_is_resumed():
     layer = make("stack", num_layers=2)
     x = random(6, 2, 3)
     want, last = layer(x)
@@ -144,7 +144,7 @@ def test_a_state_of_several_layers_goes_on():
     assert [memory.values.shape[1] for memory in emptied.memory] == [0, 0]
 
 
-def test_dropout_stands_between_layers_and_in_training_only():
+def test_dropout_is_applied_between_layers_and_in_training_only():
     layer = make(num_layers=2, dropout=0.5)
     x = random(6, 2, 3)
     layer.eval()
@@ -172,7 +172,7 @@ def test_without_bias(controller):
         (
             {"controller": functools.partial(nn.LSTMCell, bias=True), "bias": False},
             DTypeError,
-            "bias: expected True beside a controller of your own",
+            "bias: expected True with a custom controller",
         ),
     ],
 )
@@ -185,7 +185,7 @@ def test_bad_choices(options, error, message):
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("what", [float("nan"), float("inf")])
-def test_what_stands_beyond_the_lengths_is_not_looked_at(memory, backend, what):
+def test_padding_beyond_the_lengths_is_ignored(memory, backend, what):
     """Item 2: NaN and infinity in the padding give no NaN gradients."""
     layer = make(memory, backend=backend, output_size=2)
     lengths = torch.tensor([4, 0, 2])
@@ -196,14 +196,14 @@ def test_what_stands_beyond_the_lengths_is_not_looked_at(memory, backend, what):
         x[2:, 2], x[:, 1] = filler, filler
         x.requires_grad_()
         output, _ = layer(x, lengths=lengths)
-        made = torch.autograd.grad(output.square().sum(), [x, *layer.parameters()])
-        gradients.append([output, *made])
+        grads = torch.autograd.grad(output.square().sum(), [x, *layer.parameters()])
+        gradients.append([output, *grads])
     for number, (with_zeros, with_filler) in enumerate(zip(*gradients, strict=True)):
         assert torch.equal(with_zeros, with_filler), number
 
 
 @pytest.mark.parametrize("other", [ub.ControllerRNN(3, 5), ub.SRCN(3, 5, 2), ub.DeepLSTM(3, 5, 2)])
-def test_nor_is_it_by_the_layers_without_a_memory(other):
+def test_padding_is_ignored_by_layers_without_a_memory(other):
     """Item 2."""
     x = torch.randn(4, 2, 3)
     x[2:, 0] = float("nan")
@@ -215,8 +215,8 @@ def test_nor_is_it_by_the_layers_without_a_memory(other):
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("controller", CONTROLLERS)
-def test_a_layer_made_on_the_meta_device_gets_its_weights_from_reset_parameters(memory, controller):
-    """Item 3: no parameter is left as uninitialised memory."""
+def test_reset_parameters_initializes_a_layer_from_the_meta_device(memory, controller):
+    """Item 3: no parameter stays uninitialised."""
     layer = make(
         memory, controller, device="meta", learn_initial_state=True, output_size=2, num_layers=2
     )
@@ -231,8 +231,8 @@ def test_a_layer_made_on_the_meta_device_gets_its_weights_from_reset_parameters(
     assert layer(x)[0].isfinite().all()
 
 
-def test_reset_parameters_draws_what_a_new_layer_draws():
-    """Item 3: the same distributions, told by their bounds and the declared biases."""
+def test_reset_parameters_has_the_distributions_of_a_new_layer():
+    """Item 3: the same distributions, identified by their bounds and the declared biases."""
     layer = make(output_size=2, learn_initial_state=True)
     layer.reset_parameters()
     rows = layer.heads.rows("pop")
@@ -252,7 +252,7 @@ def test_a_forward_pass_on_the_meta_device():
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_a_batch_of_no_sequences(memory, backend):
+def test_an_empty_batch(memory, backend):
     """Item 18."""
     layer = make(memory, backend=backend)
     output, (h_n, *_) = layer(random(4, 0, 3))
@@ -272,8 +272,8 @@ def test_lengths_as_lists_and_other_integers(lengths):
 
 
 @pytest.mark.parametrize("lengths", [[4, 1.0], [4, True], 4, "41", numpy.array([4.0, 1.0])])
-def test_lengths_that_are_no_integers(lengths):
-    with pytest.raises(DTypeError, match=r"lengths: expected integers, one a sequence, got "):
+def test_lengths_must_be_integers(lengths):
+    with pytest.raises(DTypeError, match=r"lengths: expected integers, one per sequence, got "):
         make()(random(4, 2, 3), lengths=lengths)
 
 
@@ -284,7 +284,7 @@ def test_flatten_parameters_can_be_called():
     assert torch.equal(layer(random(4, 2, 3))[0], before)
 
 
-def test_the_state_of_a_call_without_a_batch_has_none_to_pick_from():
+def test_an_unbatched_state_cannot_be_indexed():
     layer = make()
     _, state = layer(random(4, 3))
     for function in (lambda: ub.index_state(state, [0]), lambda: layer.empty_memory(state)):
@@ -293,13 +293,13 @@ def test_the_state_of_a_call_without_a_batch_has_none_to_pick_from():
 
 
 @pytest.mark.parametrize("state", [torch.zeros(4, 5), "four", 4])
-def test_what_is_no_state(state):
+def test_invalid_states(state):
     with pytest.raises(ShapeError, match="state: expected a MemoryRNNState"):
         make()(random(4, 3), state)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_a_state_goes_through_torch_save_and_loads_as_weights_only(memory):
+def test_a_state_can_be_saved_and_loaded_with_weights_only(memory):
     """Item 18."""
     _, state = make(memory)(random(4, 2, 3))
     file = io.BytesIO()
@@ -334,7 +334,7 @@ def test_half_precision(memory, dtype):
             layer(other)
 
 
-def test_half_precision_with_a_memory_that_learns_how_it_begins():
+def test_half_precision_with_learned_initial_values():
     memory = ub.TuringTape(7, 5, initial_cells="learned")
     layer = ub.MemoryRNN(3, 5, memory).bfloat16()
     layer(random(4, 2, 3).bfloat16())[0].float().sum().backward()
@@ -342,18 +342,18 @@ def test_half_precision_with_a_memory_that_learns_how_it_begins():
 
 
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
-@pytest.mark.parametrize("begin", [make, lambda **options: ub.ControllerRNN(3, 5, **options)])
-def test_half_precision_with_a_parametrization_that_has_buffers(begin):
-    layer, x = begin(dtype=torch.float32), random(4, 2, 3).float()
+@pytest.mark.parametrize("build", [make, lambda **options: ub.ControllerRNN(3, 5, **options)])
+def test_half_precision_with_a_parametrization_that_has_buffers(build):
+    layer, x = build(dtype=torch.float32), random(4, 2, 3).float()
     spectral_norm(layer.controller, "weight_ih", n_power_iterations=3)
     with torch.no_grad():
         layer.controller.parametrizations.weight_ih.original.normal_()
     half = copy.deepcopy(layer).bfloat16()
     drawn = [held.clone() for held in half.buffers()]
     for _ in range(2):
-        wanted, (output, _) = layer(x)[0], half(x.bfloat16())
+        expected, (output, _) = layer(x)[0], half(x.bfloat16())
     output.float().sum().backward()
-    assert torch.allclose(output.float(), wanted, atol=0.03)
+    assert torch.allclose(output.float(), expected, atol=0.03)
     trained = [held.clone() for held in half.buffers()]
     for held, other, before in zip(half.buffers(), layer.buffers(), drawn, strict=True):
         assert held.dtype == torch.bfloat16
@@ -377,19 +377,19 @@ def test_hooks_of_a_layer_in_half_precision_run_once():
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_under_autocast_the_output_has_its_dtype(backend):
-    """Item 16: as that of nn.LSTM has."""
+    """Item 16: as for nn.LSTM."""
     layer, x = make(dtype=torch.float32, backend=backend), random(4, 2, 3).float()
     lstm = nn.LSTM(3, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer(x)[0].dtype == torch.bfloat16
-        # torch's own runs in bfloat16 on some processors only, and is an error on the others.
+        # torch's LSTM runs in bfloat16 on some processors only, and raises on the others.
         if torch.ops.mkldnn._is_mkldnn_bf16_supported():
             assert lstm(x)[0].dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("memory", ["stack", "deque", "superposition_stack", "superposition_list"])
 def test_export_with_a_dynamic_batch_and_a_state(memory):
-    """Item 17: torch.export takes both, and what it writes can be read."""
+    """Item 17: torch.export takes both, and the saved program can be loaded."""
     layer = make(memory, batch_first=True).eval()
     x = random(3, 4, 3)
     dynamic = {"x": {0: torch.export.Dim("B", min=2)}}
@@ -405,8 +405,8 @@ def test_export_with_a_dynamic_batch_and_a_state(memory):
     assert_close(loaded(x, state)[0], layer(x, state)[0], "loaded")
 
 
-def test_a_state_can_be_cut_off_as_word_language_model_does():
-    """Item 11: the idiom of PyTorch's example, and ours."""
+def test_a_state_can_be_detached_as_in_word_language_model():
+    """Item 11: the idiom of PyTorch's example, and `detach_state`."""
 
     def repackage_hidden(h):
         return h.detach() if isinstance(h, torch.Tensor) else tuple(map(repackage_hidden, h))
@@ -425,7 +425,7 @@ def test_a_state_can_be_cut_off_as_word_language_model_does():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_several_layers_are_traced_as_the_error_says(dtype):
+def test_several_layers_are_traced_by_traces(dtype):
     layer = make("queue", num_layers=2, bidirectional=True, batch_first=True, dtype=dtype)
     x, lengths = random(2, 5, 3).to(dtype), [5, 3]
     with pytest.raises(ShapeError, match=r"got 4\. Call layer\.traces\(x, state, lengths\), which"):
@@ -434,10 +434,10 @@ def test_several_layers_are_traced_as_the_error_says(dtype):
     traces = layer.traces(x, state, lengths)
     assert len(traces) == len(layer.all_layers())
     _, last = layer(x, state, lengths)
-    for trace, reading, memory in zip(traces, last.reading, last.memory, strict=True):
+    for trace, read_vector, memory in zip(traces, last.read_vector, last.memory, strict=True):
         assert trace.memory == "NeuralQueue"
         assert trace.lengths.tolist() == lengths
-        assert_close(trace.arrays["reading"][0, -1], reading[0], "reading")
+        assert_close(trace.arrays["read_vector"][0, -1], read_vector[0], "read_vector")
         assert_close(trace.arrays["strengths"][0, -1], memory.strengths[0], "strengths")
 
 
@@ -449,7 +449,7 @@ def test_the_trace_of_one_layer_is_that_of_its_call():
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_a_state_that_is_changed_in_place_is_cloned_first(backend):
+def test_a_state_cloned_before_an_in_place_change(backend):
     layer, x = make(backend=backend), random(4, 2, 3)
     output, (h_n, c_n, *_) = layer(x)
     h_n, c_n = h_n.clone(), c_n.clone()
@@ -463,7 +463,7 @@ def test_a_state_that_is_changed_in_place_is_cloned_first(backend):
 
 
 @needs_kernels
-def test_a_state_of_the_kernels_that_is_changed_before_the_backward_pass_is_an_error():
+def test_a_kernels_state_changed_before_the_backward_pass_is_an_error():
     layer, x = make(backend="cpu"), random(4, 2, 3)
     for cut in (lambda state: state, ub.detach_state):
         output, state = layer(x)

@@ -36,7 +36,7 @@ def flat(state):
 
 
 def drop_empty_rows(state):
-    """Rows of padding have strength 0 for ever; compare what a memory can still do."""
+    """Drop padding rows, whose strength stays 0, to compare states that act alike."""
     alive = state.memory.strengths[0] > 0
     return state.memory.values[0][alive], state.memory.strengths[0][alive]
 
@@ -81,21 +81,21 @@ def test_padded_equals_unpadded(memory, controller):
         alone, alone_state = layer(x[:length, b : b + 1])
         assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
         (alone[:, 0] * weights[:length, b]).sum().backward()
-        mine = ub.index_state(state, [b])
+        sequence_state = ub.index_state(state, [b])
         for one, other in zip(
-            flat(mine[:3]),
+            flat(sequence_state[:3]),
             flat(alone_state[:3]),
             strict=True,
         ):
             assert_close(one, other, f"state of sequence {b}")
         for one, other in zip(
-            drop_empty_rows(mine),
+            drop_empty_rows(sequence_state),
             drop_empty_rows(alone_state),
             strict=True,
         ):
             assert_close(one, other, f"memory of sequence {b}")
         follow = inputs(2, 1, 3, seed=3)
-        assert_close(layer(follow, mine)[0], layer(follow, alone_state)[0], "carried on")
+        assert_close(layer(follow, sequence_state)[0], layer(follow, alone_state)[0], "carried on")
     for name, parameter in layer.named_parameters():
         assert_close(got[name], parameter.grad, f"gradient of {name}")
     assert_close(got_x, x.grad, "gradient of x")
@@ -107,12 +107,12 @@ def test_padding_cannot_leak_even_when_it_is_nan():
     x[2:, 1] = float("nan")
     output, state = layer(x, lengths=lengths)
     assert not output[:2].isnan().any()
-    assert not state.reading.isnan().any()
+    assert not state.read_vector.isnan().any()
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("controller", CONTROLLERS)
-def test_a_state_goes_back_in(memory, controller):
+def test_a_state_is_resumed(memory, controller):
     layer = make(memory, controller)
     x = inputs(8, 2, 3)
     whole, final = layer(x)
@@ -161,14 +161,14 @@ def test_heads_are_declared_by_the_memory(memory):
             assert layer.heads.bias[rows].abs().max() <= 1 / 5**0.5
 
 
-def test_pushes_begin_whole_where_that_is_asked_for():
+def test_push_bias_makes_initial_pushes_strong():
     layer = ub.MemoryRNN(3, 5, ub.NeuralQueue(4, push_bias=3.0))
     assert layer.heads.bias[layer.heads.rows("push")].tolist() == [3.0]
     assert layer.heads.bias[layer.heads.rows("pop")].tolist() == [-1.0]
 
 
 @pytest.mark.parametrize("variant", ["graves2014", "deleu2016"])
-def test_heads_of_a_tape_begin_on_the_move_where_that_is_asked_for(variant):
+def test_shift_bias_makes_heads_move_initially(variant):
     tape = ub.TuringTape(
         9, 4, read_heads=2, write_heads=3, shift_range=2, variant=variant, shift_bias=2.0
     )
@@ -181,7 +181,7 @@ def test_heads_of_a_tape_begin_on_the_move_where_that_is_asked_for(variant):
     assert (biases == 0).all() if variant == "deleu2016" else (biases != 0).all()
 
 
-def test_a_quiet_deque_begins_with_a_bottom_that_is_pushed_little():
+def test_a_quiet_deque_has_weak_initial_pushes_at_the_bottom():
     quiet = ub.memories.MEMORIES["quiet_deque"](4, pop_bias=-2.0)
     layer = ub.MemoryRNN(3, 5, quiet)
     bias = {head.name: layer.heads.bias[layer.heads.rows(head.name)] for head in quiet.heads}
@@ -191,23 +191,27 @@ def test_a_quiet_deque_begins_with_a_bottom_that_is_pushed_little():
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_the_trace_says_what_the_memory_did(memory, tmp_path):
+def test_the_trace_has_instructions_states_and_read_vectors(memory, tmp_path):
     layer = make(memory, output_size=2)
     x, lengths = inputs(6, 2, 3), torch.tensor([6, 4])
     output, state = layer(x, lengths=lengths)
     traced, traced_state, trace = layer(x, lengths=lengths, return_trace=True)
     assert_close(traced, output, "output")
-    assert_close(traced_state.reading, state.reading, "reading")
+    assert_close(traced_state.read_vector, state.read_vector, "read_vector")
     rows = 12 if memory == "deque" else 6
     assert trace.arrays["strengths"].shape == (2, 6, rows)
     assert_close(trace.arrays["strengths"][:, -1], state.memory.strengths, "last strengths")
     fields = [trace.arrays[f"instruction.{head.name}"] for head in layer.memory.heads]
-    readings, _ = layer.memory.unroll(layer.memory.Instruction(*fields))
-    assert_close(trace.arrays["reading"][0], readings[0], "readings follow from instructions")
+    read_vectors, _ = layer.memory.unroll(layer.memory.Instruction(*fields))
+    assert_close(
+        trace.arrays["read_vector"][0], read_vectors[0], "read vectors follow from instructions"
+    )
     end = ".top" if memory == "deque" else ""
     weights = trace.arrays[f"read_weights{end}"][0]
     from_weights = weights @ state.memory.values[0]
-    assert_close(from_weights, trace.arrays["reading"][0, :, :4], "readings follow from weights")
+    assert_close(
+        from_weights, trace.arrays["read_vector"][0, :, :4], "read vectors follow from weights"
+    )
     ub.save_trace(tmp_path / "t.safetensors", trace._replace(symbols=[["a"] * 6, ["b"] * 4]))
     loaded = ub.load_trace(tmp_path / "t.safetensors")
     assert loaded.memory == type(layer.memory).__name__
@@ -218,7 +222,7 @@ def test_the_trace_says_what_the_memory_did(memory, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
-def test_a_file_that_is_no_trace(tmp_path, content):
+def test_a_file_without_a_trace(tmp_path, content):
     path = tmp_path / "broken.safetensors"
     path.write_bytes(content)
     with pytest.raises(ub.errors.CheckpointError, match=r"broken\.safetensors"):
@@ -235,13 +239,13 @@ def test_a_trace_that_lacks_a_part(tmp_path, lacking):
     elif lacking == "memory":
         del metadata["memory"]
     else:
-        tensors = {"reading": torch.ones(1)}
+        tensors = {"read_vector": torch.ones(1)}
     save_file(tensors, str(path), metadata=metadata)
     with pytest.raises(ub.errors.CheckpointError, match=r"cut\.safetensors: not a whole trace"):
         ub.load_trace(path)
 
 
-def test_an_indented_json_file_is_taken_for_what_it_is(tmp_path):
+def test_an_indented_json_file_is_recognized(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text('{\n  "format": "another"\n}\n')
     with pytest.raises(ub.errors.CheckpointError, match="got 'another' version None"):
@@ -287,15 +291,15 @@ def test_distributed_data_parallel(tmp_path):
         assert torch.equal(output, want)
         output.sum().backward()
         assert all(p.grad is not None for p in wrapped.parameters())
-        # Before the group, whose threads it would otherwise wait for while it holds Python's lock,
-        # which one of them may want: now and then a test never ended.
+        # Deleted before the group. Otherwise it waits for the group's threads while it holds the
+        # GIL, which they may need: sometimes the test never ended.
         del wrapped, output
         gc.collect()
     finally:
         dist.destroy_process_group()
 
 
-def test_a_controller_of_ones_own():
+def test_custom_controller():
     feed_forward = functools.partial(
         ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
     )

@@ -1,4 +1,4 @@
-"""What is read at a step in the output of the same step."""
+"""The read vector of a step in the output of the same step."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def inputs(*shape):
 
 
 @pytest.mark.parametrize("memory", ALL)
-def test_the_output_is_what_the_controller_says_and_what_is_read(memory):
-    plain, layer = make(memory), make(memory, output_reading=True)
+def test_the_output_is_h_and_the_read_vector(memory):
+    plain, layer = make(memory), make(memory, output_read_vector=True)
     layer.load_state_dict(plain.state_dict())
     output, state = layer(inputs(6, 2, 3))
-    hidden, wanted = plain(inputs(6, 2, 3))
+    hidden, expected = plain(inputs(6, 2, 3))
     _, _, trace = plain(inputs(6, 2, 3), return_trace=True)
     assert_close(output[..., :5], hidden, "h")
-    assert_close(output[..., 5:], trace.arrays["reading"].transpose(0, 1), "r")
-    assert_close(output[-1, :, 5:], state.reading, "the last reading")
-    assert_close(state.reading, wanted.reading, "state")
+    assert_close(output[..., 5:], trace.arrays["read_vector"].transpose(0, 1), "r")
+    assert_close(output[-1, :, 5:], state.read_vector, "the last read vector")
+    assert_close(state.read_vector, expected.read_vector, "state")
 
 
 @pytest.mark.parametrize("memory", ALL)
@@ -45,19 +45,19 @@ def test_the_output_is_what_the_controller_says_and_what_is_read(memory):
 def test_kernel_and_reference_agree_with_gradients(memory, size):
     results = []
     for backend in ("cpu", "reference"):
-        layer = make(memory, output_reading=True, output_size=size, backend=backend)
+        layer = make(memory, output_read_vector=True, output_size=size, backend=backend)
         x = inputs(9, 3, 3).requires_grad_()
         output, state = layer(x, lengths=[9, 0, 4])
-        assert output.shape == (9, 3, 5 + layer.memory.reading_size if size is None else size)
+        assert output.shape == (9, 3, 5 + layer.memory.read_vector_size if size is None else size)
         assert output[4:, 2].abs().sum() == output[:, 1].abs().sum() == 0
-        loss = (output * inputs(*output.shape)).sum() + state.reading.square().sum()
+        loss = (output * inputs(*output.shape)).sum() + state.read_vector.square().sum()
         results.append([output, *torch.autograd.grad(loss, [x, *layer.parameters()])])
     for ours, theirs in zip(*results, strict=True):
         assert relative_error(ours, theirs) <= 1e-10
 
 
-def test_gradients_are_those_of_finite_differences():
-    layer = make("lie_access", output_reading=True)
+def test_gradients_equal_finite_differences():
+    layer = make("lie_access", output_read_vector=True)
 
     def function(x):
         return layer(x)[0]
@@ -65,56 +65,56 @@ def test_gradients_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(function, inputs(4, 2, 3).requires_grad_())
 
 
-def test_the_last_layer_alone_has_it():
-    layer = make(num_layers=2, bidirectional=True, output_reading=True, output_size=None)
+def test_only_the_last_layer_outputs_its_read_vector():
+    layer = make(num_layers=2, bidirectional=True, output_read_vector=True, output_size=None)
     output, _ = layer(inputs(6, 2, 3))
     assert output.shape == (6, 2, 2 * (5 + 4))
-    assert [each.output_reading for each in layer.all_layers()] == [True, False, True, True]
+    assert [each.output_read_vector for each in layer.all_layers()] == [True, False, True, True]
     assert [
         each(inputs(6, 2, each.input_size))[0].shape[-1] for each in layer.all_layers()[1:]
     ] == [5, 9, 9]
-    assert "output_reading" in repr(layer)
-    assert "output_reading" not in repr(make())
+    assert "output_read_vector" in repr(layer)
+    assert "output_read_vector" not in repr(make())
 
 
 @pytest.mark.parametrize("size", [None, 7])
-def test_pieces_and_phases_equal_the_whole(size):
-    layer = make("lie_access", output_reading=True, output_size=size, batch_first=True)
+def test_chunks_and_phases_equal_the_whole(size):
+    layer = make("lie_access", output_read_vector=True, output_size=size, batch_first=True)
     x = inputs(2, 8, 3)
     whole, _ = layer(x)
     stream = open_stream(layer, 2, x)
-    stepped = torch.cat([stream.run(piece) for piece in x.split([1, 3, 4], dim=1)], dim=1)
+    stepped = torch.cat([stream.run(chunk) for chunk in x.split([1, 3, 4], dim=1)], dim=1)
     assert_close(stepped, whole, "stream")
     answers = torch.arange(8).expand(2, 8) >= 5
-    told, _ = run_phases(layer, x, answers)
+    phases, _ = run_phases(layer, x, answers)
     traced, _ = trace_phases(layer, x, answers)
-    assert_close(told, traced, "phases")
-    assert_close(told[:, :5], whole[:, :5], "what is told")
+    assert_close(phases, traced, "phases")
+    assert_close(phases[:, :5], whole[:, :5], "before the answer")
 
 
 def test_half_precision():
-    layer = make(output_reading=True)
+    layer = make(output_read_vector=True)
     output, state = layer.half()(inputs(4, 2, 3).half())
     assert output.dtype == torch.float16
     assert output.shape == (4, 2, 9)
-    torch.testing.assert_close(output[-1, :, 5:].float(), state.reading, atol=1e-3, rtol=0)
+    torch.testing.assert_close(output[-1, :, 5:].float(), state.read_vector, atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_under_autocast_the_output_has_its_dtype(backend):
-    layer = make("lie_access", output_reading=True, backend=backend).float()
+    layer = make("lie_access", output_read_vector=True, backend=backend).float()
     x = inputs(4, 2, 3).float()
-    wanted = layer(x)[0]
+    expected = layer(x)[0]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output, state = layer(x)
     assert output.dtype == torch.bfloat16
-    assert state.reading.dtype == torch.float32
-    torch.testing.assert_close(output.float(), wanted, atol=2e-2, rtol=0)
+    assert state.read_vector.dtype == torch.float32
+    torch.testing.assert_close(output.float(), expected, atol=2e-2, rtol=0)
 
 
 @pytest.mark.parametrize("memory", ["stack", "lie_access"])
 def test_exported_with_a_dynamic_batch(memory):
-    layer = make(memory, output_reading=True, batch_first=True).eval()
+    layer = make(memory, output_read_vector=True, batch_first=True).eval()
     dynamic = {"x": {0: torch.export.Dim("B", min=2)}}
     program = torch.export.export(layer, (inputs(3, 4, 3),), dynamic_shapes=dynamic)
     larger = inputs(6, 4, 3)
@@ -125,13 +125,13 @@ def model_of(**options):
     torch.manual_seed(0)
     model = MemoryModel(
         inputs=6, outputs=4, memory={"name": "stack", "width": 3}, hidden_size=5,
-        embedding_size=4, output_reading=True, **options,
+        embedding_size=4, output_read_vector=True, **options,
     )  # fmt: skip
     return model.double()
 
 
 @pytest.mark.parametrize("readout", [None, 6])
-def test_a_model_has_it_for_its_logits(readout, tmp_path):
+def test_the_logits_of_a_model_use_the_read_vector(readout, tmp_path):
     model = model_of(readout_size=readout)
     tokens = torch.randint(6, (2, 7), generator=torch.Generator().manual_seed(3))
     logits, _ = model(tokens)
@@ -144,6 +144,8 @@ def test_a_model_has_it_for_its_logits(readout, tmp_path):
     assert steps.hidden.shape == (2, 7, 5)
 
 
-def test_without_a_memory_there_is_nothing_to_read():
-    with pytest.raises(ConfigError, match="output_reading: a layer without a memory reads nothing"):
-        MemoryModel(inputs=6, outputs=4, memory="none", output_reading=True)
+def test_output_read_vector_needs_a_memory():
+    with pytest.raises(
+        ConfigError, match="output_read_vector: a layer without a memory reads nothing"
+    ):
+        MemoryModel(inputs=6, outputs=4, memory="none", output_read_vector=True)

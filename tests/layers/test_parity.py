@@ -9,7 +9,7 @@ from unbounded.layers.parity import relative_error
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "error"),
+    ("got", "expected", "error"),
     [
         ([1.0, -4.5], [1.0, -4.0], 0.125),
         ([], [], 0.0),
@@ -21,7 +21,7 @@ from unbounded.layers.parity import relative_error
     ],
 )
 def test_the_error_is_relative_to_the_largest_and_never_hidden_by_a_nan(
-    got: list[float], wanted: list[float], error: float
+    got: list[float], expected: list[float], error: float
 ) -> None:
-    pair = (torch.tensor(got, dtype=torch.float64), torch.tensor(wanted, dtype=torch.float64))
+    pair = (torch.tensor(got, dtype=torch.float64), torch.tensor(expected, dtype=torch.float64))
     assert relative_error(*pair) == error

@@ -1,4 +1,4 @@
-"""Layers without a memory take what MemoryRNN takes, and refuse what it refuses."""
+"""Layers without a memory accept and refuse the same arguments as MemoryRNN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 import unbounded as ub
 from unbounded.errors import DTypeError, ShapeError
 
-# torch's own, of forward mode, of linearize and of what it cannot compile.
+# Warnings of torch itself, about forward mode, linearize and uncompiled parts.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
@@ -61,7 +61,7 @@ def test_lengths_in_a_list_and_a_packed_sequence(make):
 
 
 @EACH
-def test_no_sequence_at_all(make):
+def test_an_empty_batch_of_a_plain_layer(make):
     output, state = make(batch_first=True)(torch.zeros(0, STEPS, INPUT))
     assert output.shape[:2] == (0, STEPS)
     assert all(part.shape[0] == 0 for part in tensors(state))
@@ -70,7 +70,7 @@ def test_no_sequence_at_all(make):
 @pytest.mark.parametrize(
     "make", [*MAKERS.values(), lambda: ub.ControllerRNN(INPUT, HIDDEN, "lstm")]
 )
-def test_a_first_state_has_tensors_of_its_own(make):
+def test_an_initial_state_has_separate_tensors(make):
     parts = tensors(make().initial_state(2))
     parts[0][0] = 1.0
     assert not any(bool(part.any()) for part in parts[1:])
@@ -79,18 +79,18 @@ def test_a_first_state_has_tensors_of_its_own(make):
 @EACH
 def test_half_precision_and_autocast(make):
     layer, x = make(), torch.randn(STEPS, 2, INPUT)
-    wanted, state = layer(x)
+    expected, state = layer(x)
     with torch.autocast("cpu", torch.bfloat16):
         output, cast = layer(x)
         again, _ = layer(x, cast)
     assert output.dtype == again.dtype == torch.bfloat16
     assert all(part.dtype == torch.float32 for part in tensors(cast))
-    torch.testing.assert_close(output.float(), wanted, atol=0.03, rtol=0.03)
+    torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.03)
     half = layer.bfloat16()
     output, state = half(x.bfloat16())
     assert output.dtype == torch.bfloat16
     assert all(part.dtype == torch.bfloat16 for part in tensors(state))
-    torch.testing.assert_close(output.float(), wanted, atol=0.03, rtol=0.03)
+    torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.03)
     with pytest.raises(DTypeError, match=r"x: expected dtype torch.bfloat16 as the layer"):
         half(x)
 
@@ -114,7 +114,7 @@ def test_a_state_of_another_batch_width_or_dtype_is_refused(make):
             layer(x, other)
 
 
-def test_layers_that_lack_a_tensor():
+def test_states_with_a_missing_tensor():
     layer, x = ub.DeepLSTM(INPUT, HIDDEN, 2), torch.randn(STEPS, 2, INPUT)
     _, (first, second) = layer(x)
     with pytest.raises(ShapeError, match=r"of each of 2 layer\(s\), got tuple of 2, with 2, 1 in"):
@@ -155,11 +155,11 @@ def test_a_state_in_lists_is_one(make):
 @EACH
 def test_forward_mode_and_the_meta_device(make):
     layer, x = make().double(), torch.randn(STEPS, 2, INPUT, dtype=torch.float64)
-    wanted = torch.autograd.functional.jacobian(lambda q: layer(q)[0].sum((0, 1)), x)
+    expected = torch.autograd.functional.jacobian(lambda q: layer(q)[0].sum((0, 1)), x)
     forward = torch.autograd.functional.jacobian(
         lambda q: layer(q)[0].sum((0, 1)), x, vectorize=True, strategy="forward-mode"
     )
-    torch.testing.assert_close(forward, wanted)
+    torch.testing.assert_close(forward, expected)
     _, push = torch.func.linearize(lambda q: layer(q)[0], x)
     assert push(x).shape == layer(x)[0].shape
     output, _ = layer.to("meta")(x.to("meta"), lengths=torch.tensor([STEPS, 2], device="meta"))
@@ -167,7 +167,7 @@ def test_forward_mode_and_the_meta_device(make):
 
 
 @EACH
-def test_lengths_that_vmap_hides_count_as_the_nearest_there_is(make):
+def test_lengths_out_of_range_under_vmap_are_clamped(make):
     layer, x = make(), torch.randn(STEPS, 3, INPUT)
     lengths = torch.tensor([[STEPS + 2, 0, 3], [-2, 2, 3]])
     outputs, states = torch.func.vmap(lambda own: layer(x, lengths=own))(lengths)

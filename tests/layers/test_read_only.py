@@ -1,4 +1,4 @@
-"""A layer that writes nothing while it answers: against a plain loop, in values and gradients."""
+"""A layer without writes while it answers, against a plain loop, in values and gradients."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def read_only(**options):
 
 
 def by_hand(layer, x, first):
-    """Each sequence alone, step by step, with the strengths of its writes set to 0 by hand."""
+    """Run each sequence alone, step by step, with write strengths set to 0 in the answer."""
     outputs = []
-    for row, begin in zip(x, first, strict=True):
+    for row, start in zip(x, first, strict=True):
         state = layer.initial_loop_state(1)
         own = []
         for step, vector in enumerate(row):
 
-            def heads(hidden, step=step, begin=begin):
-                told = list(layer.heads(hidden))
+            def heads(hidden, step=step, start=start):
+                instruction = list(layer.heads(hidden))
                 for place, head in enumerate(layer.heads.heads):
-                    if head.name in layer.memory.write_strengths and step >= begin:
-                        told[place] = torch.zeros_like(told[place])
-                return tuple(told)
+                    if head.name in layer.memory.write_strengths and step >= start:
+                        instruction[place] = torch.zeros_like(instruction[place])
+                return tuple(instruction)
 
             output, _, state = run_recurrence(
                 layer.controller, heads, layer.memory, vector.view(1, 1, -1), state
@@ -67,9 +67,9 @@ def test_nothing_is_written_while_answering(name, first):
     expected = by_hand(layer, x, first)
     torch.testing.assert_close(output, expected)
     weights = [x, *layer.parameters()]
-    own = torch.autograd.grad(output.square().sum(), weights, allow_unused=True)
-    wanted = torch.autograd.grad(expected.square().sum(), weights, allow_unused=True)
-    for got, want in zip(own, wanted, strict=True):
+    gradients = torch.autograd.grad(output.square().sum(), weights, allow_unused=True)
+    expected_gradients = torch.autograd.grad(expected.square().sum(), weights, allow_unused=True)
+    for got, want in zip(gradients, expected_gradients, strict=True):
         if want is None:
             assert got is None or not got.any()
         else:
@@ -77,7 +77,7 @@ def test_nothing_is_written_while_answering(name, first):
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_lengths_cut_and_the_state_goes_on(name):
+def test_lengths_and_carried_state(name):
     layer = layer_of(name)
     x = torch.randn(3, 6, 4, dtype=torch.float64)
     answers = torch.arange(6) >= torch.tensor([2, 4, 5]).unsqueeze(1)
@@ -116,7 +116,7 @@ def test_the_trace_has_no_write_in_the_answer(name):
         trace_phases(layer, x, torch.arange(6) >= torch.tensor([[4], [5]]))
 
 
-def test_a_model_answers_as_it_generates():
+def test_a_model_answers_like_its_generation():
     torch.manual_seed(2)
     options = {"inputs": 6, "outputs": 5, "memory": {"name": "queue", "width": 4}}
     model = MemoryModel(**options, hidden_size=7, embedding_size=3, read_only_token=1)
@@ -124,20 +124,21 @@ def test_a_model_answers_as_it_generates():
     writing.load_state_dict(model.state_dict())
     prompt, lengths = torch.tensor([[0, 2, 3, 1], [0, 4, 1, 0]]), torch.tensor([4, 3])
     fed = torch.tensor([0, 1, 1, 1, 1])
-    said = generate(model.sequence, prompt, lengths, fed, end_token=0, max_length=6)
+    generated = generate(model.sequence, prompt, lengths, fed, end_token=0, max_length=6)
     for row, steps in enumerate(lengths.tolist()):
         inputs = torch.cat([prompt[row, :steps], torch.ones(5).long()]).unsqueeze(0)
         taught = model(inputs)[0].argmax(dim=-1)[0, steps - 1 :]
-        count = min(6, int((said[row] == 0).nonzero()[0]) + 1 if (said[row] == 0).any() else 6)
-        assert said[row, :count].tolist() == taught[:count].tolist()
+        is_end = generated[row] == 0
+        count = min(6, int(is_end.nonzero()[0]) + 1 if is_end.any() else 6)
+        assert generated[row, :count].tolist() == taught[:count].tolist()
     inputs = torch.tensor([[0, 2, 3, 1, 1, 1]])
     assert torch.equal(model(inputs)[0][:, :3], writing(inputs)[0][:, :3])
     assert not torch.allclose(model(inputs)[0][:, 4:], writing(inputs)[0][:, 4:])
 
 
 @pytest.mark.parametrize("cut", range(1, 6))
-def test_a_sequence_that_answers_goes_on_to_in_the_next_call(cut):
-    """Also where the token is not fed again: what it was told is carried over."""
+def test_an_answering_sequence_continues_in_the_next_call(cut):
+    """Even if the token is not fed again: the state carries the flag."""
     model = read_only(embedding_size=None)
     inputs = torch.tensor([[0, 2, 5, 3, 4, 2], [2, 3, 4, 5, 2, 0], [1, 2, 3, 4, 0, 1]])
     whole, _ = model(inputs)
@@ -154,17 +155,17 @@ def test_a_sequence_that_answers_goes_on_to_in_the_next_call(cut):
         model(inputs[:1, cut:], state)
 
 
-def test_what_is_generated_is_what_the_whole_sequence_says():
+def test_generation_equals_the_prediction_on_the_whole_sequence():
     model = read_only(embedding_size=None)
     prompt = torch.tensor([[0, 1, 2, 5]])
-    said = generate(model.sequence, prompt, torch.tensor([4]), torch.arange(6), 0, 8)
-    inputs = torch.cat([prompt, said], dim=1)
+    generated = generate(model.sequence, prompt, torch.tensor([4]), torch.arange(6), 0, 8)
+    inputs = torch.cat([prompt, generated], dim=1)
     taught = model(inputs)[0].argmax(dim=-1)[0, 3:-1]
-    end = said[0].tolist().index(0) + 1 if 0 in said[0] else said.shape[1]
-    assert said[0, :end].tolist() == taught[:end].tolist()
+    end = generated[0].tolist().index(0) + 1 if 0 in generated[0] else generated.shape[1]
+    assert generated[0, :end].tolist() == taught[:end].tolist()
 
 
-def test_a_state_of_half_precision_keeps_who_answers():
+def test_a_half_precision_state_keeps_the_answering_flags():
     state = read_only(embedding_size=None)(torch.tensor([[0, 5]]))[1]
     moved = ub.move_state(state, dtype=torch.float64)
     assert moved.layer.hidden.dtype == torch.float64
@@ -175,8 +176,8 @@ def test_lengths_and_batches_as_of_every_layer():
     model = read_only(embedding_size=None)
     inputs = torch.tensor([[0, 1, 5, 2]])
     torch.testing.assert_close(model(inputs, None, [3])[0][:, :3], model(inputs)[0][:, :3])
-    for lengths, said in (([9], "expected 0..4"), ([2, 2], r"expected shape \[1\], got \[2\]")):
-        with pytest.raises(ShapeError, match=f"lengths: {said}"):
+    for lengths, message in (([9], "expected 0..4"), ([2, 2], r"expected shape \[1\], got \[2\]")):
+        with pytest.raises(ShapeError, match=f"lengths: {message}"):
             model(inputs, None, torch.tensor(lengths))
     assert model(inputs[:0])[0].shape == (0, 4, 6)
 
@@ -188,7 +189,7 @@ def test_a_memory_that_always_writes(memory):
         MemoryModel(inputs=4, outputs=3, **options, read_only_token=1)
 
 
-def test_a_token_that_is_none():
+def test_an_invalid_read_only_token():
     with pytest.raises(ShapeError, match=r"read_only_token: expected a symbol of 0\.\.3, got 4"):
         MemoryModel(inputs=4, outputs=3, memory="stack", read_only_token=4)
     check_read_only(layer_of("stack"))

@@ -1,4 +1,4 @@
-"""A method that someone replaced runs: no kernel computes what the original would have."""
+"""A replaced method runs: no kernel computes the original in its place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.memories.common import MEMORIES
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ConfigError, say_once
 from unbounded.layers import DeepLSTM, symbol_steps
-from unbounded.layers.bound import bound_layer
 from unbounded.layers.fused import is_called, why_called
+from unbounded.layers.static_buffers import static_buffer_layer
 from unbounded.layers.stream import open_stream
 from unbounded.models import MemoryModel, generate
 
@@ -30,7 +30,7 @@ def make(memory="stack", backend="auto"):
 
 
 def counted(function, calls):
-    """`function`, with a note of each call; under the original's name, as decorators leave it."""
+    """`function` with a record of its calls, under the original's name, as by a decorator."""
 
     @functools.wraps(function)
     def replacement(*args, **kwargs):
@@ -108,20 +108,20 @@ REPLACED = {
 
 @needs_kernels
 @pytest.mark.parametrize("name", REPLACED)
-def test_a_replaced_method_is_called_and_that_is_said_once(name, monkeypatch):
+def test_a_replaced_method_is_called_with_one_warning(name, monkeypatch):
     replace, reason = REPLACED[name]
     layer, calls, x = make(), [], torch.randn(6, 2, 3)
     lengths = torch.tensor([6, 3])
-    wanted, _ = layer(x, None, lengths)
+    expected, _ = layer(x, None, lengths)
     replace(layer, calls, monkeypatch)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         got, _ = layer(x, None, lengths)
         layer(x, None, lengths)
     assert len(calls) >= 6
-    torch.testing.assert_close(got, wanted)
-    assert [each.category for each in said] == [BackendWarning]
-    assert said[0].message.args[0].count("replaced") == 1
+    torch.testing.assert_close(got, expected)
+    assert [warning.category for warning in caught] == [BackendWarning]
+    assert caught[0].message.args[0].count("replaced") == 1
     layer.backend = "cpu"
     with pytest.raises(BackendError, match=rf"backend 'cpu' cannot serve this call: {reason}"):
         layer(x, None, lengths)
@@ -164,10 +164,10 @@ def test_generate_calls_what_is_replaced(part):
         part, model.sequence.output
     )
     prompt, fed = torch.randint(9, (2, 3)), torch.tensor([5, 6, 7, 8])
-    wanted = generate(model, prompt, None, fed, 3, 4)
+    expected = generate(model, prompt, None, fed, 3, 4)
     module.forward = counted(module.forward, calls)
-    assert torch.equal(generate(model, prompt, None, fed, 3, 4), wanted)
-    assert len(calls) == wanted.shape[1]
+    assert torch.equal(generate(model, prompt, None, fed, 3, 4), expected)
+    assert len(calls) == expected.shape[1]
 
 
 @needs_kernels
@@ -176,11 +176,11 @@ def test_generate_calls_what_is_replaced(part):
 def test_controllers_without_a_memory(controller, lengths):
     layer, calls = ub.ControllerRNN(3, 5, controller), []
     x = torch.randn(5, 2, 3)
-    wanted, _ = layer(x, None, lengths)
+    expected, _ = layer(x, None, lengths)
     add_hook_to_module(layer.controller, Doubled(calls))
     got, _ = layer(x, None, lengths)
     assert len(calls) == 5
-    torch.testing.assert_close(got, wanted)
+    torch.testing.assert_close(got, expected)
     layer.backend = "cpu"
     with pytest.raises(BackendError, match="forward of the controller is replaced"):
         layer(x, None, lengths)
@@ -191,40 +191,40 @@ def test_controllers_without_a_memory(controller, lengths):
 def test_layers_of_a_deep_lstm(lengths):
     layer, calls = DeepLSTM(3, 5, 2), []
     x = torch.randn(5, 2, 3)
-    wanted, _ = layer(x, None, lengths)
+    expected, _ = layer(x, None, lengths)
     add_hook_to_module(layer.layers[1], Doubled(calls))
     got, _ = layer(x, None, lengths)
     assert len(calls) == 1
-    torch.testing.assert_close(got, wanted)
+    torch.testing.assert_close(got, expected)
     layer.backend = "cpu"
     with pytest.raises(BackendError, match="forward of the layer is replaced"):
         layer(x, None, lengths)
 
 
 @needs_kernels
-def test_training_in_place_and_by_symbol():
+def test_static_buffers_and_per_symbol_updates():
     controller = functools.partial(ub.ElmanController, activation="sigmoid", bias=False)
     memory = ub.SuperpositionStack(2, 2, capacity=9, overflow="drop_bottom")
     layer = ub.MemoryRNN(4, 5, memory, controller, batch_first=True)
     output = torch.nn.Linear(5, 4, bias=False)
-    assert bound_layer(layer, 2) is not None
+    assert static_buffer_layer(layer, 2) is not None
     symbol_steps.weights_of(layer, output)
     layer.memory.step = counted(layer.memory.step, [])
-    assert bound_layer(layer, 2) is None
+    assert static_buffer_layer(layer, 2) is None
     with pytest.raises(ConfigError, match="without hooks or replaced methods"):
         symbol_steps.weights_of(layer, output)
 
 
-def test_one_function_decides_of_modules():
+def test_why_called_names_replaced_methods():
     linear = torch.nn.Linear(2, 2)
     assert why_called(linear, "output") is None
     linear.forward = counted(linear.forward, [])
     assert why_called(linear, "output") == (
-        "forward of the output is replaced, which only the readable loop calls"
+        "forward of the output is replaced, which only the reference implementation calls"
     )
 
 
-def test_a_class_of_torch_that_is_replaced_is_seen(monkeypatch):
+def test_a_replaced_torch_method_is_detected(monkeypatch):
     linear = torch.nn.Linear(2, 2)
     monkeypatch.setattr(torch.nn.Linear, "forward", counted(torch.nn.Linear.forward, []))
     assert is_called(linear)

@@ -71,15 +71,15 @@ def test_gradcheck():
     assert torch.autograd.gradgradcheck(run, (x, *start, *layer.parameters()))
 
 
-@pytest.mark.parametrize("piece", [1, 7, BLOCK + 1])
-def test_chunks_with_the_state_carried_equal_the_whole(piece):
+@pytest.mark.parametrize("chunk", [1, 7, BLOCK + 1])
+def test_chunks_with_the_state_carried_equal_the_whole(chunk):
     layer, x = make(batch_first=True), random(3, 2 * BLOCK, 3)
     whole, final = layer(x)
-    pieces, state = [], None
-    for part in x.split(piece, dim=1):
+    chunks, state = [], None
+    for part in x.split(chunk, dim=1):
         output, state = layer(part, state if state is None else ub.detach_state(state))
-        pieces.append(output)
-    assert_close(torch.cat(pieces, dim=1), whole, "output")
+        chunks.append(output)
+    assert_close(torch.cat(chunks, dim=1), whole, "output")
     assert_close(state.context, final.context, "context")
 
 
@@ -103,8 +103,8 @@ def test_padded_equals_unpadded():
         assert_close(state.hidden[row], after.hidden[0], "hidden")
         assert_close(state.context[row], after.context[0], "context")
         (alone[:, 0] * weights[:length, row]).sum().backward(retain_graph=True)
-    for mine, parameter in zip(got, layer.parameters(), strict=True):
-        assert_close(mine, parameter.grad, "gradient")
+    for grad, parameter in zip(got, layer.parameters(), strict=True):
+        assert_close(grad, parameter.grad, "gradient")
 
 
 def test_bad_input():
@@ -141,13 +141,13 @@ def test_tanh_with_a_bias_is_the_same_network_as_sigmoid_with_one():
         other.weight_hh.copy_(one.weight_hh / 4)
         other.bias.copy_(one.bias / 2 + one.weight_hh.sum(1) / 4)
     x, state = random(9, 2, 5), one.initial_state(2)
-    wanted, ends = one(x, state)
+    expected, ends = one(x, state)
     got, last = other(x, state._replace(hidden=2 * state.hidden - 1))
-    assert_close(got[..., :4], 2 * wanted[..., :4] - 1)
-    assert_close(got[..., 4:], wanted[..., 4:])
+    assert_close(got[..., :4], 2 * expected[..., :4] - 1)
+    assert_close(got[..., 4:], expected[..., 4:])
     assert_close(last.hidden, 2 * ends.hidden - 1)
 
 
-def test_an_activation_that_there_is_not():
+def test_an_unknown_activation():
     with pytest.raises(ChoiceError, match="sigmoid, tanh"):
         make(activation="relu")

@@ -1,4 +1,4 @@
-"""Stack RNN and List RNN: sizes, the loop written out, padding, resuming, emptying, traces."""
+"""Stack RNN and List RNN: sizes, the explicit loop, padding, resuming, emptying, traces."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_padded_equals_unpadded(name, capacity):
     layer = make(name, capacity=capacity)
     x, lengths = random(7, 4, 3), torch.tensor([7, 0, 1, 4])
     output, state = layer(x, lengths=lengths)
-    assert_close(state.reading[1], torch.full((4,), -1.0, dtype=DOUBLE), "reading of nothing")
+    assert_close(state.read_vector[1], torch.full((4,), -1.0, dtype=DOUBLE), "r of an empty memory")
     weights = random(7, 4, 5, seed=2)
     (output * weights).sum().backward()
     got = {key: p.grad.clone() for key, p in layer.named_parameters()}
@@ -87,11 +87,13 @@ def test_padded_equals_unpadded(name, capacity):
         assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
         assert output[length:, b].abs().sum() == 0
         (alone[:, 0] * weights[:length, b]).sum().backward()
-        mine = ub.index_state(state, [b])
-        assert_close(mine.reading, alone_state.reading, "reading")
+        sequence_state = ub.index_state(state, [b])
+        assert_close(sequence_state.read_vector, alone_state.read_vector, "read_vector")
         follow = random(2, 1, 3, seed=3)
         onward = make(name)
-        assert_close(onward(follow, mine)[0], onward(follow, alone_state)[0], "carried on")
+        assert_close(
+            onward(follow, sequence_state)[0], onward(follow, alone_state)[0], "carried on"
+        )
     for key, parameter in layer.named_parameters():
         assert_close(got[key], parameter.grad, f"gradient of {key}")
 
@@ -102,11 +104,11 @@ def test_chunks_with_the_state_carried_equal_the_whole(name, controller):
     layer = make(name, controller)
     x = random(9, 2, 3)
     whole, final = layer(x)
-    pieces, state = [], None
-    for piece in x.split(4):
-        output, state = layer(piece, state)
-        pieces.append(output)
-    assert torch.equal(torch.cat(pieces), whole)
+    chunks, state = [], None
+    for chunk in x.split(4):
+        output, state = layer(chunk, state)
+        chunks.append(output)
+    assert torch.equal(torch.cat(chunks), whole)
     assert torch.equal(state.memory.cells, final.memory.cells)
 
 
@@ -118,8 +120,8 @@ def test_chunked_backpropagation_equals_the_whole_if_nothing_is_detached(name, c
     want = {key: parameter.grad.clone() for key, parameter in layer.named_parameters()}
     layer.zero_grad()
     loss, state = 0.0, None
-    for piece, weight in zip(x.split(4), weights.split(4), strict=True):
-        output, state = layer(piece, state)
+    for chunk, weight in zip(x.split(4), weights.split(4), strict=True):
+        output, state = layer(chunk, state)
         loss = loss + (output * weight).sum()
     loss.backward()
     for key, parameter in layer.named_parameters():
@@ -127,15 +129,15 @@ def test_chunked_backpropagation_equals_the_whole_if_nothing_is_detached(name, c
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_truncated_backpropagation_equals_the_whole_where_no_memory_crosses_the_cut(name):
-    """R = 0 and memories emptied at the cut: nothing is left that a gradient could pass by."""
+def test_truncated_backpropagation_is_exact_if_no_memory_crosses_the_cut(name):
+    """R = 0 and memories emptied at the cut: no gradient can cross it."""
     layer, x, weights = make(name), random(8, 2, 3), random(8, 2, 5, seed=2)
     gradients = []
     for cut in (lambda state: state, ub.detach_state):
         layer.zero_grad()
         losses, state = [], None
-        for piece, weight in zip(x.split(4), weights.split(4), strict=True):
-            output, state = layer(piece, state)
+        for chunk, weight in zip(x.split(4), weights.split(4), strict=True):
+            output, state = layer(chunk, state)
             state = layer.empty_memory(cut(state))
             losses.append((output * weight).sum())
         sum(losses).backward()
@@ -165,7 +167,7 @@ def test_gradcheck(name):
         output, state = torch.func.functional_call(
             layer, dict(zip(names, parameters, strict=True)), (x,)
         )
-        return output, state.reading, *state.memory
+        return output, state.read_vector, *state.memory
 
     assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
 
@@ -213,7 +215,7 @@ def test_the_trace_shows_cells_and_actions(name, capacity, tmp_path):
     assert actions.shape == (2, 6, 2, len(layer.memory.actions))
     assert_close(cells[:, -1], state.memory.cells, "last cells")
     tops = layer.memory.read(cells[0])
-    assert_close(tops, trace.arrays["reading"][0], "readings follow from cells")
+    assert_close(tops, trace.arrays["read_vector"][0], "read vectors follow from cells")
     assert_close(cells[1, 4:], cells[1, 3].expand(2, -1, -1), "beyond its length nothing happens")
     untouched = cells[0, 0, :, 1:] if name == "stack" else cells[0, 0, :, : width // 2 - 1]
     assert torch.equal(untouched, torch.full_like(untouched, -1.0))
@@ -227,14 +229,14 @@ def test_state_dict_has_no_biases():
 
 @pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])
 @pytest.mark.parametrize("head", ["action", "value"])
-def test_heads_of_other_activations_are_those_of_the_reference(head, activation):
+def test_custom_activations_run_on_the_reference(head, activation):
     class Other(ub.SuperpositionStack):
         kernel = ub.SuperpositionStack.kernel
 
         @property
         def heads(self):
             return tuple(
-                each._replace(activation=activation, decision=False) if each.name == head else each
+                each._replace(activation=activation, gate=False) if each.name == head else each
                 for each in super().heads
             )
 

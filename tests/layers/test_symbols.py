@@ -1,4 +1,4 @@
-"""Symbols that are looked up against the same symbols one-hot."""
+"""Symbol lookup against the same symbols one-hot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 import unbounded as ub
-from tests.machines import stream_model
+from tests.constructions import stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.layers.symbols import input_weight_name, run_symbols
@@ -55,7 +55,7 @@ def results(model, run, lengths):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("lengths", [None, [7, 2, 1]])
-def test_a_look_up_is_the_product_with_one_hot_symbols(options, backend, lengths):
+def test_a_lookup_equals_the_product_with_one_hot_symbols(options, backend, lengths):
     model = make(backend=backend, **options)
     sequence, layer = model.sequence, model.sequence.layer
     lengths = None if lengths is None else torch.tensor(lengths)
@@ -69,7 +69,7 @@ def test_a_look_up_is_the_product_with_one_hot_symbols(options, backend, lengths
     for got, want in zip(
         results(model, model, lengths), results(model, dense, lengths), strict=True
     ):
-        assert_close(got, want, "with a look-up")
+        assert_close(got, want, "with a lookup")
     names = {name for name, _ in model.named_parameters()}
     assert names == {name for name, _ in make(**options).named_parameters()}
     assert model.sequence.layer is layer
@@ -77,21 +77,21 @@ def test_a_look_up_is_the_product_with_one_hot_symbols(options, backend, lengths
 
 
 @pytest.mark.parametrize("options", [{"memory": "none", "controller": "lstm"}, {}])
-def test_the_gradient_of_columns_is_that_of_an_embedding_to_the_bit(options):
+def test_the_gradient_of_columns_equals_an_embeddings_bitwise(options):
     model = make(**options).float()
     layer, name = model.sequence.layer, input_weight_name(model.sequence.layer)
     weight = layer.get_parameter(name)
     assert VOCABULARY > tokens().unique().numel() > 1
     run_symbols(layer, tokens())[0].sum().backward()
-    found = weight.grad
-    assert found.is_contiguous()
+    gradient = weight.grad
+    assert gradient.is_contiguous()
 
     columns, rest = weight.detach().split([VOCABULARY, weight.shape[1] - VOCABULARY], dim=1)
     table, rest = columns.t().clone().requires_grad_(), rest.clone().requires_grad_()
     narrow = {name: torch.cat([torch.eye(len(weight)), rest], dim=1)}
     functional_call(layer, narrow, (F.embedding(tokens(), table),))[0].sum().backward()
     others = torch.zeros_like(rest) if rest.grad is None else rest.grad
-    assert torch.equal(found, torch.cat([table.grad.t(), others], dim=1))
+    assert torch.equal(gradient, torch.cat([table.grad.t(), others], dim=1))
 
 
 def test_few_symbols_stay_one_hot():
@@ -101,17 +101,17 @@ def test_few_symbols_stay_one_hot():
 
 
 def test_other_layers_get_one_hot_symbols():
-    class Own(ub.ControllerRNN):
+    class CustomRNN(ub.ControllerRNN):
         pass
 
-    layer = Own(VOCABULARY, 4, batch_first=True)
+    layer = CustomRNN(VOCABULARY, 4, batch_first=True)
     model = SequenceModel(VOCABULARY, VOCABULARY, None, layer, 4)
     assert not model._looks_up
     assert model(tokens())[0].shape == (3, 7, VOCABULARY)
-    with pytest.raises(ConfigError, match="cannot look up symbols for Own"):
+    with pytest.raises(ConfigError, match="cannot look up symbols for CustomRNN"):
         run_symbols(layer, tokens())
 
 
-def test_symbols_that_are_not_there():
+def test_unknown_symbols():
     with pytest.raises(ShapeError, match=f"{VOCABULARY}"):
         make()(torch.tensor([[VOCABULARY]]))

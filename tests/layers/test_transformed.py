@@ -15,7 +15,7 @@ MEMORIES = {
     "queue": ub.NeuralQueue(3),
     "deque": ub.NeuralDeque(3),
     "superposition_stack": ub.SuperpositionStack(2),
-    # Full after the second of three steps, where it is looked whether something is lost.
+    # Full after the second of three steps, where lost cells are checked.
     "superposition_list": ub.SuperpositionList(2, capacity=3, overflow="error"),
     "turing_tape": ub.TuringTape(5, 3),
     "lie_access": ub.LieAccessMemory(3),
@@ -23,10 +23,10 @@ MEMORIES = {
 }
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 pytestmark = [
-    # That the readable loop runs is what is wanted here.
+    # The reference implementation is intended here.
     pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning"),
     pytest.mark.filterwarnings("ignore:backward .* the gradients come from the reference path"),
-    # Of torch's own unfold.
+    # A warning of torch's unfold.
     pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
 ]
 
@@ -41,7 +41,7 @@ def make(memory, **options):
 
 
 def gradients_per_sample(layer, *inputs):
-    """Gradients of each sample's loss by vmap, and one after the other."""
+    """Gradients of each sample's loss, by vmap and in a loop."""
     weights = {name: weight.detach() for name, weight in layer.named_parameters()}
 
     def loss(weights, *sample):
@@ -114,21 +114,21 @@ def test_keys_beyond_bounds_are_an_error_under_grad_and_nan_under_vmap():
 
 
 @pytest.mark.parametrize("kind", [ub.SuperpositionStack, ub.SuperpositionList])
-def test_what_is_lost_is_nan_under_vmap_and_nothing_else_is(kind):
+def test_only_lost_cells_are_nan_under_vmap(kind):
     memory = kind(2, depth=1, noop=False, capacity=3)
     push = 0 if kind is ub.SuperpositionStack else 2
 
     def last(actions):
         state = memory.initial_state(1, dtype=torch.float64)
         for action in actions:
-            told = memory.Instruction(action, torch.full((1, 2), 0.5, dtype=torch.float64))
-            _, state = memory.step(state, told)
+            instruction = memory.Instruction(action, torch.full((1, 2), 0.5, dtype=torch.float64))
+            _, state = memory.step(state, instruction)
         return state.cells
 
     whole = torch.eye(len(memory.actions), dtype=torch.float64)
     often = whole[torch.full((1, 2), push)]
     never = whole[torch.tensor([[push, 1]])]
-    # Of the second sample both structures lose something, of the first the first one alone.
+    # In the second sample both structures lose a cell, in the first only the first one.
     many = torch.stack([torch.stack([never] * 5), torch.stack([often] * 5)])
     spoiled = torch.func.vmap(last)(many).isnan().all(dim=-1).squeeze(1)
     assert spoiled.tolist() == [[True, False], [True, True]]
@@ -137,7 +137,7 @@ def test_what_is_lost_is_nan_under_vmap_and_nothing_else_is(kind):
 
 
 def many_gradients(run, x):
-    """Gradients of x for each of many gradients of the outputs: batched in two ways, and singly."""
+    """Gradients of x for many output gradients: batched in two ways, and in a loop."""
     x = x.clone().requires_grad_()
     outputs = run(x)
     many = draw(4, *outputs.shape, seed=2)
@@ -164,7 +164,7 @@ def test_a_backward_pass_for_many_gradients(memory, controller):
 
 
 @needs_kernels
-def test_a_backward_pass_for_many_gradients_says_so():
+def test_a_backward_pass_for_many_gradients_warns():
     say_once.cache_clear()
     layer = make("stack", backend="cpu")
     with pytest.warns(RuntimeWarning, match="is_grads_batched.*come from the reference"):
@@ -201,7 +201,7 @@ def test_vectorized_jacobian_and_hessian():
 
 @needs_kernels
 @pytest.mark.parametrize("memory", ["stack", "queue", "deque", "lie_access", "turing_tape"])
-def test_a_memory_alone_and_many_gradients(memory):
+def test_unroll_with_many_gradients(memory):
     structure = MEMORIES[memory]
     heads = structure.heads
     shapes = [(2, 3, *head.shape) for head in heads]
@@ -223,7 +223,7 @@ def test_a_memory_alone_and_many_gradients(memory):
 
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
-def test_a_controller_alone_and_many_gradients(controller):
+def test_a_controller_without_a_memory_with_many_gradients(controller):
     layer = ub.ControllerRNN(4, 5, controller, batch_first=True, dtype=torch.float64)
     batched, mapped, singly = many_gradients(lambda x: layer(x)[0], draw(2, 3, 4))
     assert_close(batched, singly, "is_grads_batched")

@@ -1,4 +1,4 @@
-"""Item 11 of the outside tests: a state carried from call to call does not grow for ever."""
+"""A carried state does not grow without bound."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded.memories import MEMORIES
 
-#: So that tanh is 1, strengths are 0 or 1 and actions one-hot.
+#: A weight so large that tanh is 1, strengths are 0 or 1 and actions one-hot.
 STRONG = 40.0
 GROWING = ["stack", "queue", "deque", "superposition_stack", "superposition_list"]
 
 
 def make(name, backend="auto"):
-    """A layer whose memory pushes where x_0 > 0 and pops elsewhere, decided."""
+    """A layer whose memory pushes where x_0 > 0 and pops elsewhere, with saturated gates."""
     torch.manual_seed(0)
     memory = MEMORIES[name](3)
     layer = ub.MemoryRNN(2, 4, memory, "elman", dtype=torch.float64, backend=backend)
@@ -35,7 +35,7 @@ def make(name, backend="auto"):
             elif "pop" in head.name:
                 fill(layer, rows, -1.0)
             elif head.name == "action":
-                # Without biases: h_2 is 1 at every step, and keeps what is no push or pop at 0.
+                # Without biases: h_2 is 1 at every step and keeps other gates at 0.
                 on = [1.0, -1.0] if name == "superposition_stack" else [-1.0, 1.0]
                 signs = torch.tensor([*on, *[0.0] * (head.shape[-1] - 2)], dtype=torch.float64)
                 layer.heads.weight[rows] = 0.0
@@ -45,14 +45,14 @@ def make(name, backend="auto"):
 
 
 def fill(layer, rows, sign):
-    # So far out that the sigmoid is exactly 0 or 1.
+    # So large that the sigmoid is exactly 0 or 1.
     layer.heads.weight[rows] = 0.0
     layer.heads.weight[rows, 0] = STRONG * 20 * sign
     layer.heads.bias[rows] = 0.0
 
 
 def inputs(steps, batch=2, seed=1):
-    """In turns more and fewer on the memory, never above 40."""
+    """Inputs that alternately fill and empty the memory, never above 40 rows."""
     generator = torch.Generator().manual_seed(seed)
     height, signs = 0, []
     for up in (torch.rand(steps, generator=generator) < 0.5).tolist():
@@ -71,7 +71,7 @@ def rows_of(layer, state):
 
 @pytest.mark.parametrize("name", GROWING)
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_chunks_give_what_one_long_call_gives_and_rows_stay_bounded(name, backend):
+def test_chunks_equal_one_long_call_and_rows_stay_bounded(name, backend):
     layer, x = make(name, backend), inputs(35 * 24)
     with torch.no_grad():
         want, last = layer(x)
@@ -82,7 +82,7 @@ def test_chunks_give_what_one_long_call_gives_and_rows_stay_bounded(name, backen
         outputs.append(output.detach())
         rows.append(rows_of(layer, state))
     assert_close(torch.cat(outputs), want, "output")
-    assert_close(state.reading, last.reading, "reading")
+    assert_close(state.read_vector, last.read_vector, "read_vector")
     assert rows_of(layer, last) > 35 * 20
     assert max(rows) < 2 * (64 + 2 * 35 + 40)
 
@@ -104,7 +104,7 @@ def test_a_state_with_a_gradient_keeps_its_rows(name):
     name=st.sampled_from(["stack", "queue", "deque"]),
     follow=st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 4), min_size=1, max_size=4),
 )
-def test_a_trimmed_state_acts_as_the_whole_one(strengths, name, follow):
+def test_a_trimmed_state_acts_like_the_whole_one(strengths, name, follow):
     memory = MEMORIES[name](2)
     kinds = torch.tensor(strengths, dtype=torch.float64)
     values = torch.arange(float(kinds.numel() * 2), dtype=torch.float64).view(*kinds.shape, 2)
@@ -125,7 +125,7 @@ def test_a_trimmed_state_acts_as_the_whole_one(strengths, name, follow):
 
 
 @pytest.mark.parametrize("name", ["stack", "queue", "deque"])
-def test_a_row_that_is_nan_is_kept(name):
+def test_a_nan_row_is_kept(name):
     memory = MEMORIES[name](2)
     strengths = torch.tensor([[0.0, float("nan"), 0.0, 0.5]])
     short = memory.trim(memory.State(torch.ones(1, 4, 2), strengths))
@@ -133,7 +133,7 @@ def test_a_row_that_is_nan_is_kept(name):
 
 
 @pytest.mark.parametrize("name", ["superposition_stack", "superposition_list"])
-def test_trimmed_cells_act_as_all_of_them(name):
+def test_trimmed_cells_act_like_all_cells(name):
     memory = MEMORIES[name](2)
     generator = torch.Generator().manual_seed(0)
     cells = torch.full((3, 2, 21), -1.0, dtype=torch.float64)
@@ -146,7 +146,7 @@ def test_trimmed_cells_act_as_all_of_them(name):
         instruction = memory.Instruction(action.double().softmax(-1), value.double())
         want, whole = memory.step(whole, instruction)
         got, short = memory.step(short, instruction)
-        assert_close(got, want, "reading")
+        assert_close(got, want, "read_vector")
 
 
 @pytest.mark.parametrize("name", MEMORIES)

@@ -1,4 +1,4 @@
-"""The Neural Turing Machine as a layer: a paper's sizes, its controllers, kernel and reference."""
+"""The Neural Turing Machine as a layer: published sizes, controllers, kernel and reference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTROLLERS = {
 
 
 def test_the_layer_of_deleu_and_dureau_has_its_trainable_parameters():
-    """2300 of the controller, 2626 of the read head, 6666 of the write head."""
+    """2300 in the controller, 2626 in the read head, 6666 in the write head."""
     layer = ub.MemoryRNN(1, 100, DELEU(), functools.partial(FEED_FORWARD, second_bias=True))
     assert sum(p.numel() for p in layer.controller.parameters()) == 2300
     of_head = {"read": 0, "write": 0, "erase": 0, "add": 0}
@@ -55,14 +55,14 @@ def test_kernel_and_reference_agree(controller, make):
         assert_close(got, want)
 
 
-@pytest.mark.parametrize("beginning", ["learned", "random"])
-def test_beginnings_train(beginning):
-    weights = "learned" if beginning == "learned" else "uniform"
-    memory = ub.TuringTape(6, 3, initial_cells=beginning, initial_weights=weights)
+@pytest.mark.parametrize("initializer", ["learned", "random"])
+def test_initializers_train(initializer):
+    weights = "learned" if initializer == "learned" else "uniform"
+    memory = ub.TuringTape(6, 3, initial_cells=initializer, initial_weights=weights)
     layer = ub.MemoryRNN(2, 5, memory)
     layer(torch.randn(4, 2, 2))[0].square().sum().backward()
     learned = list(layer.initial_memory.parameters()) if layer.initial_memory else []
-    assert len(learned) == (3 if beginning == "learned" else 0)
+    assert len(learned) == (3 if initializer == "learned" else 0)
     assert all(p.grad.isfinite().all() and p.grad.any() for p in learned)
 
 
@@ -75,28 +75,28 @@ def test_a_trace_has_cells_and_weights_of_every_step():
 
 
 def _in_the_order_of_the_program(layer, output, x):
-    """The step of Deleu & Dureau's program: write and read with what the step before said."""
+    """The step of Deleu & Dureau's program: write and read by the previous instruction."""
     state = ub.TuringTape.initial_state(layer.memory, len(x), dtype=x.dtype)
     cells, read_weights, write_weights = state
     hidden = layer.first_write.hidden.expand(len(x), -1)
     logits = []
     for step in x.unbind(1):
-        told = layer.memory.Instruction(*layer.heads(hidden))
-        erase, add = told.erase[:, 0], told.add[:, 0]
+        instruction = layer.memory.Instruction(*layer.heads(hidden))
+        erase, add = instruction.erase[:, 0], instruction.add[:, 0]
         at = write_weights[:, 0].unsqueeze(-1)
         cells = cells * (1 - at * erase.unsqueeze(1)) + at * add.unsqueeze(1)
-        reading = (read_weights[:, 0].unsqueeze(-1) * cells).sum(1)
-        (hidden,) = layer.controller(torch.cat([step, reading], -1), (hidden,))
-        told = layer.memory.Instruction(*layer.heads(hidden))
+        read_vector = (read_weights[:, 0].unsqueeze(-1) * cells).sum(1)
+        (hidden,) = layer.controller(torch.cat([step, read_vector], -1), (hidden,))
+        instruction = layer.memory.Instruction(*layer.heads(hidden))
         _, (_, read_weights, write_weights) = layer.memory.step(
-            ub.TuringTape.State(cells, read_weights, write_weights), told
+            ub.TuringTape.State(cells, read_weights, write_weights), instruction
         )
         logits.append(output(hidden))
     return torch.stack(logits, 1)
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_writing_first_is_the_order_of_the_papers_program(backend):
+def test_writes_first_has_the_order_of_the_papers_program(backend):
     torch.manual_seed(1)
     memory = DELEU(9, 4, writes_first=True)
     controller = functools.partial(FEED_FORWARD, second_bias=True)
@@ -112,7 +112,7 @@ def test_writing_first_is_the_order_of_the_papers_program(backend):
         assert_close(got, want)
 
 
-def test_what_is_written_first_is_drawn_once_and_its_weights_learn():
+def test_the_first_writes_hidden_state_is_fixed_and_its_weights_learn():
     torch.manual_seed(0)
     layer = ub.MemoryRNN(2, 5, ub.TuringTape(6, 3, writes_first=True))
     assert "first_write.hidden" in layer.state_dict()
@@ -120,9 +120,9 @@ def test_what_is_written_first_is_drawn_once_and_its_weights_learn():
     assert all("first_write" not in name for name, _ in layer.named_parameters())
     state = layer.initial_state(4)
     assert not torch.equal(state.memory.cells[0, 0], state.memory.cells[0, 1])
-    assert torch.equal(state.reading, state.memory.cells[:, 0])
+    assert torch.equal(state.read_vector, state.memory.cells[:, 0])
     assert torch.equal(state.memory.cells[:, 1:], torch.full((4, 5, 3), 1e-6))
-    state.reading.sum().backward()
+    state.read_vector.sum().backward()
     rows = layer.heads.rows("add")
     assert (layer.heads.weight.grad[rows] != 0).all()
     before = layer.first_write.hidden.clone()
@@ -130,14 +130,14 @@ def test_what_is_written_first_is_drawn_once_and_its_weights_learn():
     assert not torch.equal(layer.first_write.hidden, before)
 
 
-def test_a_memory_writes_nothing_first_unless_it_says_so():
+def test_by_default_a_memory_has_no_first_write():
     assert ub.MemoryRNN(2, 5, ub.TuringTape(6, 3)).first_write is None
     stack = ub.NeuralStack(width=3)
-    told = stack.Instruction(torch.ones(2, 3), torch.ones(2), torch.zeros(2))
+    instruction = stack.Instruction(torch.ones(2, 3), torch.ones(2), torch.zeros(2))
     state = stack.initial_state(2)
-    reading, same = stack.first_write(state, told)
+    read_vector, same = stack.first_write(state, instruction)
     assert same is state
-    assert reading.tolist() == [[0.0] * 3] * 2
+    assert read_vector.tolist() == [[0.0] * 3] * 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

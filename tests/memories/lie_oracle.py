@@ -1,4 +1,4 @@
-"""The Lie-access memory in plain Python; no line is shared with the library.
+"""The Lie-access memory in plain Python; shares no code with the library.
 
 A row is a list [key, value, strength], a head a list [key, action]; keys, actions and values are
 lists of numbers.
@@ -15,7 +15,7 @@ def unit(vector):
 
 
 def act(group, action, key):
-    """The key after the action; what has to be of length 1 is brought to it here."""
+    """The key after the action, normalised to length 1 where the group requires it."""
     if group == "translation":
         return [k + a for k, a in zip(key, action, strict=True)]
     if group in ("scaling_rotation", "rotation"):
@@ -52,7 +52,7 @@ def move(group, step, head, key, key_gate, action, action_gate):
 
 
 def weights(rows, query, temperature):
-    """How much of each row is read; none of those whose strength is 0."""
+    """Read weight of each row; 0 for rows of strength 0."""
     held = [(i, row) for i, row in enumerate(rows) if row[2] > 0]
     distance = {i: sum((q - k) ** 2 for q, k in zip(query, row[0], strict=True)) for i, row in held}
     if temperature is None:
@@ -66,25 +66,28 @@ def weights(rows, query, temperature):
     return [parts[i] / total if i in parts else 0.0 for i in range(len(rows))]
 
 
-def step(group, step_length, rows, read, write, told, capacity=None, drop=1):
-    """One step; `told` maps a field's name to its value. Gates that are not there are 1."""
+def step(group, step_length, rows, read, write, instruction, capacity=None, drop=1):
+    """One step; `instruction` maps a field's name to its value. Missing gates are 1."""
     heads = [
         move(
-            group, step_length, head, told[f"{who}_key"], told.get(f"{who}_key_gate", 1.0),
-            told[f"{who}_action"], told.get(f"{who}_action_gate", 1.0),
+            group, step_length, head,
+            instruction[f"{who}_key"], instruction.get(f"{who}_key_gate", 1.0),
+            instruction[f"{who}_action"], instruction.get(f"{who}_action_gate", 1.0),
         )
         for who, head in (("read", read), ("write", write))
     ]  # fmt: skip
-    share = weights(rows, heads[0][0], told.get("temperature"))
-    width = len(told["value"])
-    reading = [sum(w * row[1][m] for w, row in zip(share, rows, strict=True)) for m in range(width)]
+    share = weights(rows, heads[0][0], instruction.get("temperature"))
+    width = len(instruction["value"])
+    read_vector = [
+        sum(w * row[1][m] for w, row in zip(share, rows, strict=True)) for m in range(width)
+    ]
     rows = [list(row) for row in rows]
     if capacity is not None and len(rows) == capacity:
-        if told["strength"] <= 0:
-            return reading, rows, *heads
+        if instruction["strength"] <= 0:
+            return read_vector, rows, *heads
         if all(row[2] > 0 for row in rows):
             for row in rows[:drop]:
                 row[2] = 0.0
         rows.remove(next(row for row in rows if row[2] <= 0))
-    rows.append([heads[1][0], told["value"], told["strength"]])
-    return reading, rows, *heads
+    rows.append([heads[1][0], instruction["value"], instruction["strength"]])
+    return read_vector, rows, *heads

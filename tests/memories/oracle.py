@@ -1,6 +1,6 @@
-"""Stack, queue and deque in plain Python lists: no torch, and no line shared with the library.
+"""Stack, queue and deque in plain Python lists: no torch, and no code shared with the library.
 
-Written as one would act it out: walk from an end with a quantity in hand. The library uses
+Each operation walks from an end with a quantity in hand. The library uses
 cumulative sums instead.
 """
 
@@ -21,24 +21,24 @@ def pop(rows: list[Row], quantity: float, end: str) -> None:
 
 
 def read(rows: list[Row], width: int, end: str) -> list[float]:
-    reading, room = [0.0] * width, 1.0
+    read_vector, room = [0.0] * width, 1.0
     for value, strength in _walk(rows, end):
         share = min(strength, room)
         room -= share
-        reading = [r + share * v for r, v in zip(reading, value, strict=True)]
-    return reading
+        read_vector = [r + share * v for r, v in zip(read_vector, value, strict=True)]
+    return read_vector
 
 
 def stack(values, pushes, pops, end="top"):
-    """Return readings and, after every step, the strengths of all rows (one sequence)."""
+    """Return read vectors and, after every step, the strengths of all rows (one sequence)."""
     rows: list[Row] = []
-    readings, strengths = [], []
+    read_vectors, strengths = [], []
     for value, push, pop_quantity in zip(values, pushes, pops, strict=True):
         pop(rows, pop_quantity, end)
         rows.append([list(value), push])
-        readings.append(read(rows, len(value), end))
+        read_vectors.append(read(rows, len(value), end))
         strengths.append([row[1] for row in rows])
-    return readings, strengths
+    return read_vectors, strengths
 
 
 def queue(values, pushes, pops):
@@ -47,7 +47,7 @@ def queue(values, pushes, pops):
 
 def deque(top_values, top_pushes, top_pops, bottom_values, bottom_pushes, bottom_pops):
     rows: list[Row] = []
-    readings, strengths = [], []
+    read_vectors, strengths = [], []
     for tv, td, tu, bv, bd, bu in zip(
         top_values, top_pushes, top_pops, bottom_values, bottom_pushes, bottom_pops, strict=True
     ):
@@ -55,6 +55,6 @@ def deque(top_values, top_pushes, top_pops, bottom_values, bottom_pushes, bottom
         pop(rows, bu, "bottom")
         rows.append([list(tv), td])
         rows.insert(0, [list(bv), bd])
-        readings.append(read(rows, len(tv), "top") + read(rows, len(bv), "bottom"))
+        read_vectors.append(read(rows, len(tv), "top") + read(rows, len(bv), "bottom"))
         strengths.append([row[1] for row in rows])
-    return readings, strengths
+    return read_vectors, strengths

@@ -1,6 +1,6 @@
-"""Superposition stack and list in plain Python: no torch, and no line shared with the library.
+"""Superposition stack and list in plain Python: no torch, and no code shared with the library.
 
-A cell is looked up by its place; a place that was never written is empty: -1, or 0 where asked for.
+A cell is a dict entry by place; a place never written is empty: -1, or 0 by choice.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def list_step(cells, action, value, empty=-1.0):
 
 
 def run(step, direction, actions, values, depth, capacity=None, empty=-1.0):
-    """Readings of one structure: actions [T][A], values [T]; places 0, direction, ... are read.
+    """Read vectors of one structure: actions [T][A], values [T]; places 0, direction, ... are read.
 
-    With a capacity the places from there on, on either side, are lost after each step.
+    With a capacity, places at or beyond it on either side are dropped after each step.
     """
     cells: dict[int, float] = {}
-    readings = []
+    read_vectors = []
     for action, value in zip(actions, values, strict=True):
         cells = step(cells, action, value)
         if capacity is not None:
             cells = {place: cell for place, cell in cells.items() if abs(place) < capacity}
-        readings.append([cells.get(direction * j, empty) for j in range(depth)])
-    return readings, cells
+        read_vectors.append([cells.get(direction * j, empty) for j in range(depth)])
+    return read_vectors, cells

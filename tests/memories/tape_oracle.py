@@ -1,6 +1,6 @@
-"""The tape of a Neural Turing Machine in plain Python; no line is shared with the library.
+"""The tape of a Neural Turing Machine in plain Python; shares no code with the library.
 
-Cells are a list of rows, weights a list a head, shifts a list from -s to s.
+Cells are a list of rows, weights one list per head, shifts a list from -s to s.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def address(cells, before, key, strength, gate, shifts, sharpening, circular, fl
     return [power / sum(raised) for power in raised]
 
 
-def step(cells, read_weights, write_weights, told, circular, floor, reads_before=False):
-    """One step; `told` maps a field's name to a list with one entry a head."""
+def step(cells, read_weights, write_weights, instruction, circular, floor, reads_before=False):
+    """One step; `instruction` maps a field's name to a list with one entry per head."""
 
     def addressed(who, weights):
         return [
             address(
                 *(cells, weights[h]),
-                *(told[f"{who}_{part}"][h] for part in ("key", "strength", "gate", "shift")),
-                *(told[f"{who}_sharpening"][h], circular, floor),
+                *(instruction[f"{who}_{part}"][h] for part in ("key", "strength", "gate", "shift")),
+                *(instruction[f"{who}_sharpening"][h], circular, floor),
             )
             for h in range(len(weights))
         ]
@@ -50,13 +50,15 @@ def step(cells, read_weights, write_weights, told, circular, floor, reads_before
     new = [list(row) for row in cells]
     for i, row in enumerate(new):
         for m in range(len(row)):
-            for weights, erase in zip(write_weights, told["erase"], strict=True):
+            for weights, erase in zip(write_weights, instruction["erase"], strict=True):
                 row[m] *= 1 - weights[i] * erase[m]
-            for weights, add in zip(write_weights, told["add"], strict=True):
+            for weights, add in zip(write_weights, instruction["add"], strict=True):
                 row[m] += weights[i] * add[m]
     seen = cells if reads_before else new
-    reading = []
+    read_vector = []
     for weights in read_weights:
         columns = zip(*seen, strict=True)
-        reading += [sum(w * c for w, c in zip(weights, column, strict=True)) for column in columns]
-    return reading, new, read_weights, write_weights
+        read_vector += [
+            sum(w * c for w, c in zip(weights, column, strict=True)) for column in columns
+        ]
+    return read_vector, new, read_weights, write_weights

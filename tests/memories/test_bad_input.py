@@ -1,4 +1,4 @@
-"""Every message names the argument, what was expected and what came."""
+"""Every message names the argument, the expected value and the actual one."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from tests.memories.common import instructions
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 
 
-def given(**changes):
+def with_field(**changes):
     memory = ub.NeuralStack(3)
     return memory, instructions(memory, 2, 4)._replace(**changes)
 
 
 def test_a_field_of_the_wrong_shape():
-    memory, bad = given(push=torch.zeros(2, 4, 1, dtype=torch.float64))
+    memory, bad = with_field(push=torch.zeros(2, 4, 1, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"push: expected shape \[2, 4\], got \[2, 4, 1\]"):
         memory.unroll(bad)
 
 
 def test_a_value_of_the_wrong_width():
-    memory, bad = given(value=torch.zeros(2, 4, 5, dtype=torch.float64))
+    memory, bad = with_field(value=torch.zeros(2, 4, 5, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"value: expected shape \[B, T, 3\], got \[2, 4, 5\]"):
         memory.unroll(bad)
 
 
 def test_a_field_of_another_dtype():
-    memory, bad = given(pop=torch.zeros(2, 4))
+    memory, bad = with_field(pop=torch.zeros(2, 4))
     with pytest.raises(DTypeError, match=r"pop: expected dtype torch.float64 as value has"):
         memory.unroll(bad)
 
 
 def test_no_time_step():
-    memory, good = given()
+    memory, good = with_field()
     with pytest.raises(ShapeError, match="at least one time step"):
         memory.unroll(memory.Instruction(*(field[:, :0] for field in good)))
 
 
 def test_a_state_of_another_batch_size():
-    memory, good = given()
+    memory, good = with_field()
     state = memory.initial_state(3, dtype=torch.float64)
     with pytest.raises(ShapeError, match=r"state.values: expected shape \[2, N, 3\], got"):
         memory.unroll(good, state)
 
 
 def test_a_state_of_another_kind():
-    memory, good = given()
+    memory, good = with_field()
     with pytest.raises(ShapeError, match="state: expected a StackState of NeuralStack, got tuple"):
         memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))
 
@@ -73,7 +73,7 @@ def test_a_state_of_another_memory_of_equal_width(kind, other):
 
 
 def test_a_state_whose_fields_disagree():
-    memory, good = given()
+    memory, good = with_field()
     values, strengths = torch.zeros(2, 3, 3).double(), torch.zeros(2, 2).double()
     state = memory.State(values, strengths)
     with pytest.raises(ShapeError, match="values has 3, strengths has 2"):
@@ -82,19 +82,19 @@ def test_a_state_whose_fields_disagree():
 
 def test_an_instruction_of_another_memory():
     memory = ub.NeuralDeque(3)
-    _, good = given()
+    _, good = with_field()
     with pytest.raises(ShapeError, match=r"expected memory.Instruction\(top_value, top_push"):
         memory.unroll(good)
 
 
 def test_an_unknown_backend_names_the_closest():
-    memory, good = given()
+    memory, good = with_field()
     with pytest.raises(ChoiceError, match="Did you mean 'reference'"):
         memory.unroll(good, backend="referense")
 
 
 @pytest.mark.parametrize("width", [0, -1, 2.5, True])
-def test_a_width_that_is_none(width):
+def test_an_invalid_width(width):
     with pytest.raises(ShapeError, match="width: expected an integer >= 1"):
         ub.NeuralStack(width)
 
@@ -103,8 +103,8 @@ ALL = [ub.NeuralStack(3), ub.NeuralDeque(3), ub.SuperpositionStack(count=2), ub.
 
 
 @pytest.mark.parametrize("memory", ALL, ids=lambda memory: type(memory).__name__)
-def test_a_step_is_given_tensors_of_its_own_kind(memory):
-    """Item 14: `step(None, ...)`, and Python floats as a push."""
+def test_a_step_takes_tensors_of_its_memory(memory):
+    """`step(None, ...)`, and Python floats as a push."""
     state = memory.initial_state(2)
     good = memory.Instruction(*(torch.rand(2, *head.shape) for head in memory.heads))
     first = memory.Instruction._fields[0]

@@ -38,12 +38,12 @@ def test_equation_16_with_its_diagonal_corrected(seed):
         for n in range(6):
             left = float(pop) - above(old, i)
             if i <= n and new[i] > 0 and left > 0:
-                want = 1.0
+                expected = 1.0
             elif new[i] > 0 and left <= 0:
-                want = float(i == n)
+                expected = float(i == n)
             else:
-                want = 0.0
-            assert got[i, n] == want, (i, n)
+                expected = 0.0
+            assert got[i, n] == expected, (i, n)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -66,12 +66,12 @@ def test_equation_18(seed):
         room = max(0.0, 1 - above(strengths, i))
         for n in range(6):
             if strengths[i] <= room:
-                want = float(i == n)
+                expected = float(i == n)
             elif i < n and above(strengths, i) < 1:
-                want = -1.0
+                expected = -1.0
             else:
-                want = 0.0
-            assert got[i, n] == want, (i, n)
+                expected = 0.0
+            assert got[i, n] == expected, (i, n)
 
 
 def test_equations_12_to_15():
@@ -81,21 +81,21 @@ def test_equations_12_to_15():
     _, state = memory.unroll(first)
     state = requires_grad(state)
     instruction = requires_grad(memory.Instruction(*(f[:, 0] for f in first)))
-    reading, new = memory.step(state, instruction)
+    read_vector, new = memory.step(state, instruction)
 
     def grad(output, source):
         return torch.autograd.grad(output, source, retain_graph=True, allow_unused=True)[0]
 
     (by_value,) = (grad(new.values[0, 1, 0], state.values),)
-    want = torch.zeros_like(state.values)
-    want[0, 1, 0] = 1
-    assert torch.equal(by_value, want)  # (12)
+    expected = torch.zeros_like(state.values)
+    expected[0, 1, 0] = 1
+    assert torch.equal(by_value, expected)  # (12)
     assert torch.equal(grad(new.values[0, -1].sum(), instruction.value), torch.ones(1, 2).double())
     assert grad(new.strengths[0, -1], instruction.push).item() == 1  # (14)
     weights = memory.observe(new)["read_weights"][0]
-    by_rows = grad(reading[0, 0], new.values)[0, :, 0]
+    by_rows = grad(read_vector[0, 0], new.values)[0, :, 0]
     assert torch.equal(by_rows, weights.detach())  # (15)
-    assert grad(reading[0, 1], instruction.value)[0, 1] == instruction.push[0]  # (15)
+    assert grad(read_vector[0, 1], instruction.value)[0, 1] == instruction.push[0]  # (15)
 
 
 @pytest.mark.parametrize("end", ["top", "bottom"])
@@ -116,7 +116,7 @@ def test_ties_give_the_derivative_to_the_left_argument(end):
 @pytest.mark.parametrize("name", MEMORIES)
 def test_gradcheck(name):
     memory = MEMORIES[name](2)
-    given = requires_grad(instructions(memory, 2, 4, seed=5))
+    fields = requires_grad(instructions(memory, 2, 4, seed=5))
     generator = torch.Generator().manual_seed(6)
     values = torch.randn(2, 3, 2, generator=generator, dtype=DOUBLE)
     # Away from 0, where a row dies: there is no derivative to compare with at the kink.
@@ -126,20 +126,22 @@ def test_gradcheck(name):
     def run(*tensors):
         fields = len(memory.heads)
         start = memory.State(*tensors[fields:])
-        readings, final = memory.unroll(memory.Instruction(*tensors[:fields]), start, "reference")
-        return readings, *final
+        read_vectors, final = memory.unroll(
+            memory.Instruction(*tensors[:fields]), start, "reference"
+        )
+        return read_vectors, *final
 
-    assert torch.autograd.gradcheck(run, (*given, *state))
-    assert torch.autograd.gradgradcheck(run, (*given, *state))
+    assert torch.autograd.gradcheck(run, (*fields, *state))
+    assert torch.autograd.gradgradcheck(run, (*fields, *state))
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_nan_comes_through(name):
+def test_nan_propagates(name):
     memory = MEMORIES[name](2)
-    given = instructions(memory, 1, 3)
-    poisoned = list(given)
-    poisoned[1] = given[1].clone()
+    fields = instructions(memory, 1, 3)
+    poisoned = list(fields)
+    poisoned[1] = fields[1].clone()
     poisoned[1][0, 1] = float("nan")
-    readings, _ = memory.unroll(memory.Instruction(*poisoned), backend="reference")
-    assert not readings[:, 0].isnan().any()
-    assert readings[:, 1].isnan().any()
+    read_vectors, _ = memory.unroll(memory.Instruction(*poisoned), backend="reference")
+    assert not read_vectors[:, 0].isnan().any()
+    assert read_vectors[:, 1].isnan().any()

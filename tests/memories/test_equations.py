@@ -23,17 +23,19 @@ from unbounded.memories.register import Register
 def test_agrees_with_the_oracle(name, kind, seed, steps, width):
     memory = MEMORIES[name](width)
     given_instructions = instructions(memory, 2, steps, kind=kind, seed=seed)
-    readings, _ = memory.unroll(given_instructions, backend="reference")
+    read_vectors, _ = memory.unroll(given_instructions, backend="reference")
     for b in range(2):
         fields = [field[b].tolist() for field in given_instructions]
-        want_readings, want_strengths = getattr(oracle, name)(*fields)
-        assert_close(readings[b], torch.tensor(want_readings, dtype=torch.float64), "readings")
+        want_read_vectors, want_strengths = getattr(oracle, name)(*fields)
+        assert_close(
+            read_vectors[b], torch.tensor(want_read_vectors, dtype=torch.float64), "read_vectors"
+        )
         state = memory.initial_state(2, dtype=torch.float64)
         for t in range(steps):
             step = memory.Instruction(*(field[:, t] for field in given_instructions))
             _, state = memory.step(state, step)
-            want = torch.tensor(want_strengths[t], dtype=torch.float64)
-            assert_close(state.strengths[b], want, f"strengths at step {t}")
+            expected = torch.tensor(want_strengths[t], dtype=torch.float64)
+            assert_close(state.strengths[b], expected, f"strengths at step {t}")
 
 
 def test_figure_1a_to_the_last_digit():
@@ -60,8 +62,8 @@ binary_steps = st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_siz
 @given(steps=binary_steps)
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("name", MEMORIES)
-def test_whole_pushes_and_pops_behave_as_collections_deque(name, steps):
-    """Value t is t + 1, so a reading of 0 is an empty memory."""
+def test_saturated_pushes_and_pops_behave_like_collections_deque(name, steps):
+    """Value t is t + 1, so a read vector of 0 means an empty memory."""
     memory = MEMORIES[name](1)
     state = memory.initial_state(1, dtype=torch.float64)
     items: collections.deque[float] = collections.deque()
@@ -82,7 +84,7 @@ def test_whole_pushes_and_pops_behave_as_collections_deque(name, steps):
             )
         else:
             instruction = memory.Instruction(value, scalar(top_push), scalar(top_pop))
-        reading, state = memory.step(state, instruction)
+        read_vector, state = memory.step(state, instruction)
         if top_pop and items:
             if name == "queue":
                 items.popleft()
@@ -95,7 +97,7 @@ def test_whole_pushes_and_pops_behave_as_collections_deque(name, steps):
         if name == "deque" and bottom_push:
             items.appendleft(-(t + 1.0))
         ends = {"stack": [-1], "queue": [0], "deque": [-1, 0]}[name]
-        assert reading[0].tolist() == [items[end] if items else 0.0 for end in ends]
+        assert read_vector[0].tolist() == [items[end] if items else 0.0 for end in ends]
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -107,9 +109,9 @@ def test_unroll_equals_steps_and_continues_from_a_state(name):
     second, state = memory.unroll(
         memory.Instruction(*(f[:, 4:] for f in given_instructions)), state
     )
-    assert_close(torch.cat([first, second], 1), whole, "readings")
-    for got, want in zip(state, final, strict=True):
-        assert_close(got, want, "state")
+    assert_close(torch.cat([first, second], 1), whole, "read_vectors")
+    for got, expected in zip(state, final, strict=True):
+        assert_close(got, expected, "state")
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -123,15 +125,15 @@ def test_state_can_be_detached_moved_indexed_and_carried_on(name):
     assert ub.move_state(state, dtype=torch.float32).values.dtype == torch.float32
     picked = ub.index_state(state, [2, 0])
     rest = memory.Instruction(*(f[[2, 0], 3:] for f in given_instructions))
-    readings, _ = memory.unroll(rest, picked)
+    read_vectors, _ = memory.unroll(rest, picked)
     whole, _ = memory.unroll(given_instructions)
-    assert_close(readings, whole[[2, 0], 3:], "readings of the picked sequences")
+    assert_close(read_vectors, whole[[2, 0], 3:], "read vectors of the picked sequences")
 
 
 def test_a_register_against_plain_python():
     memory, state, held = Register(1), Register(1).initial_state(1), 0.0
     for value, write in ((0.5, 1.0), (-0.25, 0.5), (0.75, 0.0), (1.0, 0.125)):
         held = (1 - write) * held + write * value
-        told = memory.Instruction(torch.tensor([[value]]), torch.tensor([write]))
-        reading, state = memory.step(state, told)
-        assert float(reading) == float(state.value) == held
+        instruction = memory.Instruction(torch.tensor([[value]]), torch.tensor([write]))
+        read_vector, state = memory.step(state, instruction)
+        assert float(read_vector) == float(state.value) == held

@@ -1,4 +1,4 @@
-"""The Lie-access memory against the plain-Python oracle, and what always holds of it."""
+"""The Lie-access memory against the plain-Python oracle, and its invariants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import unbounded as ub
 from tests.memories import lie_oracle
-from tests.memories.toy import told
+from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, ShapeError
 from unbounded.memories.lie_groups import GROUPS, Group
@@ -44,15 +44,15 @@ def random_state(memory, batch, rows, seed):
 
 
 def orders_with_holes(memory, batch, steps, seed):
-    """Instructions of which some write nothing."""
-    orders = told(memory, batch, steps, seed)
+    """Instructions, some with strength 0."""
+    instructions = random_instructions(memory, batch, steps, seed)
     generator = torch.Generator().manual_seed(seed)
-    holes = torch.rand(orders.strength.shape, generator=generator) < 0.3
-    return orders._replace(strength=torch.where(holes, 0, orders.strength))
+    holes = torch.rand(instructions.strength.shape, generator=generator) < 0.3
+    return instructions._replace(strength=torch.where(holes, 0, instructions.strength))
 
 
-def at(orders, t):
-    return type(orders)(*(field[:, t] for field in orders))
+def at(instructions, t):
+    return type(instructions)(*(field[:, t] for field in instructions))
 
 
 def as_lists(state, b):
@@ -87,18 +87,20 @@ def test_agrees_with_the_oracle(
         capacity=capacity, drop=drop,
     )  # fmt: skip
     state = random_state(memory, 2, min(rows, capacity or rows), seed)
-    orders = orders_with_holes(memory, 2, steps, seed)
-    readings, final = memory.unroll(orders, state, "reference")
-    assert readings.shape == (2, steps, width)
+    instructions = orders_with_holes(memory, 2, steps, seed)
+    read_vectors, final = memory.unroll(instructions, state, "reference")
+    assert read_vectors.shape == (2, steps, width)
     for b in range(2):
         held = as_lists(state, b)
         for t in range(steps):
-            order = {name: field[b].tolist() for name, field in at(orders, t)._asdict().items()}
-            want, *held = lie_oracle.step(group, step, *held, order, capacity, drop)
-            assert_close(readings[b, t], torch.tensor(want, dtype=DOUBLE), "reading")
-        for got, wanted in zip(as_lists(final, b), held, strict=True):
-            assert len(got) == len(wanted)
-            for one, other in zip(got, wanted, strict=True):
+            instruction = {
+                name: field[b].tolist() for name, field in at(instructions, t)._asdict().items()
+            }
+            expected, *held = lie_oracle.step(group, step, *held, instruction, capacity, drop)
+            assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
+        for got, expected in zip(as_lists(final, b), held, strict=True):
+            assert len(got) == len(expected)
+            for one, other in zip(got, expected, strict=True):
                 assert flat(one) == pytest.approx(flat(other), rel=1e-9, abs=1e-11)
 
 
@@ -112,28 +114,28 @@ def test_gradcheck(group, weighting, step):
     memory = ub.LieAccessMemory(2, group, weighting, step)
     state = random_state(memory, 1, 2, 1)
     state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
-    orders = told(memory, 1, 2, 3)
+    instructions = random_instructions(memory, 1, 2, 3)
 
     def run(*tensors):
-        order, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
-        readings, final = memory.unroll(order, start, "reference")
-        return readings, *final
+        instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
+        read_vectors, final = memory.unroll(instruction, start, "reference")
+        return read_vectors, *final
 
-    tensors = [tensor.clone().requires_grad_() for tensor in (*orders, *state)]
+    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
     assert torch.autograd.gradcheck(run, tensors)
 
 
-def test_gradcheck_with_a_cap():
+def test_gradcheck_with_a_capacity():
     memory = ub.LieAccessMemory(2, capacity=3, drop=2)
-    orders, state = told(memory, 1, 5, 2), random_state(memory, 1, 2, 1)
+    instructions, state = random_instructions(memory, 1, 5, 2), random_state(memory, 1, 2, 1)
     state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
 
     def run(*tensors):
-        order, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
-        readings, final = memory.unroll(order, start, "reference")
-        return readings, *final
+        instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
+        read_vectors, final = memory.unroll(instruction, start, "reference")
+        return read_vectors, *final
 
-    tensors = [tensor.clone().requires_grad_() for tensor in (*orders, *state)]
+    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
     assert torch.autograd.gradcheck(run, tensors)
 
 
@@ -150,7 +152,7 @@ def element(group, draw):
 
 
 def product(group, first, then):
-    """What moves as one action and then the other do."""
+    """The action equal to one action followed by another."""
     if group.name == "translation":
         return first + then
     return group.act(first, then)
@@ -195,7 +197,7 @@ def test_axioms_of_the_groups(name, data):
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_turns_of_the_sphere_are_matrices_of_so3(data):
-    """Orthogonal, of determinant 1, and what one does after the other is such a matrix again."""
+    """Orthogonal with determinant 1, and closed under products."""
     group = GROUPS["sphere"]()
     eye = torch.eye(3, dtype=DOUBLE)
 
@@ -221,7 +223,7 @@ def test_mixtures_of_turns_are_turns(gate, data):
         mixed = group.mix(torch.tensor([[gate]], dtype=DOUBLE), g, h)
         parts = (mixed[:, :3], mixed[:, 3:]) if name == "sphere" else (mixed,)
         if min(float(part.norm()) for part in parts) < 1e-3:
-            continue  # of opposite ones half of each is nothing
+            continue  # the mean of opposite axes is zero
         turn = group.normalise(mixed)
         for part in (turn[:, :3], turn[:, 3:]) if name == "sphere" else (turn,):
             assert float(part.norm()) == pytest.approx(1.0, abs=1e-5)
@@ -232,29 +234,29 @@ def test_mixtures_of_turns_are_turns(gate, data):
 @every_kind
 def test_strength_0_is_exactly_no_row(group, weighting):
     memory = ub.LieAccessMemory(3, group, weighting)
-    orders, state = orders_with_holes(memory, 3, 12, 1), random_state(memory, 3, 5, 2)
-    _, final = memory.unroll(orders, state, "reference")
+    instructions, state = orders_with_holes(memory, 3, 12, 1), random_state(memory, 3, 5, 2)
+    _, final = memory.unroll(instructions, state, "reference")
     written = memory.trim(final)
     assert written.strengths.shape[1] < final.strengths.shape[1]
-    onward = told(memory, 3, 4, 3)
-    want, got = (memory.unroll(onward, s, "reference")[0] for s in (final, written))
-    assert_close(got, want, "readings")
+    later_instructions = random_instructions(memory, 3, 4, 3)
+    expected, got = (memory.unroll(later_instructions, s, "reference")[0] for s in (final, written))
+    assert_close(got, expected, "read_vectors")
     alone = ub.index_state(final, [0])
     rows = alone.strengths[0] > 0
     alone = alone._replace(
         keys=alone.keys[:, rows], values=alone.values[:, rows], strengths=alone.strengths[:, rows]
     )
-    first = memory.Instruction(*(field[:1] for field in onward))
-    assert_close(memory.unroll(first, alone, "reference")[0], want[:1], "readings")
+    first = memory.Instruction(*(field[:1] for field in later_instructions))
+    assert_close(memory.unroll(first, alone, "reference")[0], expected[:1], "read_vectors")
 
 
 @every_kind
-def test_what_is_no_row_has_no_gradient_wherever_it_is(group, weighting):
-    """Also exactly at the read head, nearer than all rows there are."""
+def test_a_row_of_strength_0_has_no_gradient(group, weighting):
+    """Even at the read head itself, nearer than any live row."""
     memory = ub.LieAccessMemory(2, group, weighting)
-    orders = at(told(memory, 1, 1, 0), 0)
+    instructions = at(random_instructions(memory, 1, 1, 0), 0)
     start = memory.initial_state(1, DOUBLE)
-    _, moved = memory.step(start, orders)
+    _, moved = memory.step(start, instructions)
     there = torch.cat([moved.read_key.unsqueeze(1), moved.read_key.unsqueeze(1) + 0.5], dim=1)
     state = start._replace(
         keys=there,
@@ -264,9 +266,11 @@ def test_what_is_no_row_has_no_gradient_wherever_it_is(group, weighting):
     for strengths in ([0.0, 0.3], [0.0, 0.0]):
         held = torch.tensor([strengths], dtype=DOUBLE, requires_grad=True)
         keys = there.clone().requires_grad_()
-        reading, _ = memory.step(state._replace(strengths=held, keys=keys), orders)
-        reading.sum().backward()
-        assert torch.equal(reading.detach(), torch.full((1, 2), float(max(strengths) > 0)).double())
+        read_vector, _ = memory.step(state._replace(strengths=held, keys=keys), instructions)
+        read_vector.sum().backward()
+        assert torch.equal(
+            read_vector.detach(), torch.full((1, 2), float(max(strengths) > 0)).double()
+        )
         assert held.grad[0, 0] == 0
         assert held.grad.isfinite().all()
         assert (keys.grad[0, 0] == 0).all()
@@ -303,10 +307,10 @@ def test_a_colder_softmax_is_sharper_and_the_hottest_is_flat():
 @every_kind
 def test_ten_thousand_steps_in_float32(group, weighting, steps):
     memory = ub.LieAccessMemory(3, group, weighting, capacity=100, drop=60)
-    orders = told(memory, 1, steps, 0, torch.float32)
-    readings, state = memory.unroll(orders, None, "reference")
-    assert readings.isfinite().all()
-    assert (readings.abs() <= 1.001).all()
+    instructions = random_instructions(memory, 1, steps, 0, torch.float32)
+    read_vectors, state = memory.unroll(instructions, None, "reference")
+    assert read_vectors.isfinite().all()
+    assert (read_vectors.abs() <= 1.001).all()
     assert all(field.isfinite().all() for field in state)
     assert state.strengths.shape == (1, 100)
     if group == "sphere":
@@ -319,10 +323,10 @@ def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
     )
-    orders = told(memory, 1, 10_000, 0, torch.float32)
-    readings, state = memory.unroll(orders, None, "auto")
-    assert readings.isfinite().all()
-    assert (readings.abs() <= 1.001).all()
+    instructions = random_instructions(memory, 1, 10_000, 0, torch.float32)
+    read_vectors, state = memory.unroll(instructions, None, "auto")
+    assert read_vectors.isfinite().all()
+    assert (read_vectors.abs() <= 1.001).all()
     assert all(field.isfinite().all() for field in state)
     assert state.strengths.shape == (1, capacity or 10_000)
     if group == "sphere":
@@ -336,25 +340,29 @@ def test_gradients_of_ten_thousand_steps(group, weighting, capacity):
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
     )
-    told_once = told(memory, 1, 10_000, 0, torch.float32)
-    orders = type(told_once)(*(field.requires_grad_() for field in told_once))
-    readings, _ = memory.unroll(orders, None, "auto")
-    readings.square().sum().backward()
-    assert all(field.grad.isfinite().all() for field in orders)
-    if capacity is None and weighting == "inverse_square":  # what was written first still has one
-        assert float(orders.value.grad[0, 0].abs().max()) > 0
+    instructions = random_instructions(memory, 1, 10_000, 0, torch.float32)
+    instructions = type(instructions)(*(field.requires_grad_() for field in instructions))
+    read_vectors, _ = memory.unroll(instructions, None, "auto")
+    read_vectors.square().sum().backward()
+    assert all(field.grad.isfinite().all() for field in instructions)
+    if capacity is None and weighting == "inverse_square":  # the first row still has a gradient
+        assert float(instructions.value.grad[0, 0].abs().max()) > 0
 
 
 @pytest.mark.parametrize("step", ["free", "normalised", "normalised_candidate"])
 @pytest.mark.parametrize("action", [(1.0, 0.0), (0.6, 0.8), (0.28, -0.96)])
-def test_a_way_is_straight_after_ten_thousand_steps_where_gates_are_shut(step, action):
+def test_closed_gates_keep_a_straight_path_for_ten_thousand_steps(step, action):
     memory = ub.LieAccessMemory(3, step=step, gates="hard_sigmoid")
-    orders = told(memory, 1, 10_000, 0, torch.float32)
-    shut = {name: torch.zeros_like(orders.strength) for name in orders._fields if "gate" in name}
+    instructions = random_instructions(memory, 1, 10_000, 0, torch.float32)
+    shut = {
+        name: torch.zeros_like(instructions.strength)
+        for name in instructions._fields
+        if "gate" in name
+    }
     first = torch.tensor([action])
     state = memory.initial_state(1, torch.float32)._replace(read_action=first, write_action=first)
-    _, after = memory.unroll(orders._replace(**shut), state, "auto")
-    # Sums of float32 alone, the same for both heads: they part by nothing.
+    _, after = memory.unroll(instructions._replace(**shut), state, "auto")
+    # Both heads compute the same float32 sums, so they stay together exactly.
     assert float((after.write_key - 10_000 * first).norm()) < 1
     assert torch.equal(after.read_key, after.write_key)
     assert torch.equal(after.write_action, first)
@@ -364,37 +372,41 @@ def test_a_way_is_straight_after_ten_thousand_steps_where_gates_are_shut(step, a
 @pytest.mark.parametrize("step", ["free", "normalised_candidate"])
 def test_keys_that_grow_without_bound_are_an_error(backend, step):
     memory = ub.LieAccessMemory(3, "scaling_rotation", step=step)
-    orders = told(memory, 2, 200, 0, torch.float32)
-    gates = {"read_key_gate": orders.strength / 9}
+    instructions = random_instructions(memory, 2, 200, 0, torch.float32)
+    gates = {"read_key_gate": instructions.strength / 9}
     state = memory.initial_state(2, torch.float32)
     if step == "free":
-        gates["read_action"] = orders.read_action + 9
-    else:  # the first action keeps its length, where it is kept
-        gates["read_action_gate"] = torch.zeros_like(orders.strength)
+        gates["read_action"] = instructions.read_action + 9
+    else:  # a kept initial action keeps its length
+        gates["read_action_gate"] = torch.zeros_like(instructions.strength)
         state = state._replace(read_action=torch.full((2, 2), 9.0))
     message = rf"expected .* up to 1e\+18, got larger .* step='{step}' .* step='normalised' or"
     with pytest.raises(NonFiniteError, match=message):
-        memory.unroll(orders._replace(**gates), state, backend)
+        memory.unroll(instructions._replace(**gates), state, backend)
 
 
-def test_a_first_action_keeps_its_length_where_only_candidates_are_normalised():
-    """The write head goes on by a half, the read head by the 1 that it is told: twice as fast."""
+def test_an_initial_action_keeps_its_length_if_only_candidates_are_normalised():
+    """The write head moves by 0.5 a step, the read head by the normalised candidate of 1."""
     memory = ub.LieAccessMemory(3, step="normalised_candidate")
     state = memory.initial_state(1, DOUBLE)
     state = state._replace(write_action=torch.tensor([[0.5, 0.0]], dtype=DOUBLE))
-    orders, one, zero = told(memory, 1, 4, 0), torch.ones(1, 4), torch.zeros(1, 4)
-    orders = orders._replace(
+    instructions, one, zero = (
+        random_instructions(memory, 1, 4, 0),
+        torch.ones(1, 4),
+        torch.zeros(1, 4),
+    )
+    instructions = instructions._replace(
         read_action=torch.tensor([7.0, 0.0]).expand(1, 4, 2), read_action_gate=one,
         read_key_gate=zero, write_key_gate=zero, write_action_gate=zero,
     )  # fmt: skip
-    orders = memory.Instruction(*(field.to(DOUBLE) for field in orders))
-    after = memory.unroll(orders, state, "reference")[1]
+    instructions = memory.Instruction(*(field.to(DOUBLE) for field in instructions))
+    after = memory.unroll(instructions, state, "reference")[1]
     assert after.keys[0, :, 0].tolist() == pytest.approx([0.5, 1.0, 1.5, 2.0])
     assert after.read_key[0].tolist() == pytest.approx([4.0, 0.0])
 
 
 def test_a_straight_line_is_read_back_in_the_order_it_was_written():
-    """Write a line with steps of 1; put the read head at its beginning and walk likewise."""
+    """Write along a line with steps of 1, then read from its start with the same steps."""
     memory = ub.LieAccessMemory(3, step="normalised")
     state, written = memory.initial_state(1, DOUBLE), []
     one, zero = torch.ones(1, dtype=DOUBLE), torch.zeros(1, dtype=DOUBLE)
@@ -402,16 +414,18 @@ def test_a_straight_line_is_read_back_in_the_order_it_was_written():
     for _ in range(10):
         value = torch.randn(1, 3, dtype=DOUBLE).tanh()
         written.append(value)
-        order = memory.Instruction(origin, one, right, one, origin, zero, right, one, value, one)
-        _, state = memory.step(state, order)
+        instruction = memory.Instruction(
+            origin, one, right, one, origin, zero, right, one, value, one
+        )
+        _, state = memory.step(state, instruction)
     assert_close(state.keys[0, :, 0], torch.arange(1.0, 11, dtype=DOUBLE), "keys")
     for t in range(10):
         gate = one if t == 0 else zero
-        order = memory.Instruction(
+        instruction = memory.Instruction(
             origin, gate, right, gate, origin, zero, right, zero, value, zero
         )
-        reading, state = memory.step(state, order)
-        assert (reading - written[t]).abs().max() < 1e-8
+        read_vector, state = memory.step(state, instruction)
+        assert (read_vector - written[t]).abs().max() < 1e-8
 
 
 @given(
@@ -420,7 +434,7 @@ def test_a_straight_line_is_read_back_in_the_order_it_was_written():
     data=st.data(),
 )
 @settings(max_examples=80, deadline=None)
-def test_a_cap_is_a_list_that_drops_its_oldest(strengths, capacity, data):
+def test_a_capacity_drops_the_oldest_rows(strengths, capacity, data):
     drop = data.draw(st.integers(1, capacity))
     rows = Rows(torch.zeros(1, 0, 1), torch.zeros(1, 0, 1), torch.zeros(1, 0))
     held = []
@@ -437,7 +451,7 @@ def test_a_cap_is_a_list_that_drops_its_oldest(strengths, capacity, data):
 
 
 class Shear(Group):
-    """A group that the library does not have: (x, y) to (x + a y, y)."""
+    """A custom group: (x, y) to (x + a y, y)."""
 
     name = "shear"
     key_size, action_size = 2, 1
@@ -448,7 +462,7 @@ class Shear(Group):
         return torch.stack([x + action[:, 0] * y, y], dim=-1)
 
 
-def test_a_group_of_ones_own():
+def test_custom_group():
     memory = ub.LieAccessMemory(3, Shear(), "softmax", capacity=4, drop=2)
     layer = ub.MemoryRNN(2, 5, memory, learn_initial_state=True)
     assert layer.heads.weight.shape[0] == 2 * (2 + 1 + 1 + 1) + 3 + 1 + 1
@@ -458,11 +472,11 @@ def test_a_group_of_ones_own():
     assert state.memory.keys.shape == (2, 4, 2)
     assert layer.initial_state(1).memory.read_key.tolist() == [[0.0, 1.0]]
     with pytest.raises(ub.errors.BackendError, match="no kernel knows the group shear"):
-        memory.unroll(told(memory, 1, 2), backend="cpu")
+        memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
 
 
 class Sized(Shear):
-    """Whose size of keys is chosen, after another option."""
+    """A group with an optional key size after another option."""
 
     def __init__(self, speed=1.0, *, key_size=2):
         self.speed, self.key_size = speed, key_size
@@ -486,7 +500,7 @@ def test_a_group_by_its_import_path():
         ub.LieAccessMemory(3, "nowhere.Shear")
 
 
-def test_a_group_that_says_sizes_that_disagree():
+def test_a_group_with_inconsistent_sizes():
     class Wrong(Shear):
         origin = (0.0,)
 
@@ -494,7 +508,7 @@ def test_a_group_that_says_sizes_that_disagree():
         ub.LieAccessMemory(3, Wrong())
 
 
-def test_how_it_begins():
+def test_initial_state():
     state = ub.LieAccessMemory(3).initial_state(2)
     assert [tuple(field.shape) for field in state] == [
         (2, 0, 2), (2, 0, 3), (2, 0), (2, 2), (2, 2), (2, 2), (2, 2)
@@ -507,18 +521,18 @@ def test_how_it_begins():
     assert sphere.read_key.tolist() == [[1.0, 0.0, 0.0]]
 
 
-def test_a_learned_beginning_has_a_first_row_and_heads_and_a_reading():
+def test_learned_initial_state_has_a_row_heads_and_a_read_vector():
     memory = ub.LieAccessMemory(4, initial="learned")
     layer = ub.MemoryRNN(3, 5, memory)
     begun = dict(layer.initial_memory.named_parameters())
     assert {name: tuple(p.shape) for name, p in begun.items()} == {
         "keys": (1, 2), "values": (1, 4), "strengths": (1,), "read_key": (2,), "read_action": (2,),
-        "write_key": (2,), "write_action": (2,), "reading": (4,),
+        "write_key": (2,), "write_action": (2,), "read_vector": (4,),
     }  # fmt: skip
     state = layer.initial_state(2)
     assert torch.equal(state.memory.values[1], begun["values"].tanh())
     assert torch.equal(state.memory.strengths[0], (begun["strengths"] - 10).sigmoid())
-    assert torch.equal(state.reading[0], begun["reading"].tanh())
+    assert torch.equal(state.read_vector[0], begun["read_vector"].tanh())
     sphere = ub.LieAccessMemory(4, "sphere", initial="learned").initial_state(1)
     assert float(sphere.keys.norm()) == pytest.approx(1, abs=1e-6)
     output, _ = layer(torch.randn(4, 2, 3))
@@ -576,25 +590,25 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),
     ],
 )
-def test_options_that_are_none(options, error, message):
+def test_invalid_options(options, error, message):
     with pytest.raises(error, match=message):
         ub.LieAccessMemory(**options)
 
 
 def test_states_that_do_not_fit():
     memory = ub.LieAccessMemory(3, capacity=4)
-    orders, state = told(memory, 2, 3), random_state(memory, 2, 4, 0)
+    instructions, state = random_instructions(memory, 2, 3), random_state(memory, 2, 4, 0)
     with pytest.raises(
         ShapeError, match=r"state.keys: expected shape \[2, N, 2\], got \[2, 4, 3\]"
     ):
-        memory.unroll(orders, state._replace(keys=torch.zeros(2, 4, 3, dtype=DOUBLE)))
+        memory.unroll(instructions, state._replace(keys=torch.zeros(2, 4, 3, dtype=DOUBLE)))
     with pytest.raises(ShapeError, match="expected at most 4 rows N, the capacity of Lie"):
-        memory.unroll(orders, random_state(ub.LieAccessMemory(3), 2, 5, 0))
+        memory.unroll(instructions, random_state(ub.LieAccessMemory(3), 2, 5, 0))
     with pytest.raises(ShapeError, match="keys has 4, values has 4, strengths has 3"):
-        memory.unroll(orders, state._replace(strengths=state.strengths[:, :3]))
+        memory.unroll(instructions, state._replace(strengths=state.strengths[:, :3]))
 
 
-def test_repr_says_what_was_chosen():
+def test_repr_shows_the_options():
     assert repr(ub.LieAccessMemory()) == (
         "LieAccessMemory(width=20, group='translation', weighting='inverse_square', "
         "step='normalised', key_size=2, key_gate=True, action_gate=True, initial='constant')"

@@ -1,4 +1,4 @@
-"""What holds of the state of every memory, by its declaration alone."""
+"""Properties of the state of every memory, derived from its declaration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unbounded as ub
-from tests.memories.toy import EVERY, LIBRARY, run, told
+from tests.memories.toy import EVERY, LIBRARY, random_instructions, run
 from tests.tolerances import assert_close
 
 DOUBLE = torch.float64
@@ -20,11 +20,13 @@ every_memory = pytest.mark.parametrize("name", EVERY)
 def after(memory, batch, steps, seed):
     """A state after some steps."""
     torch.manual_seed(seed)
-    return run(memory, memory.initial_state(batch, DOUBLE), told(memory, batch, steps, seed))[1]
+    return run(
+        memory, memory.initial_state(batch, DOUBLE), random_instructions(memory, batch, steps, seed)
+    )[1]
 
 
 def rows_written_out(field, tensor, before, behind):
-    """A field with empty rows, one after the other."""
+    """A field with empty rows, concatenated explicitly."""
     axis = 1 + field.shape.index("N")
     empty = torch.full_like(tensor.sum(axis, keepdim=True), field.empty)
     return torch.cat([*[empty] * before, tensor, *[empty] * behind], dim=axis)
@@ -33,36 +35,36 @@ def rows_written_out(field, tensor, before, behind):
 @every_memory
 @given(batch=st.integers(1, 4), seed=st.integers(0, 1000))
 @examples
-def test_a_state_begins_as_its_fields_say(name, batch, seed):
+def test_the_initial_state_matches_the_declared_fields(name, batch, seed):
     memory = EVERY[name]()
     torch.manual_seed(seed)
     state = memory.initial_state(batch, dtype=DOUBLE, device="cpu")
     torch.manual_seed(seed)
-    by_field = [field.begin(batch, DOUBLE, "cpu") for field in memory.state_fields]
+    by_field = [field.initial_tensor(batch, DOUBLE, "cpu") for field in memory.state_fields]
     assert state._fields == tuple(field.name for field in memory.state_fields)
-    for field, got, want in zip(memory.state_fields, state, by_field, strict=True):
-        assert torch.equal(got, want)
-        assert got.shape == (batch, *field.first_shape)
+    for field, got, expected in zip(memory.state_fields, state, by_field, strict=True):
+        assert torch.equal(got, expected)
+        assert got.shape == (batch, *field.initial_shape)
         assert got.dtype == DOUBLE
         assert field.rows_of(got) == field.rows
     memory.check_state(state, batch, torch.zeros((), dtype=DOUBLE))
     assert memory.initial_state(batch)[0].dtype == torch.get_default_dtype()
-    assert memory.initial_reading(batch, DOUBLE).shape == (batch, memory.reading_size)
+    assert memory.initial_read_vector(batch, DOUBLE).shape == (batch, memory.read_vector_size)
 
 
 @every_memory
 @given(more=st.integers(0, 6), **COUNTS)
 @examples
-def test_steps_add_the_rows_that_the_fields_say(name, batch, steps, seed, more):
+def test_steps_add_the_declared_rows(name, batch, steps, seed, more):
     memory = EVERY[name]()
     state = after(memory, batch, steps, seed)
     for field, tensor in zip(memory.state_fields, state, strict=True):
-        want = field.rows_after(field.rows, steps)
-        assert field.rows_of(tensor) == want
-        assert field.rows_after(want, more) == field.rows_after(field.rows, steps + more)
+        expected = field.rows_after(field.rows, steps)
+        assert field.rows_of(tensor) == expected
+        assert field.rows_after(expected, more) == field.rows_after(field.rows, steps + more)
         if field.most_rows is not None:
-            assert want <= field.most_rows
-            assert field.most_rows - field.rows_after(want, 100) < sum(field.growth)
+            assert expected <= field.most_rows
+            assert field.most_rows - field.rows_after(expected, 100) < sum(field.growth)
 
 
 @every_memory
@@ -71,7 +73,7 @@ def test_steps_add_the_rows_that_the_fields_say(name, batch, steps, seed, more):
 def test_padding_adds_empty_rows_where_steps_would_add_rows(name, batch, steps, seed, more):
     memory = EVERY[name]()
     state = after(memory, batch, steps, seed)
-    _, later = run(memory, state, told(memory, batch, more, seed + 1))
+    _, later = run(memory, state, random_instructions(memory, batch, more, seed + 1))
     for field, tensor, grown in zip(memory.state_fields, state, later, strict=True):
         got = field.padded(tensor, more)
         assert got.shape == grown.shape
@@ -81,17 +83,17 @@ def test_padding_adds_empty_rows_where_steps_would_add_rows(name, batch, steps, 
             assert got is tensor
             continue
         taken = (field.rows_of(got) - field.rows_of(tensor)) // sum(field.growth)
-        want = rows_written_out(field, tensor, *(taken * rows for rows in field.growth))
-        assert torch.equal(got, want)
+        expected = rows_written_out(field, tensor, *(taken * rows for rows in field.growth))
+        assert torch.equal(got, expected)
 
 
 @every_memory
 @given(data=st.data(), **COUNTS)
 @examples
-def test_holding_keeps_what_is_not_active(name, batch, steps, seed, data):
+def test_hold_keeps_inactive_sequences(name, batch, steps, seed, data):
     memory = EVERY[name]()
     old = after(memory, batch, steps, seed)
-    _, new = run(memory, old, told(memory, batch, 1, seed + 1))
+    _, new = run(memory, old, random_instructions(memory, batch, 1, seed + 1))
     active = torch.tensor(data.draw(st.lists(st.booleans(), min_size=batch, max_size=batch)))
     held = memory.hold(active, new, old)
     assert type(held) is memory.State
@@ -104,20 +106,23 @@ def test_holding_keeps_what_is_not_active(name, batch, steps, seed, data):
 @pytest.mark.parametrize("name", LIBRARY)
 @given(**COUNTS)
 @examples
-def test_a_state_that_is_held_goes_on_as_the_one_before(name, batch, steps, seed):
+def test_a_held_state_continues_like_the_old_one(name, batch, steps, seed):
     memory = LIBRARY[name]()
     old = after(memory, batch, steps, seed)
-    _, new = run(memory, old, told(memory, batch, 1, seed + 1))
+    _, new = run(memory, old, random_instructions(memory, batch, 1, seed + 1))
     held = memory.hold(torch.zeros(batch, dtype=torch.bool), new, old)
-    onward = told(memory, batch, 3, seed + 2)
-    got, want = run(memory, held, onward)[0], run(memory, old, onward)[0]
-    assert_close(got, want, "readings")
+    later_instructions = random_instructions(memory, batch, 3, seed + 2)
+    got, expected = (
+        run(memory, held, later_instructions)[0],
+        run(memory, old, later_instructions)[0],
+    )
+    assert_close(got, expected, "read_vectors")
 
 
 @every_memory
 @given(data=st.data(), **COUNTS)
 @examples
-def test_emptying_puts_every_field_back_to_its_beginning(name, batch, steps, seed, data):
+def test_emptying_resets_every_field_to_its_initial_value(name, batch, steps, seed, data):
     memory = EVERY[name]()
     state = after(memory, batch, steps, seed)
     emptied = torch.tensor(data.draw(st.lists(st.booleans(), min_size=batch, max_size=batch)))
@@ -128,14 +133,17 @@ def test_emptying_puts_every_field_back_to_its_beginning(name, batch, steps, see
         assert torch.equal(got[~emptied], before[~emptied])
         assert torch.equal(got[emptied], field.padded(begun, steps)[emptied])
     if name in LIBRARY:
-        onward = told(memory, batch, 3, seed + 2)
-        got, want = run(memory, mixed, onward)[0], run(memory, fresh, onward)[0]
-        assert_close(got[emptied], want[emptied], "readings")
+        later_instructions = random_instructions(memory, batch, 3, seed + 2)
+        got, expected = (
+            run(memory, mixed, later_instructions)[0],
+            run(memory, fresh, later_instructions)[0],
+        )
+        assert_close(got[emptied], expected[emptied], "read_vectors")
 
 
 @given(rows=st.integers(0, 1), batch=st.integers(1, 3))
 @examples
-def test_a_state_of_fewer_rows_than_the_beginning_gets_its_rows_when_others_are_emptied(
+def test_a_state_with_fewer_rows_than_the_initial_one_is_padded_when_others_are_emptied(
     rows, batch
 ):
     memory = EVERY["learned_stack"]()
@@ -157,17 +165,17 @@ def test_indexing_detaching_and_moving_keep_every_field(name, batch, steps, seed
     state = after(memory, batch, steps, seed)
     rows = data.draw(st.lists(st.integers(0, batch - 1), min_size=1, max_size=5))
     picked = ub.index_state(state, rows)
-    onward = told(memory, batch, 2, seed + 1)
-    whole, end = run(memory, state, onward)
-    mine = memory.Instruction(*(field[rows] for field in onward))
-    got, got_end = run(memory, picked, mine)
-    assert_close(got, whole[rows], "readings")
-    for field, want in zip(got_end, end, strict=True):
-        assert_close(field, want[rows], "state")
+    later_instructions = random_instructions(memory, batch, 2, seed + 1)
+    whole, end = run(memory, state, later_instructions)
+    picked_instructions = memory.Instruction(*(field[rows] for field in later_instructions))
+    got, got_end = run(memory, picked, picked_instructions)
+    assert_close(got, whole[rows], "read_vectors")
+    for field, expected in zip(got_end, end, strict=True):
+        assert_close(field, expected[rows], "state")
     tracked = memory.State(*(field.clone().requires_grad_() for field in state))
-    for field, want in zip(ub.detach_state(tracked), state, strict=True):
+    for field, expected in zip(ub.detach_state(tracked), state, strict=True):
         assert not field.requires_grad
-        assert torch.equal(field, want)
+        assert torch.equal(field, expected)
     narrow = ub.move_state(state, dtype=torch.float32)
     assert {field.dtype for field in narrow} == {torch.float32}
     memory.check_state(narrow, batch, torch.zeros(()))
@@ -176,7 +184,7 @@ def test_indexing_detaching_and_moving_keep_every_field(name, batch, steps, seed
 @every_memory
 @given(**COUNTS)
 @examples
-def test_what_is_observed_is_declared(name, batch, steps, seed):
+def test_observed_fields_are_declared(name, batch, steps, seed):
     memory = EVERY[name]()
     shown = memory.observe(after(memory, batch, steps, seed))
     assert list(shown) == [field.name for field in memory.observed_fields]

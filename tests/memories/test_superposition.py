@@ -25,7 +25,7 @@ DOUBLE = torch.float64
 MEMORIES = {"stack": ub.SuperpositionStack, "list": ub.SuperpositionList}
 
 
-def instructions(memory, batch, steps, *, seed=0, kind="soft"):
+def draw_instructions(memory, batch, steps, *, seed=0, kind="soft"):
     generator = torch.Generator().manual_seed(seed)
     shape = (batch, steps, memory.count)
     raw = torch.randn(*shape, len(memory.actions), generator=generator, dtype=DOUBLE)
@@ -62,21 +62,21 @@ def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth, room):
     capacity = None if room is None else depth + room
     overflow = "error" if room is None else MEMORIES[name].overflows[1]
     memory = MEMORIES[name](count, depth, noop, capacity=capacity, overflow=overflow)
-    told = instructions(memory, 2, steps, seed=seed)
-    readings, state = memory.unroll(told)
-    assert readings.shape == (2, steps, count * depth)
+    instructions = draw_instructions(memory, 2, steps, seed=seed)
+    read_vectors, state = memory.unroll(instructions)
+    assert read_vectors.shape == (2, steps, count * depth)
     step, direction = (oracle.stack_step, 1) if name == "stack" else (oracle.list_step, -1)
     for b in range(2):
         for s in range(count):
-            want, cells = oracle.run(
+            expected, cells = oracle.run(
                 *(step, direction),
-                told.action[b, :, s].tolist(),
-                told.value[b, :, s].tolist(),
+                instructions.action[b, :, s].tolist(),
+                instructions.value[b, :, s].tolist(),
                 depth,
                 capacity,
             )
-            got = readings[b].view(steps, count, depth)[:, s]
-            assert_close(got, torch.tensor(want, dtype=DOUBLE), "readings")
+            got = read_vectors[b].view(steps, count, depth)[:, s]
+            assert_close(got, torch.tensor(expected, dtype=DOUBLE), "read_vectors")
             assert_close(
                 state.cells[b, s],
                 torch.tensor([cells[place] for place in sorted(cells)], dtype=DOUBLE),
@@ -95,19 +95,19 @@ def test_a_list_whose_empty_cells_hold_0_agrees_with_the_oracle(seed, steps, dep
     capacity = None if room is None else depth + room
     overflow = "error" if room is None else "drop_ends"
     memory = ub.SuperpositionList(1, depth, capacity=capacity, overflow=overflow, empty=0)
-    assert memory.reading_begin.value == 0
-    told = instructions(memory, 1, steps, seed=seed)
-    readings, state = memory.unroll(told)
+    assert memory.read_vector_initializer.value == 0
+    instructions = draw_instructions(memory, 1, steps, seed=seed)
+    read_vectors, state = memory.unroll(instructions)
     step = functools.partial(oracle.list_step, empty=0.0)
-    action, value = told.action[0, :, 0].tolist(), told.value[0, :, 0].tolist()
-    want, cells = oracle.run(step, -1, action, value, depth, capacity, empty=0.0)
-    assert_close(readings[0], torch.tensor(want, dtype=DOUBLE), "readings")
+    action, value = instructions.action[0, :, 0].tolist(), instructions.value[0, :, 0].tolist()
+    expected, cells = oracle.run(step, -1, action, value, depth, capacity, empty=0.0)
+    assert_close(read_vectors[0], torch.tensor(expected, dtype=DOUBLE), "read_vectors")
     held = torch.tensor([cells[place] for place in sorted(cells)], dtype=DOUBLE)
     assert_close(state.cells[0, 0], held, "cells")
-    assert_close(memory.read(memory.trim(state).cells)[0], readings[0, -1], "trimmed")
+    assert_close(memory.read(memory.trim(state).cells)[0], read_vectors[0, -1], "trimmed")
 
 
-def test_what_an_empty_cell_of_a_list_holds_is_checked_and_shown():
+def test_the_empty_value_of_a_list_is_checked_and_shown():
     for empty in (1, 0.5, True, False, None, "0"):
         with pytest.raises(ConfigError, match="empty: expected -1 or 0"):
             ub.SuperpositionList(1, empty=empty)
@@ -117,7 +117,7 @@ def test_what_an_empty_cell_of_a_list_holds_is_checked_and_shown():
     with pytest.raises(MemoryOverflowError):
         strict.unroll(one_hot(strict, ["INSERT", "INSERT"], [0.5, 0.25]))
     strict.unroll(one_hot(strict, ["RIGHT", "LEFT", "INSERT"], [0.5, 0.25, 0.75]))
-    # As data it is what it was; what is usual is left out, as before there was a choice.
+    # The data keeps the option; the default is omitted for older readers.
     data = memory_data(strict)
     assert data["options"]["empty"] == 0
     assert repr(memory_from_data(data)) == repr(strict)
@@ -129,15 +129,15 @@ def test_what_an_empty_cell_of_a_list_holds_is_checked_and_shown():
 def test_one_hot_actions_make_the_stack_a_python_list(steps):
     memory = ub.SuperpositionStack(1, depth=3, noop=True)
     values = [t / 32 for t in range(1, len(steps) + 1)]
-    readings, _ = memory.unroll(one_hot(memory, steps, values))
+    read_vectors, _ = memory.unroll(one_hot(memory, steps, values))
     items: list[float] = []
     for t, action in enumerate(steps):
         if action == "PUSH":
             items.append(values[t])
         elif action == "POP" and items:
             items.pop()
-        want = [items[-1 - j] if j < len(items) else -1.0 for j in range(3)]
-        assert readings[0, t].tolist() == want
+        expected = [items[-1 - j] if j < len(items) else -1.0 for j in range(3)]
+        assert read_vectors[0, t].tolist() == expected
 
 
 @given(steps=st.lists(st.sampled_from(["RIGHT", "LEFT", "INSERT", "NO-OP"]), max_size=30))
@@ -146,7 +146,7 @@ def test_one_hot_actions_make_the_list_two_python_lists_with_a_head_between(step
     steps = ["INSERT", *steps]
     memory = ub.SuperpositionList(1, depth=3)
     values = [t / 32 for t in range(1, len(steps) + 1)]
-    readings, _ = memory.unroll(one_hot(memory, steps, values))
+    read_vectors, _ = memory.unroll(one_hot(memory, steps, values))
     left: list[float] = []
     right: list[float] = []
     head = -1.0
@@ -160,25 +160,25 @@ def test_one_hot_actions_make_the_list_two_python_lists_with_a_head_between(step
         elif action == "LEFT":
             right.append(head)
             head = left.pop() if left else -1.0
-        want = [head, *(left[-1 - j] if j < len(left) else -1.0 for j in range(2))]
-        assert readings[0, t].tolist() == want
+        expected = [head, *(left[-1 - j] if j < len(left) else -1.0 for j in range(2))]
+        assert read_vectors[0, t].tolist() == expected
 
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_gradcheck(name):
     memory = MEMORIES[name](2, depth=2, noop=True)
-    told = instructions(memory, 2, 3, seed=1)
-    _, start = memory.unroll(instructions(memory, 2, 2, seed=2))
+    instructions = draw_instructions(memory, 2, 3, seed=1)
+    _, start = memory.unroll(draw_instructions(memory, 2, 2, seed=2))
 
     def run(action, value, cells):
-        readings, final = memory.unroll(
+        read_vectors, final = memory.unroll(
             memory.Instruction(action, value), memory.State(cells), "reference"
         )
-        return readings, final.cells
+        return read_vectors, final.cells
 
-    given_tensors = [t.clone().requires_grad_() for t in (*told, start.cells)]
-    assert torch.autograd.gradcheck(run, given_tensors)
-    assert torch.autograd.gradgradcheck(run, given_tensors)
+    tensors = [t.clone().requires_grad_() for t in (*instructions, start.cells)]
+    assert torch.autograd.gradcheck(run, tensors)
+    assert torch.autograd.gradgradcheck(run, tensors)
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -186,13 +186,13 @@ def test_gradcheck(name):
 def test_steps_equal_unroll_and_resumed_equals_whole(name, capacity):
     options = {} if capacity is None else {"overflow": MEMORIES[name].overflows[1]}
     memory = MEMORIES[name](2, capacity=capacity, **options)
-    told = instructions(memory, 3, 9)
-    whole, final = memory.unroll(told, backend="reference")
-    first, state = memory.unroll(cut(told, slice(None), slice(0, 4)), backend="reference")
+    instructions = draw_instructions(memory, 3, 9)
+    whole, final = memory.unroll(instructions, backend="reference")
+    first, state = memory.unroll(cut(instructions, slice(None), slice(0, 4)), backend="reference")
     rest = []
     for t in range(4, 9):
-        reading, state = memory.step(state, cut(told, slice(None), t))
-        rest.append(reading)
+        read_vector, state = memory.step(state, cut(instructions, slice(None), t))
+        rest.append(read_vector)
     assert torch.equal(torch.cat([first, torch.stack(rest, 1)], 1), whole)
     assert torch.equal(state.cells, final.cells)
     picked = ub.index_state(ub.detach_state(final), [2, 0])
@@ -205,66 +205,66 @@ def test_nothing_is_dropped_without_a_capacity(name):
     n = 300
     values = [(t + 1) / 512 for t in range(n)]
     down, up = ("PUSH", "POP") if name == "stack" else ("INSERT", "LEFT")
-    told = one_hot(memory, [down] * n + [up] * n, values + [0.0] * n)
-    readings, _ = memory.unroll(told)
-    assert readings[0, n - 1 :, 0].tolist() == [*reversed(values), -1.0]
+    instructions = one_hot(memory, [down] * n + [up] * n, values + [0.0] * n)
+    read_vectors, _ = memory.unroll(instructions)
+    assert read_vectors[0, n - 1 :, 0].tolist() == [*reversed(values), -1.0]
 
 
 def test_a_full_stack_raises_or_drops_its_bottom_cell():
-    told = ["PUSH", "PUSH", "PUSH", "POP", "POP", "POP"]
+    instructions = ["PUSH", "PUSH", "PUSH", "POP", "POP", "POP"]
     values = [0.1, 0.2, 0.3, 0.0, 0.0, 0.0]
     strict = ub.SuperpositionStack(1, depth=1, capacity=2)
     with pytest.raises(MemoryOverflowError, match="bottom cell of a full stack is not empty"):
-        strict.unroll(one_hot(strict, told, values))
+        strict.unroll(one_hot(strict, instructions, values))
     fits = one_hot(strict, ["PUSH", "PUSH", "POP", "PUSH"], [0.1, 0.2, 0.0, 0.4])
     assert strict.unroll(fits)[0][0, :, 0].tolist() == [0.1, 0.2, 0.1, 0.4]
     lossy = ub.SuperpositionStack(1, depth=1, capacity=2, overflow="drop_bottom")
-    readings, state = lossy.unroll(one_hot(lossy, told, values))
-    assert readings[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0]
+    read_vectors, state = lossy.unroll(one_hot(lossy, instructions, values))
+    assert read_vectors[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0]
     assert state.cells.shape == (1, 1, 2)
 
 
 def test_a_full_list_raises_or_drops_at_its_ends():
-    told = ["INSERT", "INSERT", "INSERT", "LEFT", "LEFT", "LEFT", "RIGHT"]
+    instructions = ["INSERT", "INSERT", "INSERT", "LEFT", "LEFT", "LEFT", "RIGHT"]
     values = [0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 0.0]
     strict = ub.SuperpositionList(1, depth=1, capacity=2)
     with pytest.raises(MemoryOverflowError, match="leftmost cell of a full list is not empty"):
-        strict.unroll(one_hot(strict, told, values))
+        strict.unroll(one_hot(strict, instructions, values))
     with pytest.raises(MemoryOverflowError, match="rightmost cell of a full list is not empty"):
         strict.unroll(one_hot(strict, ["INSERT", "LEFT", "LEFT"], [0.1, 0.0, 0.0]))
     lossy = ub.SuperpositionList(1, depth=1, capacity=2, overflow="drop_ends")
-    readings, state = lossy.unroll(one_hot(lossy, told, values))
-    # 0.1 went over the left end; 0.3 came to the right end, went over it and is not found again.
-    assert readings[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0, -1.0]
+    read_vectors, state = lossy.unroll(one_hot(lossy, instructions, values))
+    # 0.1 left at the left end; 0.3 reached the right end, left there and is gone.
+    assert read_vectors[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0, -1.0]
     assert state.cells.shape == (1, 1, 3)
 
 
-def test_what_comes_up_from_below_the_bottom_is_empty():
-    """As in the authors' program: the bottom cell under POP receives -1, to the pop's weight."""
+def test_pop_brings_up_empty_cells_from_below_the_bottom():
+    """As in the authors' program: under POP the bottom cell gets -1 by the weight of the POP."""
     memory = ub.SuperpositionStack(1, depth=2, capacity=2, overflow="drop_bottom")
     state = memory.State(torch.tensor([[[0.5, 0.25]]], dtype=DOUBLE))
-    told = memory.Instruction(
+    instructions = memory.Instruction(
         torch.tensor([[[0.25, 0.75]]], dtype=DOUBLE), torch.ones(1, 1, dtype=DOUBLE)
     )
-    reading, _ = memory.step(state, told)
-    assert reading[0].tolist() == [0.25 * 1 + 0.75 * 0.25, 0.25 * 0.5 + 0.75 * -1]
+    read_vector, _ = memory.step(state, instructions)
+    assert read_vector[0].tolist() == [0.25 * 1 + 0.75 * 0.25, 0.25 * 0.5 + 0.75 * -1]
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_the_first_reading_is_that_of_the_empty_memory(name):
+def test_the_initial_read_vector_is_read_from_the_empty_memory(name):
     memory = MEMORIES[name](3, depth=4)
     empty = memory.initial_state(2, dtype=DOUBLE)
-    assert torch.equal(memory.read(empty.cells), memory.initial_reading(2, dtype=DOUBLE))
-    assert memory.initial_reading(2).tolist() == [[-1.0] * 12] * 2
+    assert torch.equal(memory.read(empty.cells), memory.initial_read_vector(2, dtype=DOUBLE))
+    assert memory.initial_read_vector(2).tolist() == [[-1.0] * 12] * 2
 
 
-def test_trimming_takes_away_empty_cells_only():
+def test_trimming_removes_only_empty_cells():
     memory = ub.SuperpositionStack(2, noop=True)
-    told = instructions(memory, 2, 12, kind="hard")
-    _, state = memory.unroll(told)
+    instructions = draw_instructions(memory, 2, 12, kind="hard")
+    _, state = memory.unroll(instructions)
     short = ub.trim_cells(state)
     assert short.cells.shape[-1] < state.cells.shape[-1]
-    more = instructions(memory, 2, 6, seed=3)
+    more = draw_instructions(memory, 2, 6, seed=3)
     assert torch.equal(memory.unroll(more, short)[0], memory.unroll(more, state)[0])
     empty = memory.State(torch.full((2, 2, 3), -1.0))
     assert ub.trim_cells(empty).cells.shape == (2, 2, 0)
@@ -288,23 +288,23 @@ def test_bad_input(name):
     with pytest.raises(ConfigError, match="has no effect without a capacity"):
         make(1, 2, overflow=make.overflows[1])
     memory = make(2, noop=False)
-    told = instructions(memory, 2, 3)
+    instructions = draw_instructions(memory, 2, 3)
     with pytest.raises(ShapeError, match="action: expected shape"):
-        memory.unroll(instructions(make(2, noop=True), 2, 3))
+        memory.unroll(draw_instructions(make(2, noop=True), 2, 3))
     with pytest.raises(ShapeError, match=r"value: expected shape \[2, 3, 2\]"):
-        memory.unroll(told._replace(value=told.value[..., :1]))
+        memory.unroll(instructions._replace(value=instructions.value[..., :1]))
     with pytest.raises(ShapeError, match=r"state.cells: expected shape \[2, 2, N\]"):
-        memory.unroll(told, memory.State(torch.zeros(2, 1, 3, dtype=DOUBLE)))
+        memory.unroll(instructions, memory.State(torch.zeros(2, 1, 3, dtype=DOUBLE)))
     small, cells = make(2, noop=False, capacity=2), torch.full((2, 2, 5), -1.0, dtype=DOUBLE)
     most = 2 if name == "stack" else 3
     with pytest.raises(ShapeError, match=f"state.cells: expected at most {most} rows N, the cap"):
-        small.unroll(told, small.State(cells))
+        small.unroll(instructions, small.State(cells))
     if name == "list":
         with pytest.raises(ShapeError, match="expected an odd number of cells"):
-            memory.unroll(told, memory.State(torch.zeros(2, 2, 4, dtype=DOUBLE)))
+            memory.unroll(instructions, memory.State(torch.zeros(2, 2, 4, dtype=DOUBLE)))
 
 
-def test_repr_says_what_was_chosen():
+def test_repr_shows_the_options():
     assert repr(ub.SuperpositionStack(10)) == "SuperpositionStack(count=10, depth=2, noop=False)"
     lossy = ub.SuperpositionList(5, capacity=9, overflow="drop_ends")
     assert repr(lossy) == (

@@ -1,4 +1,4 @@
-"""The tape against the plain-Python oracle, a Python list, and what always holds of it."""
+"""The tape against the plain-Python oracle and a Python list, and its invariants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import unbounded as ub
 from tests.memories import tape_oracle
-from tests.memories.toy import told
+from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.addressing import cosine_similarity, sharpened, shifted
@@ -64,32 +64,32 @@ def test_agrees_with_the_oracle(
         slots, width, *heads, shift, shift_range=reach, variant=variant, reads=reads
     )
     state = memory.initial_state(2, DOUBLE) if from_beginning else random_state(memory, 2, seed)
-    orders = told(memory, 2, steps, seed)
-    readings, final = memory.unroll(orders, state, "reference")
-    assert readings.shape == (2, steps, heads[0] * width)
+    instructions = random_instructions(memory, 2, steps, seed)
+    read_vectors, final = memory.unroll(instructions, state, "reference")
+    assert read_vectors.shape == (2, steps, heads[0] * width)
     for b in range(2):
         tape = [field[b].tolist() for field in state]
         for t in range(steps):
-            order = plain(memory.Instruction(*(field[:, t] for field in orders)), b)
+            instruction = plain(memory.Instruction(*(field[:, t] for field in instructions)), b)
             floor = 1e-6 if variant == "deleu2016" else 1e-15
-            want, *tape = tape_oracle.step(
-                *tape, order, shift == "circular", floor, reads == "before"
+            expected, *tape = tape_oracle.step(
+                *tape, instruction, shift == "circular", floor, reads == "before"
             )
-            assert_close(readings[b, t], torch.tensor(want, dtype=DOUBLE), "reading")
-        for field, want in zip(final, tape, strict=True):
-            assert_close(field[b], torch.tensor(want, dtype=DOUBLE), "state")
+            assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
+        for field, expected in zip(final, tape, strict=True):
+            assert_close(field[b], torch.tensor(expected, dtype=DOUBLE), "state")
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
-@given(orders=st.lists(st.tuples(st.integers(-2, 2), st.booleans()), min_size=1, max_size=30))
+@given(instructions=st.lists(st.tuples(st.integers(-2, 2), st.booleans()), min_size=1, max_size=30))
 @settings(max_examples=50, deadline=None)
-def test_hard_orders_make_it_a_turing_machine(shift, orders):
-    """Heads that move by one place or two and write over what is there: a list and two places."""
+def test_hardened_gates_make_it_a_turing_machine(shift, instructions):
+    """Heads that move by up to two locations and overwrite: a list with two positions."""
     slots = 6
     memory = ub.TuringTape(slots, 2, shift=shift, shift_range=2)
     state = memory.initial_state(1, DOUBLE)
     cells, place = [[1e-6, 1e-6] for _ in range(slots)], 0
-    for number, (move, writes) in enumerate(orders):
+    for number, (move, writes) in enumerate(instructions):
         if shift == "zero" and not 0 <= place + move < slots:
             move = 0
         place = (place + move) % slots
@@ -103,38 +103,41 @@ def test_hard_orders_make_it_a_turing_machine(shift, orders):
             "shift": one_hot(move + 2, 5).view(1, 1, 5),
             "sharpening": torch.ones(1, 1, dtype=DOUBLE),
         }
-        order = memory.Instruction(
+        instruction = memory.Instruction(
             *head.values(),
             *head.values(),
             erase=torch.full((1, 1, 2), float(writes), dtype=DOUBLE),
             add=torch.tensor([[value]], dtype=DOUBLE) * writes,
         )
-        reading, state = memory.step(state, order)
-        # The floor of 1e-15 leaves that much of each weight everywhere.
-        assert (reading[0] - torch.tensor(cells[place], dtype=DOUBLE)).abs().max() <= 1e-11
+        read_vector, state = memory.step(state, instruction)
+        # The floor of 1e-15 leaves this much weight at every location.
+        assert (read_vector[0] - torch.tensor(cells[place], dtype=DOUBLE)).abs().max() <= 1e-11
         assert (state.cells[0] - torch.tensor(cells, dtype=DOUBLE)).abs().max() <= 1e-11
         assert state.read_weights[0, 0].argmax() == state.write_weights[0, 0].argmax() == place
 
 
 @every_kind
 def test_gradcheck(shift, variant):
-    # What is told comes from activations that are nowhere constant, so that nothing is 0.
+    # Instructions come from activations that are nowhere constant, so that no gradient is 0.
     memory = ub.TuringTape(4, 2, 1, 2, shift, variant=variant)
-    orders, state = told(ub.TuringTape(4, 2, 1, 2), 1, 2, 1), random_state(memory, 1, 2)
+    instructions, state = (
+        random_instructions(ub.TuringTape(4, 2, 1, 2), 1, 2, 1),
+        random_state(memory, 1, 2),
+    )
 
     def run(*tensors):
-        order, start = memory.Instruction(*tensors[:12]), memory.State(*tensors[12:])
-        readings, final = memory.unroll(order, start, "reference")
-        return readings, *final
+        instruction, start = memory.Instruction(*tensors[:12]), memory.State(*tensors[12:])
+        read_vectors, final = memory.unroll(instruction, start, "reference")
+        return read_vectors, *final
 
-    tensors = [tensor.clone().requires_grad_() for tensor in (*orders, *state)]
+    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
     assert torch.autograd.gradcheck(run, tensors)
     assert torch.autograd.gradgradcheck(run, tensors, fast_mode=True)
 
 
 @every_kind
-def test_gradients_at_the_beginning_are_finite_in_float32(shift, variant):
-    """Weights of 0, cells alike, a key of zeros: where quotients and logarithms would fail."""
+def test_initial_gradients_are_finite_in_float32(shift, variant):
+    """Weights of 0, equal cells and a key of zeros are hard for quotients and logarithms."""
     memory = ub.TuringTape(8, 3, shift=shift, variant=variant)
     layer = ub.MemoryRNN(2, 5, memory, backend="reference")
     torch.nn.init.zeros_(layer.heads.weight)
@@ -145,11 +148,11 @@ def test_gradients_at_the_beginning_are_finite_in_float32(shift, variant):
 
 
 def drift(memory, calls, steps, scale, backend, seed=0):
-    """How far the sums of the head weights are from 1 at the most, looked at after each call."""
+    """Largest deviation from 1 of a head weight sum, checked after each call."""
     generator, worst = torch.Generator().manual_seed(seed), 0.0
     state = memory.initial_state(1)
     for _ in range(calls):
-        orders = memory.Instruction(
+        instructions = memory.Instruction(
             *(
                 ACTIVATIONS[head.activation](
                     scale * torch.randn(1, steps, *head.shape, generator=generator)
@@ -157,8 +160,8 @@ def drift(memory, calls, steps, scale, backend, seed=0):
                 for head in memory.heads
             )
         )
-        readings, state = memory.unroll(orders, state, backend)
-        assert readings.isfinite().all()
+        read_vectors, state = memory.unroll(instructions, state, backend)
+        assert read_vectors.isfinite().all()
         assert state.cells.isfinite().all()
         sums = torch.cat([state.read_weights, state.write_weights], dim=1).sum(-1)
         worst = max(worst, float((sums - 1).abs().max()))
@@ -175,7 +178,7 @@ def test_random_steps_in_float32_are_finite_and_the_weights_sum_to_1(shift, vari
 @pytest.mark.slow
 @every_kind
 def test_a_million_random_steps_in_float32(shift, variant):
-    """In the kernels, where there are any; in the reference a tenth of them take longer."""
+    """With the kernels if available; a tenth of the steps takes longer in the reference."""
     memory = ub.TuringTape(128, 20, shift=shift, variant=variant)
     assert drift(memory, 10_000, 100, 3.0, "auto") <= 1e-4
 
@@ -187,7 +190,7 @@ def test_a_hundred_thousand_random_steps_of_the_reference(shift, variant):
     assert drift(memory, 1000, 100, 3.0, "reference") <= 1e-4
 
 
-def test_what_a_shift_loses_over_an_end_is_made_up_for_and_all_lost_is_uniform():
+def test_weights_lost_at_an_end_are_renormalised():
     last = one_hot(3, 4).view(1, 1, 4)
     forward = torch.tensor([[[0.0, 0.0, 1.0]]], dtype=DOUBLE)
     half = torch.tensor([[[0.0, 0.5, 0.5]]], dtype=DOUBLE)
@@ -202,7 +205,7 @@ def test_what_a_shift_loses_over_an_end_is_made_up_for_and_all_lost_is_uniform()
         assert none[0, 0].tolist() == [0.25] * 4
 
 
-def test_a_sharpening_that_no_power_could_hold():
+def test_a_sharpening_beyond_the_range_of_powers():
     weights = torch.full((1, 1, 128), 1 / 128)
     weights[0, 0, 5] *= 2
     for gamma in (1e2, 1e4, 1e8):
@@ -210,7 +213,7 @@ def test_a_sharpening_that_no_power_could_hold():
         assert_close(sharp[0, 0], one_hot(5, 128).float(), "weights")
 
 
-def test_a_key_or_cell_of_zeros_is_like_nothing():
+def test_a_key_or_cell_of_zeros_has_similarity_0():
     keys, cells = torch.zeros(1, 1, 3), torch.zeros(1, 2, 3)
     assert cosine_similarity(keys, cells).tolist() == [[[0, 0]]]
     keys.requires_grad_(), cells.requires_grad_()
@@ -221,46 +224,46 @@ def test_a_key_or_cell_of_zeros_is_like_nothing():
 
 def test_the_order_of_write_heads_does_not_matter():
     memory = ub.TuringTape(6, 3, 1, 3)
-    state, orders = random_state(memory, 2, 1), told(memory, 2, 1, 2)
-    orders = memory.Instruction(*(field[:, 0] for field in orders))
+    state, instructions = random_state(memory, 2, 1), random_instructions(memory, 2, 1, 2)
+    instructions = memory.Instruction(*(field[:, 0] for field in instructions))
     turned = memory.Instruction(
         *(
             field[:, [2, 0, 1]] if name.startswith(("write", "erase", "add")) else field
-            for name, field in zip(orders._fields, orders, strict=True)
+            for name, field in zip(instructions._fields, instructions, strict=True)
         )
     )
     start = state._replace(write_weights=state.write_weights[:, [2, 0, 1]])
-    (reading, new), (same, other) = memory.step(state, orders), memory.step(start, turned)
-    assert_close(same, reading, "reading")
+    (read_vector, new), (same, other) = memory.step(state, instructions), memory.step(start, turned)
+    assert_close(same, read_vector, "read_vector")
     assert_close(other.cells, new.cells, "cells")
     assert_close(other.write_weights, new.write_weights[:, [2, 0, 1]], "weights")
 
 
-def test_reading_before_writing_reads_what_was_there():
-    orders = told(ub.TuringTape(5, 2), 2, 1)
-    orders = type(orders)(*(field[:, 0] for field in orders))
-    readings = {}
+def test_reads_before_returns_the_previous_cells():
+    instructions = random_instructions(ub.TuringTape(5, 2), 2, 1)
+    instructions = type(instructions)(*(field[:, 0] for field in instructions))
+    read_vectors = {}
     for reads in ("after", "before"):
         memory = ub.TuringTape(5, 2, reads=reads)
         state = random_state(memory, 2, 3)
-        readings[reads], new = memory.step(state, orders)
+        read_vectors[reads], new = memory.step(state, instructions)
         cells = state.cells if reads == "before" else new.cells
-        assert_close(readings[reads], (new.read_weights @ cells)[:, 0], reads)
-    assert not torch.equal(readings["after"], readings["before"])
+        assert_close(read_vectors[reads], (new.read_weights @ cells)[:, 0], reads)
+    assert not torch.equal(read_vectors["after"], read_vectors["before"])
 
 
-def test_how_it_begins():
+def test_initial_state():
     state = ub.TuringTape(4, 2, 2).initial_state(3)
     assert (state.cells == 1e-6).all()
     assert state.read_weights.tolist() == [[[1.0, 0, 0, 0]] * 2] * 3
-    assert ub.TuringTape(4, 2, 2).initial_reading(1).tolist() == [[pytest.approx(1e-6)] * 4]
+    assert ub.TuringTape(4, 2, 2).initial_read_vector(1).tolist() == [[pytest.approx(1e-6)] * 4]
     uniform = ub.TuringTape(4, 2, initial_weights="uniform").initial_state(1)
     assert uniform.write_weights.tolist() == [[[0.25] * 4]]
     random = ub.TuringTape(4, 2, initial_cells="random")
     cells = random.initial_state(2).cells
     assert (cells.abs() < 1).all()
     assert not torch.equal(cells[0], cells[1])
-    assert random.initial_reading(1).tolist() == [[0.0] * 2]
+    assert random.initial_read_vector(1).tolist() == [[0.0] * 2]
     learned = ub.TuringTape(4, 2, initial_cells="learned", initial_weights="learned")
     layer = ub.MemoryRNN(3, 5, learned)
     begun = dict(layer.initial_memory.named_parameters())
@@ -308,7 +311,7 @@ def test_activations_of_heads(name, x, value, slope):
 
 @pytest.mark.parametrize("name", ["slots", "width", "read_heads", "write_heads"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
-def test_sizes_that_are_none(name, value):
+def test_invalid_sizes(name, value):
     with pytest.raises(ShapeError, match=f"{name}: expected an integer >= 1, got {value}"):
         ub.TuringTape(**{"shift_range": 0, name: value})
 
@@ -334,31 +337,31 @@ def test_a_shift_wider_than_the_tape(value):
         ({"activations": {"key": "tan"}}, "unknown activation of key 'tan'. Did you mean 'tanh'"),
     ],
 )
-def test_choices_that_are_none(options, message):
+def test_invalid_choices(options, message):
     with pytest.raises(ChoiceError, match=message):
         ub.TuringTape(4, 2, **options)
 
 
 def test_instructions_and_states_that_do_not_fit():
     memory = ub.TuringTape(4, 2)
-    orders, state = told(memory, 2, 3), memory.initial_state(2, DOUBLE)
+    instructions, state = random_instructions(memory, 2, 3), memory.initial_state(2, DOUBLE)
     with pytest.raises(ShapeError, match=r"read_shift: expected shape \[2, 3, 1, 3\], got"):
-        memory.unroll(orders._replace(read_shift=torch.zeros(2, 3, 1, 5, dtype=DOUBLE)))
+        memory.unroll(instructions._replace(read_shift=torch.zeros(2, 3, 1, 5, dtype=DOUBLE)))
     with pytest.raises(ShapeError, match=r"state.cells: expected shape \[2, 4, 2\], got"):
-        memory.unroll(orders, state._replace(cells=torch.zeros(2, 5, 2, dtype=DOUBLE)))
+        memory.unroll(instructions, state._replace(cells=torch.zeros(2, 5, 2, dtype=DOUBLE)))
     with pytest.raises(ShapeError, match=r"state: expected a TapeState of TuringTape, got tuple"):
-        memory.unroll(orders, tuple(state))
+        memory.unroll(instructions, tuple(state))
 
 
-def test_repr_says_what_was_chosen():
+def test_repr_shows_the_options():
     assert repr(ub.TuringTape()) == (
         "TuringTape(slots=128, width=20, read_heads=1, write_heads=1, shift='circular', "
         "shift_range=1, variant='graves2014', reads='after')"
     )
 
 
-def test_a_rectified_controller_that_reads_what_it_wrote_stays_finite():
-    """Cells grew by a factor a step; in float32 the cosine was NaN from |k| |M(i)| = 1.8e19 on."""
+def test_a_rectified_controller_with_feedback_stays_finite():
+    """Cells grew by a factor per step; the float32 cosine was NaN from |k| |M(i)| = 1.8e19 on."""
     torch.manual_seed(0)
     memory = ub.TuringTape(8, 4, shift="zero", variant="deleu2016", writes_first=True)
     controller = functools.partial(ub.ElmanController, activation="relu", recurrent=False)

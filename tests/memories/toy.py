@@ -1,4 +1,4 @@
-"""A memory with every kind of field, and memories that learn how they begin."""
+"""A memory with every kind of field, and memories with learned initial values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ToyState(NamedTuple):
 
 
 class Toy(Memory[ToyState, ToyInstruction]):
-    """Two fields that grow, each in its own way, and three of a fixed size."""
+    """Two fields that grow differently, and three of a fixed size."""
 
     Instruction = ToyInstruction
     State = ToyState
@@ -50,11 +50,11 @@ class Toy(Memory[ToyState, ToyInstruction]):
         return Head("value", (2,), "tanh"), Head("move", (), "sigmoid")
 
     @property
-    def reading_size(self):
+    def read_vector_size(self):
         return 2
 
     @property
-    def reading_begin(self):
+    def read_vector_initializer(self):
         return Learned(UNIFORM)
 
     @property
@@ -62,10 +62,10 @@ class Toy(Memory[ToyState, ToyInstruction]):
         rows = Learned(NORMAL, torch.tanh)
         return (
             StateField("cells", ("N", 2), (1, 1), 3, self.capacity, -1.0, rows),
-            StateField("marks", ("N",), (0, 1), 1, empty=0.5, beginning=Constant(2)),
-            StateField("head", (2, 5), beginning=FirstOne()),
-            StateField("centre", (2,), beginning=Learned(UNIFORM)),
-            StateField("noise", (3,), beginning=Drawn(NORMAL)),
+            StateField("marks", ("N",), (0, 1), 1, empty=0.5, initializer=Constant(2)),
+            StateField("head", (2, 5), initializer=FirstOne()),
+            StateField("centre", (2,), initializer=Learned(UNIFORM)),
+            StateField("noise", (3,), initializer=Drawn(NORMAL)),
         )
 
     @property
@@ -85,12 +85,12 @@ class Toy(Memory[ToyState, ToyInstruction]):
         marks = torch.cat([state.marks, instruction.move[:, None]], dim=1)
         head = move * state.head.roll(1, -1) + (1 - move) * state.head
         centre = state.centre * 0.9 + instruction.value
-        reading = cells.mean(1) + centre * head[:, 0, :1] + state.noise.sum(1, keepdim=True)
-        return reading, ToyState(cells, marks, head, centre, state.noise)
+        read_vector = cells.mean(1) + centre * head[:, 0, :1] + state.noise.sum(1, keepdim=True)
+        return read_vector, ToyState(cells, marks, head, centre, state.noise)
 
 
 class LearnedStack(ub.NeuralStack):
-    """A stack that begins with two rows, a parameter each; its kernel is that of any stack."""
+    """A stack with two initial rows that are parameters; it uses the kernel of any stack."""
 
     @property
     def kernel(self):
@@ -100,26 +100,26 @@ class LearnedStack(ub.NeuralStack):
     def state_fields(self):
         values = Learned(NORMAL, torch.tanh)
         return (
-            StateField("values", ("N", self.width), (0, 1), 2, beginning=values),
-            StateField("strengths", ("N",), (0, 1), 2, beginning=Learned(UNIFORM)),
+            StateField("values", ("N", self.width), (0, 1), 2, initializer=values),
+            StateField("strengths", ("N",), (0, 1), 2, initializer=Learned(UNIFORM)),
         )
 
 
 class LearnedCells(ub.SuperpositionStack):
-    """Superposition stacks of which four cells, and what is read first, are learned."""
+    """Superposition stacks with four learned initial cells and a learned initial read vector."""
 
     @property
     def kernel(self):
         return kernels.structures.SuperpositionStack(*self._kernel_options)
 
     @property
-    def reading_begin(self):
+    def read_vector_initializer(self):
         return Learned(NORMAL)
 
     @property
     def cells_field(self):
         rows = Learned(UNIFORM)
-        return StateField("cells", (self.count, "N"), (0, 1), 4, empty=-1.0, beginning=rows)
+        return StateField("cells", (self.count, "N"), (0, 1), 4, empty=-1.0, initializer=rows)
 
 
 LIBRARY = {
@@ -168,7 +168,7 @@ TOYS = {
 EVERY = {**LIBRARY, **TOYS}
 
 
-def told(memory, batch, steps, seed=0, dtype=torch.float64):
+def random_instructions(memory, batch, steps, seed=0, dtype=torch.float64):
     """Instructions [B, T, ...] as a controller's heads could give them."""
     generator = torch.Generator().manual_seed(seed)
     return memory.Instruction(
@@ -182,7 +182,7 @@ def told(memory, batch, steps, seed=0, dtype=torch.float64):
 
 
 def run(memory, state, instructions):
-    """The readings and the state after some instructions; none if T = 0."""
+    """The read vectors and the state after some instructions; none if T = 0."""
     if instructions[0].shape[1] == 0:
         return None, state
     return memory.unroll(instructions, state, backend="reference")

@@ -1,4 +1,4 @@
-"""nn.DataParallel without GPUs: replicas on the CPU, whose parameters are tensors of their own."""
+"""nn.DataParallel without GPUs: replicas on the CPU with separate parameter tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ replicate = importlib.import_module("torch.nn.parallel.replicate")
 
 
 def replicas_of(model, monkeypatch):
-    """Two replicas, as nn.DataParallel makes them; weights of the second are doubled copies."""
+    """Two replicas as in nn.DataParallel; the second has doubled copies of the weights."""
 
     def copies(tensors, devices, detach=False):
         return [[tensor * (k + 1) for tensor in tensors] for k in range(len(devices))]
@@ -39,11 +39,11 @@ def test_a_replica_with_tied_embeddings_uses_its_own_matrix(monkeypatch):
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2)
-    wanted_loss = model(tokens)[0].square().sum()
-    torch.testing.assert_close(loss, wanted_loss)
+    expected_loss = model(tokens)[0].square().sum()
+    torch.testing.assert_close(loss, expected_loss)
     # The replica's matrix is twice the model's.
-    wanted = 2 * torch.autograd.grad(wanted_loss, model.embedding.weight)[0]
-    torch.testing.assert_close(got, wanted)
+    expected = 2 * torch.autograd.grad(expected_loss, model.embedding.weight)[0]
+    torch.testing.assert_close(got, expected)
 
 
 LAYERS = {
@@ -67,9 +67,9 @@ def test_a_replica_of_each_layer_is_the_layer(name, lengths, monkeypatch):
     torch.manual_seed(0)
     layer = LAYERS[name]()
     x = torch.randn(4, 2, 3)
-    wanted = layer(x, None, lengths)[0]
+    expected = layer(x, None, lengths)[0]
     first, _ = replicas_of(layer, monkeypatch)
-    torch.testing.assert_close(first(x, None, lengths)[0], wanted)
+    torch.testing.assert_close(first(x, None, lengths)[0], expected)
 
 
 @pytest.mark.parametrize("memory", ["none", "stack", "lie_access"])

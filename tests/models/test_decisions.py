@@ -1,4 +1,4 @@
-"""How decided the heads of every memory are, and that what decides can be made to."""
+"""Certainty of the gates of every memory, and hardening of the gates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from unbounded.errors import ConfigError
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties, discretized, sharpen
-from unbounded.models.decisions import controller_outputs
+from unbounded.models.gates import controller_outputs
 from unbounded.tasks import Batch
 
 MEMORY = {"turing_tape": {"slots": 5, "width": 3}, "lie_access": {"width": 3}}
@@ -31,31 +31,31 @@ def batch(lengths=(30, 12), steps=30):
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("readout", [None, 6])
-@pytest.mark.parametrize("piece_steps", [7, 1000])
-def test_it_is_what_the_trace_says(memory, readout, piece_steps):
+@pytest.mark.parametrize("chunk_steps", [7, 1000])
+def test_certainties_agree_with_the_trace(memory, readout, chunk_steps):
     model, examples = model_of(memory, readout_size=readout), batch()
     sequence = model.sequence
     heads = {head.name: head for head in sequence.layer.memory.heads if head.can_harden}
     _, _, trace = sequence.layer(sequence.embed(examples.inputs), return_trace=True)
-    found = certainties(model, examples, decided=0.75, piece_steps=piece_steps)
-    assert found.keys() == heads.keys()
+    measured = certainties(model, examples, saturated=0.75, chunk_steps=chunk_steps)
+    assert measured.keys() == heads.keys()
     for name, head in heads.items():
         sure = head.certainty(trace.arrays[f"instruction.{name}"].detach())
-        told = torch.cat([sure[0].flatten(), sure[1, :12].flatten()])
-        assert found[name].least == pytest.approx(float(told.min()), rel=1e-9)
-        assert found[name].undecided == int((told < 0.75).sum())
-        assert found[name].decisions == len(told)
+        certainty = torch.cat([sure[0].flatten(), sure[1, :12].flatten()])
+        assert measured[name].least == pytest.approx(float(certainty.min()), rel=1e-9)
+        assert measured[name].unsaturated == int((certainty < 0.75).sum())
+        assert measured[name].gates == len(certainty)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_a_discrete_machine_decides_wholly(memory):
+def test_a_hardened_model_has_saturated_gates(memory):
     model, examples = model_of(memory), batch()
-    machine = discretized(model)
-    assert all(each.least == 1 for each in certainties(machine, examples).values())
-    # What does not decide is as it was: from the same hidden units the same keys and values.
+    hardened = discretized(model)
+    assert all(each.least == 1 for each in certainties(hardened, examples).values())
+    # Other heads are unchanged: equal hidden units give equal keys and values.
     hidden = torch.randn(6, 5, dtype=torch.float64)
     pairs = zip(
-        model.sequence.layer.heads(hidden), machine.sequence.layer.heads(hidden), strict=True
+        model.sequence.layer.heads(hidden), hardened.sequence.layer.heads(hidden), strict=True
     )
     for head, (soft, hard) in zip(model.sequence.layer.memory.heads, pairs, strict=True):
         assert torch.equal(soft, hard) != head.can_harden
@@ -64,31 +64,31 @@ def test_a_discrete_machine_decides_wholly(memory):
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_sharper_is_surer_and_undone_by_its_inverse(memory):
+def test_a_larger_inverse_temperature_increases_certainty(memory):
     model = model_of(memory)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     soft = certainties(model, batch())
     sharpen(model, 4.0)
     hard = certainties(model, batch((30,)))
-    assert sum(each.undecided for each in hard.values()) < sum(
-        each.undecided for each in soft.values()
+    assert sum(each.unsaturated for each in hard.values()) < sum(
+        each.unsaturated for each in soft.values()
     )
     sharpen(model, 0.25)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
-def test_what_is_not_written_while_it_answers_does_not_count():
+def test_suppressed_writes_do_not_count():
     model = model_of("queue", read_only_token=3)
     inputs = torch.tensor([[0, 1, 2, 3, 3, 3], [1, 3, 3, 3, 3, 3]])
     lengths = torch.tensor([6, 4])
     examples = Batch(inputs, inputs, torch.ones_like(inputs, dtype=torch.bool), lengths)
-    for piece_steps in (2, 100):
-        found = certainties(model, examples, piece_steps=piece_steps)
-        assert found["push"].decisions == 3 + 1
-        assert found["pop"].decisions == 6 + 4
+    for chunk_steps in (2, 100):
+        measured = certainties(model, examples, chunk_steps=chunk_steps)
+        assert measured["push"].gates == 3 + 1
+        assert measured["pop"].gates == 6 + 4
 
 
-def test_the_outputs_of_the_controller_leave_the_model_as_it_is():
+def test_controller_outputs_leave_the_model_unchanged():
     model = model_of("stack", readout_size=6)
     outputs, _ = controller_outputs(model.sequence, batch().inputs)
     assert outputs.shape == (2, 30, 5)

@@ -1,4 +1,4 @@
-"""Sharper actions, decided actions, and how decided they are."""
+"""Inverse temperature, hardening, and certainty of actions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import unbounded as ub
-from tests.machines import counter, stream_model
+from tests.constructions import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
 from unbounded.evaluation import score_lengths
 from unbounded.kernels import available
-from unbounded.models import MemoryModel, discretized, least_decided, sharpen
+from unbounded.models import MemoryModel, discretized, least_saturated, sharpen
 from unbounded.tasks import Batch, LengthRange, make_task
 
 OPTIONS = [
@@ -51,52 +51,52 @@ def trace_of(model, inputs):
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_discrete_machine_takes_one_action_to_the_full_weight(options, dtype):
+def test_a_hardened_model_takes_one_action_with_weight_1(options, dtype):
     model = make(dtype, **options)
     before = copy.deepcopy(model.state_dict())
-    machine = discretized(model)
-    hidden, _, trace = trace_of(machine, tokens())
+    hardened = discretized(model)
+    hidden, _, trace = trace_of(hardened, tokens())
     actions = trace.arrays["instruction.action"]
     assert torch.equal(actions.amax(-1), torch.ones_like(actions[..., 0]))
     assert torch.equal(actions.sum(-1), torch.ones_like(actions[..., 0]))
-    # The model's own heads, asked about the machine's hidden units, find the same action likeliest.
+    # On the hardened model's hidden units, the model's heads prefer the same action.
     own = torch.stack([model.sequence.layer.heads(row)[0] for row in hidden])
     assert torch.equal(own.argmax(-1), actions.argmax(-1))
-    assert least_decided(machine, batch_of(tokens())) == 1.0
+    assert least_saturated(hardened, batch_of(tokens())) == 1.0
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[name]), name
-    assert not any(parameter.requires_grad for parameter in machine.parameters())
+    assert not any(parameter.requires_grad for parameter in hardened.parameters())
 
 
 @pytest.mark.skipif(not available().ok, reason="no compiled kernels")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_kernels_carry_out_decided_actions(options, dtype):
-    """After 200 steps their cells are still what was pushed, not a mixture."""
-    machine = discretized(make(dtype, **options))
+def test_the_kernels_carry_out_saturated_actions(options, dtype):
+    """After 200 steps the cells are still the pushed values, not mixtures."""
+    hardened = discretized(make(dtype, **options))
     inputs = tokens(200)
-    want, final = machine(inputs)
-    layer = machine.sequence.layer
+    want, final = hardened(inputs)
+    layer = hardened.sequence.layer
     layer.backend = "cpu"
-    got, state = machine(inputs)
+    got, state = hardened(inputs)
     assert_close(got, want, "logits")
     assert_close(state.memory.cells, final.memory.cells, "cells")
     assert torch.equal(state.memory.cells == -1, final.memory.cells == -1)
-    assert least_decided(machine, batch_of(inputs)) == 1.0
+    assert least_saturated(hardened, batch_of(inputs)) == 1.0
 
 
 @pytest.mark.skipif(not available().ok, reason="no compiled kernels")
-def test_a_discrete_counter_does_not_drift_on_the_kernels():
-    machine = discretized(counter(3, 1))
-    machine.sequence.layer.backend = "cpu"
+def test_a_hardened_counter_does_not_drift_on_the_kernels():
+    hardened = discretized(counter(3, 1))
+    hardened.sequence.layer.backend = "cpu"
     inputs = torch.tensor([[0] * 3000 + [1] * 2000])
-    _, state = machine(inputs)
+    _, state = hardened(inputs)
     cells = state.memory.cells[0, 1]
     assert cells[:1000].tolist() == [0.5] * 1000
     assert cells[1000:].eq(-1).all()
 
 
-def test_to_discretize_twice_or_a_sharpened_model_is_to_do_it_once():
+def test_hardening_is_idempotent():
     model = make()
     once = discretized(model).state_dict()
     twice = discretized(discretized(model)).state_dict()
@@ -105,22 +105,22 @@ def test_to_discretize_twice_or_a_sharpened_model_is_to_do_it_once():
     assert all(torch.equal(once[name], w) for name, w in discretized(model).state_dict().items())
 
 
-def test_a_tie_is_shown_and_not_decided():
+def test_a_tie_is_not_saturated():
     model = make(count=2)
     with torch.no_grad():
         model.sequence.layer.heads.weight[:2] = 0.25
-    assert least_decided(discretized(model), batch_of(tokens())) == 0.5
+    assert least_saturated(discretized(model), batch_of(tokens())) == 0.5
 
 
-def test_a_saved_machine_is_discrete_where_it_is_loaded(tmp_path):
-    machine = discretized(make())
-    machine.save_pretrained(tmp_path)
+def test_a_saved_hardened_model_stays_hardened(tmp_path):
+    hardened = discretized(make())
+    hardened.save_pretrained(tmp_path)
     loaded = MemoryModel.from_pretrained(tmp_path)
-    assert least_decided(loaded, batch_of(tokens())) == 1.0
-    assert torch.equal(loaded(tokens())[0], machine(tokens())[0])
+    assert least_saturated(loaded, batch_of(tokens())) == 1.0
+    assert torch.equal(loaded(tokens())[0], hardened(tokens())[0])
 
 
-def test_scaling_multiplies_what_the_softmax_is_of_and_nothing_else():
+def test_scaling_multiplies_only_the_logits_of_gates():
     model = make(torch.float64, count=2)
     other = copy.deepcopy(model)
     sharpen(other, 3.0)
@@ -134,20 +134,20 @@ def test_scaling_multiplies_what_the_softmax_is_of_and_nothing_else():
             sharpen(model, factor)
 
 
-@pytest.mark.parametrize("piece_steps", [7, 1000])
-def test_the_least_decided_action_is_that_of_the_trace(piece_steps):
+@pytest.mark.parametrize("chunk_steps", [7, 1000])
+def test_the_least_saturated_action_agrees_with_the_trace(chunk_steps):
     model = make(noop=True)
     lengths = torch.tensor([40, 11, 3])
     _, _, trace = trace_of(model, tokens())
     largest = trace.arrays["instruction.action"].detach().amax(-1)
     want = min(float(largest[row, :length].min()) for row, length in enumerate(lengths))
-    got = least_decided(model, batch_of(tokens(), lengths), piece_steps=piece_steps)
+    got = least_saturated(model, batch_of(tokens(), lengths), chunk_steps=chunk_steps)
     assert got == pytest.approx(want, rel=1e-6)
-    assert least_decided(model, batch_of(tokens()[:1])) == pytest.approx(float(largest[0].min()))
+    assert least_saturated(model, batch_of(tokens()[:1])) == pytest.approx(float(largest[0].min()))
 
 
-def test_discretization_mends_numbers_that_drift():
-    """Actions decided to 0.99 only lose count of long runs; one-hot, never."""
+def test_hardening_removes_drift():
+    """Actions with a certainty of only 0.99 miscount long runs; one-hot actions never do."""
     model, task = counter(), make_task("anbn", sequences=4)
     sharpen(model, 0.5)
     lengths = LengthRange(2, 60)
@@ -158,10 +158,10 @@ def test_discretization_mends_numbers_that_drift():
     assert soft[-1].accuracy < 1
 
 
-def test_models_without_decisions_are_refused():
+def test_models_without_gates_are_refused():
     plain = stream_model(vocabulary=2, memory="none", controller="gru")
-    with pytest.raises(ConfigError, match=r"heads that decide .*, got a model without a memory"):
+    with pytest.raises(ConfigError, match=r"gates .*, got a model without a memory"):
         discretized(plain)
     layer = ub.MemoryRNN(2, 3, ub.SuperpositionStack(2), batch_first=True)
     with pytest.raises(ConfigError, match="expected a SequenceModel in it, got MemoryRNN"):
-        least_decided(layer, batch_of(torch.zeros(1, 2, dtype=torch.int64)))
+        least_saturated(layer, batch_of(torch.zeros(1, 2, dtype=torch.int64)))

@@ -1,4 +1,4 @@
-"""What the logits are made of, in part, while a model trains."""
+"""Dropout of the output layer's input in training."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 
 from tests.experiments.tiny import planned, tiny
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.experiments.run.build import build_run
 from unbounded.models import MemoryModel, SequenceModel
 
 
-def test_it_drops_in_training_alone() -> None:
+def test_dropout_only_in_training() -> None:
     torch.manual_seed(0)
     model = MemoryModel(inputs=5, outputs=7, dropout=0.5, hidden_size=6, embedding_size=4)
     tokens = torch.tensor([[0, 3, 4, 1]])
@@ -26,35 +26,35 @@ def test_it_drops_in_training_alone() -> None:
     model.train()
     seen = torch.stack([model(tokens)[0] for _ in range(2000)])
     assert not torch.equal(seen[0], seen[1])
-    # What is left is divided by the share that is left, so that the mean is the whole.
+    # The rest is divided by its share, so that the mean is unchanged.
     spread = seen.std(dim=0) / len(seen) ** 0.5
     assert bool(((seen.mean(dim=0) - whole).abs() < 5 * spread).all())
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, True, "0.5"])
-def test_a_share_that_is_none(dropout: Any) -> None:
+def test_an_invalid_dropout(dropout: Any) -> None:
     with pytest.raises(ConfigError, match=r"dropout: expected a number in \[0, 1\), got"):
         MemoryModel(inputs=2, outputs=2, dropout=dropout)
     with pytest.raises(ShapeError, match=r"dropout: expected a number in \[0, 1\), got"):
         SequenceModel(2, 2, 2, torch.nn.LSTM(2, 2, batch_first=True), 2, dropout=dropout)
 
 
-def test_a_config_says_so_too() -> None:
+def test_errors_of_dropout_in_a_config() -> None:
     config = tiny()
     config.model.dropout = 1.0
-    assert faults(config) == ["model.dropout: expected a number in [0, 1), got 1.0"]
-    online = tiny(update="symbol")
+    assert errors(config) == ["model.dropout: expected a number in [0, 1), got 1.0"]
+    online = tiny(update="per_symbol")
     online.model.dropout = 0.5
-    assert "model.dropout: an update after every symbol needs 0.0, got 0.5" in faults(online)
+    assert "model.dropout: a per-symbol update needs 0.0, got 0.5" in errors(online)
 
 
-def test_a_model_that_is_read_back_drops_as_much(tmp_path: Path) -> None:
+def test_a_loaded_model_keeps_its_dropout(tmp_path: Path) -> None:
     model = MemoryModel(inputs=2, outputs=2, dropout=0.25, hidden_size=4)
     model.save_pretrained(tmp_path)
     assert MemoryModel.from_pretrained(tmp_path).sequence.dropout == 0.25
 
 
-def test_processes_have_the_same_weights_and_drop_apart() -> None:
+def test_processes_share_weights_and_differ_in_dropout() -> None:
     def built(rank: int) -> tuple[torch.Tensor, torch.Tensor]:
         accelerator: Any = SimpleNamespace(
             process_index=rank,

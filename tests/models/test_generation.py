@@ -1,4 +1,4 @@
-"""Greedy generation of a whole batch against a loop over single sequences without a state."""
+"""Greedy generation of a batch against a loop over single sequences without a state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make(memory):
 
 
 @pytest.mark.parametrize("memory", ["none", *MEMORIES])
-def test_generates_what_a_loop_over_prefixes_generates(memory):
+def test_generation_equals_a_loop_over_prefixes(memory):
     model = make(memory)
     prompt, lengths = torch.randint(9, (6, 5)), torch.tensor([5, 3, 1, 4, 5, 2])
     output_to_input = torch.tensor([5, 6, 7, 8])
@@ -55,7 +55,7 @@ def test_generates_what_a_loop_over_prefixes_generates(memory):
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_a_thousand_sequences_at_once(memory):
-    """Each of them as if it were alone, whatever kernels and threads make of so wide a batch."""
+    """Each equals its single generation, whatever kernels and threads a wide batch uses."""
     model = make(memory)
     prompt, lengths = torch.randint(9, (1000, 6)), torch.randint(1, 7, (1000,))
     output_to_input = torch.tensor([5, 6, 7, 8])
@@ -77,7 +77,7 @@ def test_stops_when_every_sequence_has_ended():
     assert got.tolist() == [[3], [3]]
 
 
-def test_what_generate_takes():
+def test_invalid_arguments_of_generate():
     model = MemoryModel(inputs=9, outputs=4, hidden_size=4, embedding_size=6)
     prompt, fed = torch.randint(9, (2, 3)), torch.tensor([5, 6, 7, 8])
     want = generate(model.sequence, prompt, torch.tensor([3, 3]), fed, 3, 4)
@@ -103,7 +103,7 @@ def test_bad_tokens():
 
 @pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_the_fused_stream_generates_what_the_reference_generates(memory):
+def test_the_fused_stream_equals_the_reference(memory):
     prompt, lengths = torch.randint(9, (20, 6)), torch.randint(1, 7, (20,))
     tokens = []
     for backend in ("cpu", "reference"):
@@ -113,8 +113,8 @@ def test_the_fused_stream_generates_what_the_reference_generates(memory):
     assert torch.equal(*tokens)
 
 
-def test_what_is_fed_back_goes_where_the_prompt_is():
-    """The task's own lies on the CPU; a GPU's numbers cannot choose from it."""
+def test_feedback_tokens_are_on_the_prompts_device():
+    """The task's tensor is on the CPU; indices on a GPU cannot select from it."""
 
     class Recorded(torch.Tensor):
         def to(self, device):
@@ -167,23 +167,23 @@ def test_every_argument_is_checked_by_name(changes, error, message):
         generate(make("stack"), **(options | changes))
 
 
-def test_a_prompt_is_where_the_model_is():
+def test_a_prompt_must_be_on_the_models_device():
     with pytest.raises(DeviceError, match="model: expected weights with values, got those on the"):
         generate(make("stack").to("meta"), PROMPT, None, FED, 3, 4)
     cuda = SimpleNamespace(weight=SimpleNamespace(device=torch.device("cuda:0")))
     model = SimpleNamespace(output=cuda, modules=list)
     with pytest.raises(DeviceError, match=r"expected device cuda:0 as the model .* got cpu. Move"):
-        generation._check_together(model, PROMPT)
+        generation._check_device(model, PROMPT)
     model.modules = lambda: [hooked]
     hooked = torch.nn.Linear(1, 1)
     hooked.register_forward_pre_hook(lambda *_: None)
-    generation._check_together(model, PROMPT)
+    generation._check_device(model, PROMPT)
 
 
-def test_what_is_fed_back_may_be_a_list_and_the_end_any_integer():
-    wanted = generate(make("stack"), PROMPT, None, FED, 3, 4)
+def test_feedback_may_be_a_list_and_the_end_any_integer():
+    expected = generate(make("stack"), PROMPT, None, FED, 3, 4)
     for end in (torch.tensor(3), FED.numpy()[0] - 2):
-        assert torch.equal(generate(make("stack"), PROMPT, None, FED.tolist(), end, 4), wanted)
+        assert torch.equal(generate(make("stack"), PROMPT, None, FED.tolist(), end, 4), expected)
 
 
 def counter(capacity):
@@ -199,13 +199,13 @@ def counter(capacity):
     return model.eval()
 
 
-def test_a_capacity_does_not_decide_what_is_generated():
+def test_a_capacity_does_not_affect_generation():
     prompt, fed = torch.randint(4, (3, 30)), torch.arange(4)
     roomy = counter(200)
     short = counter(5)
     short.load_state_dict(roomy.state_dict())
-    wanted = generate(roomy, prompt, None, fed, 3, 20)
-    assert torch.equal(generate(short, prompt, None, fed, 3, 20), wanted)
+    expected = generate(roomy, prompt, None, fed, 3, 20)
+    assert torch.equal(generate(short, prompt, None, fed, 3, 20), expected)
     assert short.sequence.layer.memory.capacity == 5
     say_once.cache_clear()
     with pytest.warns(
@@ -215,7 +215,7 @@ def test_a_capacity_does_not_decide_what_is_generated():
 
 
 @pytest.mark.parametrize("memory", ["superposition_stack", "superposition_list", "lie_access"])
-def test_a_model_in_evaluation_mode_tells_of_drops(memory):
+def test_a_model_in_evaluation_mode_warns_of_drops(memory):
     options = {"name": memory, "capacity": 5}
     if memory != "lie_access":
         drops = {"superposition_stack": "drop_bottom", "superposition_list": "drop_ends"}
@@ -224,7 +224,7 @@ def test_a_model_in_evaluation_mode_tells_of_drops(memory):
     say_once.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RoomWarning)
-        model(torch.randint(4, (2, 6)))  # training chooses its own capacity
+        model(torch.randint(4, (2, 6)))  # training chooses the capacity
         model.eval()(torch.randint(4, (2, 5)))
     with pytest.warns(
         RoomWarning, match="inputs: expected at most 5 steps, .* got 6. Cells beyond"
@@ -241,8 +241,8 @@ def test_a_model_in_evaluation_mode_tells_of_drops(memory):
             with_room(model, None)
 
 
-def test_where_drops_are_told_and_where_not():
-    """As docs/not_learning.md says: of a layer and of a part of a model, not of a carried state."""
+def test_calls_that_warn_of_drops():
+    """As in docs/not_learning.md: a layer and a part of a model warn, a carried state does not."""
     options = {"count": 2, "depth": 1, "capacity": 5, "overflow": "drop_bottom"}
     layer = ub.MemoryRNN(3, 4, ub.SuperpositionStack(**options), batch_first=True).eval()
     stack = {"name": "superposition_stack", **options}
@@ -265,7 +265,7 @@ def test_where_drops_are_told_and_where_not():
         with pytest.warns(RoomWarning, match="inputs: expected at most 5 steps, .* got 6"):
             call()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, of a trace
+        warnings.simplefilter("ignore")  # a warning of torch about tracing
         warnings.simplefilter("error", RoomWarning)
         say_once.cache_clear()
         _, state = layer(x[:, :5])

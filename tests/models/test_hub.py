@@ -1,4 +1,4 @@
-"""Models on the Hub, mocked: what is pushed is what comes back, and a path never goes there."""
+"""Models on a mocked Hub: a pushed model can be loaded, and a path never asks the Hub."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Hub:
 
 @pytest.fixture
 def a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    made = Hub(tmp_path / "hub")
-    monkeypatch.setattr(hub, "HfApi", made)
-    monkeypatch.setattr(memory_model, "hf_hub_download", made.download)
-    return made
+    mocked = Hub(tmp_path / "hub")
+    monkeypatch.setattr(hub, "HfApi", mocked)
+    monkeypatch.setattr(memory_model, "hf_hub_download", mocked.download)
+    return mocked
 
 
-def test_what_is_pushed_comes_back(a_hub: Hub) -> None:
+def test_a_pushed_model_can_be_loaded(a_hub: Hub) -> None:
     model = tiny()
     assert model.push_to_hub("user/counter") == "https://hub/user/counter"
     assert "unbounded" in (a_hub.root / "user/counter/README.md").read_text(encoding="utf-8")
@@ -59,17 +59,17 @@ def test_what_is_pushed_comes_back(a_hub: Hub) -> None:
         assert torch.equal(back.state_dict()[name], weight), name
 
 
-def test_a_folder_comes_back(tmp_path: Path) -> None:
+def test_a_saved_folder_can_be_loaded(tmp_path: Path) -> None:
     model = tiny()
     model.save_pretrained(tmp_path / "model")
     assert MemoryModel.from_pretrained(str(tmp_path / "model")).config == model.config
 
 
 @pytest.mark.parametrize("name", ["runs/modle", "rnus/model", "./model", "a/b/model", "runs", "~"])
-def test_a_path_that_is_not_there_does_not_ask_the_hub(
+def test_a_missing_path_does_not_ask_the_hub(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 14: it asked five times, 20 seconds without a network."""
+    """It asked five times: 20 seconds without a network."""
 
     def refuse(*given: object, **options: object) -> str:
         raise AssertionError("the Hub was asked")
@@ -94,7 +94,7 @@ def test_a_path_that_is_not_there_does_not_ask_the_hub(
         (errors.HfHubHTTPError, "it could not be read. Try again later"),
     ],
 )
-def test_what_the_hub_refuses_is_said_in_one_line(
+def test_errors_of_the_hub_are_one_line(
     kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object, **options: object) -> str:
@@ -110,8 +110,8 @@ def test_what_the_hub_refuses_is_said_in_one_line(
     assert str(caught.value).endswith("(404 Client Error.)")
 
 
-def test_the_model_card_says_what_the_model_is(tmp_path: Path) -> None:
-    """Item 32: it said "More Information Needed" three times."""
+def test_the_model_card_describes_the_model(tmp_path: Path) -> None:
+    """It had "More Information Needed" three times."""
     tiny().save_pretrained(tmp_path, model_card_kwargs={"sections": "## Scores\n\n1.00"})
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "Needed" not in card

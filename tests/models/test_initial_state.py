@@ -1,4 +1,4 @@
-"""A first state that is a linear map of 1: twice the numbers, the same state, saved and loaded."""
+"""An initial state as a linear map of 1: twice the parameters, the same state, saving."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "lstm": {"memory": "none", "controller": {"name": "lstm", "num_layers": 2}},
     "gru": {"memory": "none", "controller": "gru"},
 }
-#: Learned numbers of each first state with five units.
+#: Parameters of each initial state with five units.
 NUMBERS = {"lie_access": 10 + 2 * 3 + 2 + 1 + 8, "stack": 10, "lstm": 20, "gru": 5}
 
 
-def made(name: str, mapped: bool) -> MemoryModel:
+def build(name: str, mapped: bool) -> MemoryModel:
     torch.manual_seed(1)
     options = {**MODELS[name], "hidden_size": 5, "embedding_size": 4, "learn_initial_state": True}
     return MemoryModel(inputs=6, outputs=3, **options, map_initial_state=mapped)
@@ -29,7 +29,7 @@ def made(name: str, mapped: bool) -> MemoryModel:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_each_number_is_the_sum_of_two(name: str):
-    plain, mapped = made(name, False), made(name, True)
+    plain, mapped = build(name, False), build(name, True)
     counts = [sum(each.numel() for each in model.parameters()) for model in (plain, mapped)]
     assert counts[1] - counts[0] == NUMBERS[name]
     tokens = torch.randint(6, (2, 5))
@@ -51,8 +51,8 @@ def test_each_number_is_the_sum_of_two(name: str):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_it_is_saved_and_loaded(name: str, tmp_path: Path):
-    model = made(name, True)
+def test_a_mapped_initial_state_is_saved_and_loaded(name: str, tmp_path: Path):
+    model = build(name, True)
     model.save_pretrained(tmp_path)
     again = MemoryModel.from_pretrained(tmp_path)
     tokens = torch.randint(6, (2, 5))
@@ -60,6 +60,6 @@ def test_it_is_saved_and_loaded(name: str, tmp_path: Path):
     assert again.config["map_initial_state"] is True
 
 
-def test_a_first_state_of_zeros_has_nothing_to_map():
-    with pytest.raises(ConfigError, match="map_initial_state: has no effect on a first state that"):
+def test_an_initial_state_of_zeros_cannot_be_mapped():
+    with pytest.raises(ConfigError, match="map_initial_state: has no effect on an initial state"):
         MemoryModel(inputs=6, outputs=3, memory="stack", map_initial_state=True)

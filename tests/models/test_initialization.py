@@ -1,11 +1,11 @@
-"""First weights by name: what each choice draws, and that it is part of what a run is."""
+"""Initializations by name: their draws, and their place in a run's config."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.machines import stream_model
+from tests.constructions import stream_model
 from unbounded.errors import ConfigError
 from unbounded.models import MemoryModel
 from unbounded.models.initialization import INITIALIZATIONS
@@ -43,7 +43,7 @@ def test_glorot_is_the_default_and_sets_the_forget_gate() -> None:
     assert torch.equal(controller.bias_ih[32:64], torch.ones(32))
     torch_drawn = model(initialization="torch").sequence.layer
     assert not torch.equal(torch_drawn.controller.bias_ih[32:64], torch.ones(32))
-    # What the memory declares stays: pop begins near closed.
+    # The memory's declared bias stays: the pop gate is initially nearly closed.
     assert torch.equal(torch_drawn.heads.bias, model().sequence.layer.heads.bias)
 
 
@@ -60,10 +60,10 @@ def test_unknown_names_are_refused(name: str) -> None:
 
 def test_epsilon() -> None:
     weights = [torch.nn.Parameter(torch.zeros(2))]
-    made = make_optimizer(weights, name="rmsprop", learning_rate=0.1)
-    assert made.param_groups[0]["eps"] == RMSPROP_EPSILON == 1e-4
-    made = make_optimizer(weights, name="rmsprop", learning_rate=0.1, epsilon=1e-8)
-    assert made.param_groups[0]["eps"] == 1e-8
+    optimizer = make_optimizer(weights, name="rmsprop", learning_rate=0.1)
+    assert optimizer.param_groups[0]["eps"] == RMSPROP_EPSILON == 1e-4
+    optimizer = make_optimizer(weights, name="rmsprop", learning_rate=0.1, epsilon=1e-8)
+    assert optimizer.param_groups[0]["eps"] == 1e-8
     with pytest.raises(ConfigError, match="sgd has none"):
         make_optimizer(weights, name="sgd", learning_rate=0.1, epsilon=1e-8)
 
@@ -72,9 +72,9 @@ def test_epsilon() -> None:
 def test_every_optimizer_makes_a_step(name: str) -> None:
     weight = torch.nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.ones(2, 2)
-    made = make_optimizer([weight], name=name, learning_rate=0.1, options={"maximize": True})
-    assert made.param_groups[0]["maximize"] is True
-    made.step()
+    optimizer = make_optimizer([weight], name=name, learning_rate=0.1, options={"maximize": True})
+    assert optimizer.param_groups[0]["maximize"] is True
+    optimizer.step()
     assert bool((weight > 0).all())
 
 
@@ -104,14 +104,14 @@ def test_adagrad_is_torch_s() -> None:
     weight = torch.nn.Parameter(torch.zeros(2))
     weight.grad = torch.tensor([4.0, 0.0])
     make_optimizer([weight], name="adagrad", learning_rate=0.1).step()
-    # The first step of Adagrad has the length of the rate, whatever the gradient's is.
+    # Adagrad's first step has the length of the learning rate for any gradient.
     assert weight.tolist() == pytest.approx([-0.1, 0.0])
 
 
-def test_symbols_of_a_stream_model_can_begin_as_an_embedding() -> None:
+def test_symbols_of_a_stream_model_can_be_initialized_like_an_embedding() -> None:
     torch.manual_seed(0)
-    made = stream_model(vocabulary=300, hidden_size=20, count=2, symbol_initialization="normal")
-    columns, rest = made.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
+    built = stream_model(vocabulary=300, hidden_size=20, count=2, symbol_initialization="normal")
+    columns, rest = built.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
     assert columns.std().item() == pytest.approx(1.0, abs=0.05)
     assert rest.abs().max() <= 0.3
     with pytest.raises(ConfigError, match="as_model"):
@@ -119,9 +119,9 @@ def test_symbols_of_a_stream_model_can_begin_as_an_embedding() -> None:
 
 
 @pytest.mark.parametrize("embedding_size", [None, 50])
-def test_symbols_can_begin_as_sums(embedding_size: int | None) -> None:
+def test_symbols_can_be_initialized_as_sums(embedding_size: int | None) -> None:
     torch.manual_seed(0)
-    made = MemoryModel(
+    built = MemoryModel(
         inputs=300,
         outputs=3,
         hidden_size=20,
@@ -130,19 +130,19 @@ def test_symbols_can_begin_as_sums(embedding_size: int | None) -> None:
         symbol_initialization="sums",
     )
     if embedding_size is None:
-        drawn, rest = made.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
+        drawn, rest = built.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
         bound = (6 / (304 + 80)) ** 0.5  # as Glorot & Bengio draw it
         assert 0.8 * bound < rest.abs().max() <= bound
     else:
-        drawn = made.sequence.embedding.weight
+        drawn = built.sequence.embedding.weight
     assert 0.25 < drawn.abs().max() <= 0.3
     assert drawn.std().item() == pytest.approx(0.1, rel=0.05)
 
 
 @pytest.mark.parametrize("symbols", ["normal", "sums"])
-def test_symbols_that_lie_in_many_layers_cannot_be_drawn(symbols: str) -> None:
+def test_symbols_of_several_layers_cannot_be_initialized(symbols: str) -> None:
     deep = {"inputs": 3, "outputs": 3, "hidden_size": 4, "memory": "none", "embedding_size": None}
-    with pytest.raises(ConfigError, match="symbol_initialization: which columns of this layer"):
+    with pytest.raises(ConfigError, match="symbol_initialization: the columns of this layer"):
         MemoryModel(
             **deep,
             controller={"name": "lstm", "num_layers": 2},
@@ -198,14 +198,14 @@ def test_parts_leave_controllers_with_gates_and_declared_biases_as_they_are() ->
 
 
 @pytest.mark.parametrize("initialization", INITIALIZATIONS)
-def test_heads_that_begin_on_the_move_do_so_however_the_rest_is_drawn(initialization: str) -> None:
-    made = MemoryModel(
+def test_shift_bias_holds_with_every_initialization(initialization: str) -> None:
+    built = MemoryModel(
         inputs=2,
         outputs=1,
         memory={"name": "turing_tape", "slots": 16, "width": 20, "shift_bias": 2.0},
         controller="elman",
         initialization=initialization,
     )
-    heads = made.sequence.layer.heads
+    heads = built.sequence.layer.heads
     for name in ("read_shift", "write_shift"):
         assert heads.bias[heads.rows(name)].tolist() == [0.0, 0.0, 2.0]

@@ -1,4 +1,4 @@
-"""What a layer sees of a symbol: its number, its bits, or bits and a number above them."""
+"""A layer's input for a symbol: its number, its bits, or low bits and a number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unbounded.errors import BackendWarning, ConfigError, DTypeError, ShapeError
-from unbounded.experiments.config.check import model_faults
+from unbounded.experiments.config.check import model_errors
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import ModelConfig
 from unbounded.models.inputs import bit_inputs, input_size
@@ -48,22 +48,22 @@ def test_a_model_of_bits_is_built_again_from_its_keywords(tmp_path):
     assert torch.equal(again(tokens)[0], own(tokens)[0])
 
 
-def test_faults():
+def test_errors():
     for bits, text in ((25, "an integer from 0 to 24, got 25"), (True, "an integer from 0 to 24")):
         with pytest.raises(ConfigError, match=f"input_bits: expected {text}"):
             model(4, bits)
-    with pytest.raises(ConfigError, match="input_bits: has no meaning beside embeddings"):
+    with pytest.raises(ConfigError, match="input_bits: has no meaning with embeddings"):
         model(4, 2, embedding_size=3)
     for symbols in ("normal", "sums"):
         with pytest.raises(ConfigError, match="or feed the symbols one-hot"):
             model(4, 2, symbol_initialization=symbols)
-    assert model_faults(ModelConfig(input_bits=2)) == [
-        "model.input_bits: has no meaning beside embeddings; give embedding_size null, or leave it "
+    assert model_errors(ModelConfig(input_bits=2)) == [
+        "model.input_bits: has no meaning with embeddings; give embedding_size null, or leave it "
         "out"
     ]
 
 
-def test_embeddings_that_are_asked_for_take_the_place_of_bits():
+def test_embeddings_replace_bits():
     preset = preset_of("ntm_copy")
     assert preset["model"]["input_bits"] == 9
     assert merged(preset, {"model": {"embedding_size": 16}})["model"]["input_bits"] is None
@@ -94,8 +94,8 @@ def test_removing_a_stack_adds_no_constant_to_bits_without_a_bias():
         ([[1]], r"expected a tensor, got list"),
     ],
 )
-def test_tokens_are_symbols_there_are(tokens, message, embedding_size):
-    """Item 14: out of range or bool."""
+def test_invalid_tokens(tokens, message, embedding_size):
+    """Tokens out of range, or bools."""
     own = model(5, None, embedding_size=embedding_size)
     with pytest.raises((ShapeError, DTypeError), match=f"inputs: {message}"):
         own(tokens)

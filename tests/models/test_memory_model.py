@@ -1,4 +1,4 @@
-"""The one model by keyword: sizes of the papers, any memory, saving, streams, bad input."""
+"""MemoryModel: sizes of the papers, any memory, saving, streams, bad input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import unbounded as ub
-from tests.machines import stream_model
+from tests.constructions import stream_model
 from tests.tolerances import assert_close
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel
-from unbounded.models.model_parts import memory_faults
+from unbounded.models.model_parts import memory_errors
 
-#: Weights by hand: U + R + V for d symbols and m units, A + D + P for the stacks.
+#: Weight counts: U + R + V for d symbols and m units, A + D + P for the stacks.
 SIZES = [
     ({}, 2160),
     ({"noop": True}, 2160 + 400),
@@ -50,11 +50,11 @@ def test_chunks_with_the_state_carried_equal_the_whole(options, tmp_path):
     model = stream_model(vocabulary=2, backend="reference", **options)
     tokens = torch.randint(2, (3, 11), generator=torch.Generator().manual_seed(1))
     whole, _ = model(tokens)
-    pieces, state = [], None
-    for piece in tokens.split(4, dim=1):
-        logits, state = model(piece, ub.detach_state(state) if state is not None else None)
-        pieces.append(logits)
-    assert_close(torch.cat(pieces, dim=1), whole, "logits")
+    chunks, state = [], None
+    for chunk in tokens.split(4, dim=1):
+        logits, state = model(chunk, ub.detach_state(state) if state is not None else None)
+        chunks.append(logits)
+    assert_close(torch.cat(chunks, dim=1), whole, "logits")
     ragged, _ = model(tokens, lengths=torch.tensor([11, 4, 1]))
     assert_close(ragged[1, :4], whole[1, :4], "logits of a shorter one")
     model.save_pretrained(tmp_path)
@@ -106,7 +106,7 @@ def test_any_memory_goes_with_any_controller_and_input(memory, controller, embed
     again.load_state_dict(model.state_dict())
 
 
-def test_what_has_no_default_is_as_wide_as_the_controller():
+def test_required_sizes_default_to_the_controllers_width():
     def memory_of(memory):
         return MemoryModel(inputs=2, outputs=2, memory=memory, hidden_size=6).sequence.layer.memory
 
@@ -120,14 +120,14 @@ BAD = [
     ({"memory": {"name": "queue", "widht": 3}}, "has no option 'widht'. Did you mean 'width'?"),
     ({"memory": {"name": "queue", "width": "3"}}, "width: expected an integer, got '3'"),
     ({"memory": {"name": "queue", "pop_bias": math.nan}}, "pop_bias: expected a finite number"),
-    ({"memory": "heaps.Heap"}, "memory 'heaps.Heap' is of a package of your own: heaps."),
+    ({"memory": "heaps.Heap"}, "memory 'heaps.Heap' is a custom component of package heaps."),
     ({"memory": {"name": "none", "width": 3}}, "memory 'none' has no option 'width'"),
     ({"memory": "none", "readout_size": 3}, "readout_size: a layer without a memory"),
     ({"controller": "rnn"}, "unknown controller 'rnn'"),
     ({"controller": {"lstm"}}, "unknown controller {'lstm'}. Did you mean 'lstm'"),
     ({"controller": ["gru"], "memory": "none"}, "unknown controller ['gru']"),
     ({"controller": {"name": "lstm", "num_layers": 2}}, "'lstm' has no option 'num_layers'"),
-    ({"controller": "srcn"}, "srcn has no memory beside it, got 'queue'; give"),
+    ({"controller": "srcn"}, "srcn: expected no memory, got 'queue'; give"),
     ({"memory": "none", "controller": "scrn"}, "Did you mean 'srcn'?"),
     ({"memory": "none", "controller": {"name": "elman", "recurrent": False}}, "recurrent: without"),
     ({"controller": {"name": "elman", "activation": "tan"}}, "Did you mean 'tanh'?"),
@@ -141,8 +141,8 @@ def test_bad_input(options, message):
         MemoryModel(inputs=2, outputs=2, **options)
 
 
-def test_faults_of_a_part_come_together():
+def test_errors_of_a_component_are_collected():
     part = {"name": "superposition_stack", "count": "x", "noop": 3, "depht": 2}
-    assert len(memory_faults(part, 4)) == 3
+    assert len(memory_errors(part, 4)) == 3
     part = {"name": "superposition_stack", "depth": 9, "capacity": 3, "overflow": "drop_bottom"}
-    assert memory_faults(part, 4) == ["capacity: expected an integer >= depth = 9 or None, got 3"]
+    assert memory_errors(part, 4) == ["capacity: expected an integer >= depth = 9 or None, got 3"]

@@ -1,4 +1,4 @@
-"""Models whose weights are parts of one storage, as an LSTM's on a GPU, are written whole."""
+"""Models whose weights share one storage, as an LSTM's on a GPU, are written completely."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_all_weights_are_written(device: str, tmp_path: Path) -> None:
 
 
 @on_every_device
-def test_a_state_dict_has_tensors_with_storages_of_their_own(device: str) -> None:
+def test_a_state_dict_has_tensors_with_separate_storages(device: str) -> None:
     model = model_of(device)
     for name, tensor in model.state_dict().items():
         assert tensor.untyped_storage().nbytes() == tensor.nbytes, name
@@ -57,7 +57,7 @@ def test_a_state_dict_has_tensors_with_storages_of_their_own(device: str) -> Non
 
 @on_every_device
 def test_under_a_larger_model_others_tensors_are_left_alone(device: str) -> None:
-    # The other first: it is in the dict when the model's hook has its turn.
+    # The other module first: it is in the dict when the model's hook runs.
     whole = nn.ModuleDict({"another": nn.Linear(2, 2), "memory": model_of(device)})
     both = torch.zeros(2, 2)
     whole["another"].weight.data = both[0].expand(2, 2).T[:1]
@@ -68,7 +68,7 @@ def test_under_a_larger_model_others_tensors_are_left_alone(device: str) -> None
 
 
 @on_every_device
-def test_parameters_and_buffers_stay_what_they_are(device: str) -> None:
+def test_parameters_and_buffers_are_unchanged(device: str) -> None:
     model = model_of(device)
     kept = model.state_dict(keep_vars=True)
     buffers = dict(model.named_buffers())

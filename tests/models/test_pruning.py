@@ -1,4 +1,4 @@
-"""Models without some of their stacks: what they compute, and what they refuse."""
+"""Models without some of their stacks: outputs and errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from tests.machines import counter, stream_model
+from tests.constructions import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
 from unbounded.memories import SuperpositionList
@@ -39,7 +39,7 @@ def tokens(steps=15, rows=3):
 
 
 def hold_empty(model, removed):
-    """The model whose `removed` stacks read -1 at every step, by the layer's own loop."""
+    """The model whose `removed` stacks read -1 at every step, by the layer's loop."""
     layer = model.sequence.layer
 
     class Held(type(layer.memory)):
@@ -87,14 +87,14 @@ def test_lists_whose_empty_cells_hold_0(bias):
     assert_close(roomy(tokens())[0], held(tokens())[0], "logits")
 
 
-def test_to_remove_nothing_changes_nothing():
+def test_removing_no_stack_changes_nothing():
     model = make()
     same = without_stacks(model, ())
     assert torch.equal(same(tokens())[0], model(tokens())[0])
     assert {name for name, _ in same.named_parameters()} == {n for n, _ in model.named_parameters()}
 
 
-def test_the_model_stays_as_it_is_and_so_do_random_numbers():
+def test_pruning_changes_neither_the_model_nor_the_generator():
     model = make().eval()
     before = copy.deepcopy(model.state_dict())
     torch.manual_seed(3)
@@ -113,7 +113,7 @@ def test_a_smaller_model_is_saved_and_loaded(tmp_path):
     inputs = tokens() % 2
     assert loaded.sequence.layer.memory.count == 1
     assert torch.equal(loaded(inputs)[0], smaller(inputs)[0])
-    # What is left is the counter as it was written, but for the constants of the unread stacks.
+    # The rest is the constructed counter, apart from constants of the unread stacks.
     for name, weight in discretized(counter()).state_dict().items():
         assert_close(smaller.state_dict()[name], weight, name)
 

@@ -1,4 +1,4 @@
-"""Traces of version 2: what is replayed from instructions is what the memory did."""
+"""Traces of version 2: the replay of instructions equals the memory's steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 import unbounded as ub
 from tests.explorer.vectors import MEMORIES, memory_of
+from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
 from unbounded.experiments.run.traces import trace_of, write_trace
 from unbounded.layers.packed import packed, unpacked
@@ -21,7 +22,6 @@ from unbounded.layers.trace_json import (
     save_run_trace,
     trace_text,
 )
-from unbounded.machines import MACHINES
 from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
 from unbounded.memories.lie_groups import Group
 from unbounded.memories.register import Register
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_replayed_is_what_was_done(kind: str, tmp_path: Path) -> None:
+def test_the_replay_equals_the_run(kind: str, tmp_path: Path) -> None:
     name, options = CASES[kind]
     task = make_task(name)
     model = model_for(task, **options)
@@ -75,42 +75,42 @@ def test_what_is_replayed_is_what_was_done(kind: str, tmp_path: Path) -> None:
         torch.testing.assert_close(again.arrays[field], array, rtol=1e-4, atol=1e-5, msg=field)
 
 
-def test_what_was_said_beside_what_is_right() -> None:
+def test_predictions_and_targets() -> None:
     task = make_task("copy", symbols=4)
-    model = MACHINES["copy"](symbols=4)
+    model = CONSTRUCTIONS["copy"](symbols=4)
     batch = task.batch(0, "test", 0, 1, LengthRange(3, 3))
     trace = run_trace(model, task, batch)
     assert trace is not None
     source = trace.symbols[1:4]
     assert trace.symbols == ["<s>", *source, "|||", *source]
-    assert trace.said[4:] == [*source, "</s>"]
-    assert trace.wanted == [None] * 4 + [*source, "</s>"]
-    assert trace.right == [None] * 4 + [True] * 4
+    assert trace.predicted[4:] == [*source, "</s>"]
+    assert trace.target == [None] * 4 + [*source, "</s>"]
+    assert trace.correct == [None] * 4 + [True] * 4
     assert min(trace.probability[4:]) > 0.99
     wrong = batch._replace(targets=torch.zeros_like(batch.targets))
-    told = run_trace(model, task, wrong)
-    assert told is not None
-    assert told.right == [None] * 4 + [False] * 3 + [True]
+    trace = run_trace(model, task, wrong)
+    assert trace is not None
+    assert trace.correct == [None] * 4 + [False] * 3 + [True]
 
 
 def test_yes_and_no_bits_and_no_memory() -> None:
     task = make_task("dyck")
-    trace = run_trace(MACHINES["dyck"](), task, task.traced(0)["dyck_word"])
+    trace = run_trace(CONSTRUCTIONS["dyck"](), task, task.traced(0)["dyck_word"])
     assert trace is not None
-    assert (trace.said[-1], trace.wanted[-1], trace.right[-1]) == ("yes", "yes", True)
+    assert (trace.predicted[-1], trace.target[-1], trace.correct[-1]) == ("yes", "yes", True)
     assert trace.heights is not None
     assert trace.heights[-1] == 0
     bits = make_task("ntm_copy")
     options = {"embedding_size": None, "input_bits": bits.data_bits, "memory": "queue"}
-    told = run_trace(model_for(bits, **options), bits, bits.short_example(0))
-    assert told is not None
-    assert set("".join(told.said)) <= {"0", "1"}
+    trace = run_trace(model_for(bits, **options), bits, bits.short_example(0))
+    assert trace is not None
+    assert set("".join(trace.predicted)) <= {"0", "1"}
     copy = make_task("copy", symbols=4)
     assert run_trace(model_for(copy, memory="none"), copy, copy.short_example(0)) is None
 
 
 def test_a_trace_of_500_steps_is_small(tmp_path: Path) -> None:
-    """The paper's widths: values give way to shorter encodings, strengths do not."""
+    """The paper's widths: values get shorter encodings, strengths do not."""
     task = make_task("copy")
     batch = task.batch(0, "test", 0, 1, LengthRange(249, 249))
     for kind in ("queue", "deque"):
@@ -122,8 +122,8 @@ def test_a_trace_of_500_steps_is_small(tmp_path: Path) -> None:
         assert done is not None
         assert len(trace.symbols) == 500
         torch.testing.assert_close(replayed(trace).arrays["strengths"], done.arrays["strengths"])
-        for name, told in trace.instructions.items():
-            worst = float((told - done.arrays[f"instruction.{name}"][0]).abs().max())
+        for name, field in trace.instructions.items():
+            worst = float((field - done.arrays[f"instruction.{name}"][0]).abs().max())
             assert worst < 5e-3, name
 
 
@@ -134,10 +134,10 @@ def test_a_memory_from_its_data(part: dict[str, Any]) -> None:
     assert memory_data(memory_from_data(data)) == data
 
 
-class Own(Group):
-    """A group that has no name in data."""
+class CustomGroup(Group):
+    """A group without a name in data."""
 
-    name, key_size, action_size = "own", 1, 1
+    name, key_size, action_size = "custom", 1, 1
     identity = origin = (0.0,)
 
     def act(self, action: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
@@ -145,16 +145,16 @@ class Own(Group):
 
 
 def test_a_memory_without_a_name(tmp_path: Path) -> None:
-    for memory in (Register(3), ub.LieAccessMemory(group=Own())):
+    for memory in (Register(3), ub.LieAccessMemory(group=CustomGroup())):
         assert not has_name(memory)
     with pytest.raises(ConfigError, match=r"expected one of stack, .*, got a Register"):
         memory_data(Register(3))
-    with pytest.raises(ConfigError, match=r"expected a group of translation, .*, got 'own'"):
-        memory_data(ub.LieAccessMemory(group=Own()))
+    with pytest.raises(ConfigError, match=r"expected a group of translation, .*, got 'custom'"):
+        memory_data(ub.LieAccessMemory(group=CustomGroup()))
     task = make_task("copy", symbols=4)
     model = model_for(task, memory={"name": "unbounded.memories.register.Register"})
-    path = write_trace(model, task, task.short_example(0), tmp_path / "own")
-    assert path == tmp_path / "own.safetensors"
+    path = write_trace(model, task, task.short_example(0), tmp_path / "custom")
+    assert path == tmp_path / "custom.safetensors"
     assert ub.load_trace(path).memory == "Register"
 
 
@@ -177,14 +177,14 @@ def test_numbers_as_text(encoding: str, apart: float) -> None:
         packed(tensor, "int4")
 
 
-FAULTS = {
+ERRORS = {
     "version 3": ({"version": 3}, "expected a trace of format unbounded-trace version 2"),
-    "few said": ({"said": []}, "said: expected 8 entries of str"),
+    "few predictions": ({"predicted": []}, "predicted: expected 8 entries of str"),
     "no chance": ({"probability": [None] * 8}, "probability: expected 8 entries of float"),
     "heights": ({"heights": [0.5] * 8}, "heights: expected 8 integers or null"),
     "no memory": ({"memory": {"kind": "shelf"}}, "expected a kind of stack"),
     "no instructions": ({"instructions": {}}, "instructions: expected"),
-    "no beginning": ({"initial": {}}, "initial: expected values, strengths"),
+    "no initial state": ({"initial": {}}, "initial: expected values, strengths"),
     "damaged": (
         {"initial": {"values": {"encoding": "float32", "shape": [1], "data": "%"}}},
         "initial.values is no block of numbers",
@@ -192,13 +192,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_what_is_no_trace(fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", ERRORS)
+def test_invalid_traces(error: str, tmp_path: Path) -> None:
     task = make_task("copy", symbols=4)
     batch = task.batch(0, "test", 0, 1, LengthRange(3, 3))
-    trace = run_trace(MACHINES["copy"](symbols=4), task, batch)
+    trace = run_trace(CONSTRUCTIONS["copy"](symbols=4), task, batch)
     assert trace is not None
-    change, message = FAULTS[fault]
+    change, message = ERRORS[error]
     path = tmp_path / "bad.json"
     path.write_text(json.dumps({**json.loads(trace_text(trace)), **change}))
     with pytest.raises(CheckpointError, match=r"bad\.json: ") as caught:
@@ -206,14 +206,14 @@ def test_what_is_no_trace(fault: str, tmp_path: Path) -> None:
     assert message in str(caught.value)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"none\.json: not a readable trace"):
         load_run_trace(tmp_path / "none.json")
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(CheckpointError, match="got None version None"):
         load_run_trace(tmp_path / "list.json")
     task = make_task("copy", symbols=4)
-    trace = run_trace(MACHINES["copy"](symbols=4), task, task.short_example(0))
+    trace = run_trace(CONSTRUCTIONS["copy"](symbols=4), task, task.short_example(0))
     assert isinstance(trace, RunTrace)
     with pytest.raises(StorageError, match=r"writing .*trace.json failed"):
         save_run_trace(tmp_path / "none" / "trace.json", trace)
@@ -223,8 +223,8 @@ def test_a_batch_is_traced_by_its_first_example() -> None:
     task = make_task("copy", symbols=4)
     batch = task.batch(0, "test", 0, 3, LengthRange(2, 5))
     first = Batch(*(part[:1] for part in batch))
-    model = MACHINES["copy"](symbols=4)
-    both = [run_trace(model, task, each) for each in (batch, first)]
-    assert both[0] is not None
-    assert both[1] is not None
-    assert both[0].symbols == both[1].symbols
+    model = CONSTRUCTIONS["copy"](symbols=4)
+    traces = [run_trace(model, task, example) for example in (batch, first)]
+    assert traces[0] is not None
+    assert traces[1] is not None
+    assert traces[0].symbols == traces[1].symbols

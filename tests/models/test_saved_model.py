@@ -1,4 +1,4 @@
-"""What is read back of a saved model is what was saved, or an error that names the file."""
+"""A loaded model equals the saved one, or an error names the file."""
 
 from __future__ import annotations
 
@@ -81,22 +81,22 @@ def cut(folder: Path) -> None:
         ),
     ],
 )
-def test_python_checks_what_the_command_line_checks(
+def test_python_and_the_command_line_share_checks(
     folder: Path, harm: Callable[[Path], Any], message: str
 ) -> None:
-    """Item 3: flipped bits, unknown keys and NaN loaded silently."""
+    """Flipped bits, unknown keys and NaN were loaded silently."""
     harm(folder)
     with pytest.raises(CheckpointError, match=message):
         MemoryModel.from_pretrained(folder)
 
 
-def test_an_option_that_is_wrong_is_named(folder: Path) -> None:
+def test_an_invalid_option_is_named(folder: Path) -> None:
     changed_config(folder, lambda data: data["memory"].update(width="3"))
     with pytest.raises(ConfigError, match="width: expected an integer, got '3'"):
         MemoryModel.from_pretrained(folder)
 
 
-def test_options_take_the_place_of_saved_ones(folder: Path) -> None:
+def test_options_replace_saved_ones(folder: Path) -> None:
     model = MemoryModel.from_pretrained(folder, backend="reference", map_location="meta")
     assert model.config["backend"] == "reference"
     assert next(model.parameters()).is_meta
@@ -121,7 +121,7 @@ def test_a_path_is_a_text_or_a_path(path: Any) -> None:
 
 
 @pytest.mark.parametrize("device", ["gpu", None, {"cpu": "cpu"}, "xla", "cuda:99"])
-def test_weights_go_to_a_device_that_there_is(folder: Path, device: Any) -> None:
+def test_map_location_must_be_usable(folder: Path, device: Any) -> None:
     with pytest.raises(DeviceError, match="map_location: expected a device") as caught:
         MemoryModel.from_pretrained(folder, map_location=device)
     assert "\n" not in str(caught.value)
@@ -133,7 +133,7 @@ def test_weights_go_to_a_device_that_there_is(folder: Path, device: Any) -> None
         (
             lambda w: w.update({name: weight.int() for name, weight in w.items()}),
             "sequence.embedding.weight has dtype I32 in it, expected one of F16, BF16, F32, F64; "
-            ".*; and 5 more faults",
+            ".*; and 5 more errors",
         ),
         (
             lambda w: w.update({f"module.{name}": w[name] + 1 for name in sorted(w)[:1]}),
@@ -147,7 +147,7 @@ def test_weights_go_to_a_device_that_there_is(folder: Path, device: Any) -> None
         (lambda w: w.update(gate=torch.ones(2)), r"gate has shape \[2\] in it, and is not there"),
     ],
 )
-def test_weights_that_are_not_those_of_the_model_are_named(
+def test_weights_that_disagree_with_the_config_are_named(
     folder: Path, change: Callable[[dict[str, torch.Tensor]], Any], message: str
 ) -> None:
     path = folder / "model.safetensors"
@@ -167,7 +167,7 @@ def test_weights_saved_by_several_processes_or_in_halves_are_read(folder: Path) 
     assert all(torch.equal(weights[name], w.bfloat16()) for name, w in tiny().state_dict().items())
 
 
-def test_the_file_of_a_faulty_part_is_named_and_of_an_option_none(folder: Path) -> None:
+def test_errors_in_the_config_name_its_file_and_errors_in_options_do_not(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"- memory 'queue' has no option 'wdth'"):
         MemoryModel.from_pretrained(folder, memory={"name": "queue", "wdth": 3})
     with pytest.raises(ChoiceError, match="unknown memory 'queu'"):
@@ -179,17 +179,17 @@ def test_the_file_of_a_faulty_part_is_named_and_of_an_option_none(folder: Path) 
             MemoryModel.from_pretrained(folder, **options)
 
 
-def test_another_checkpoint_is_for_runs_alone(folder: Path) -> None:
-    def said() -> str:
+def test_advice_about_other_checkpoints_is_for_runs_only(folder: Path) -> None:
+    def message() -> str:
         with pytest.raises(CheckpointError) as caught:
             MemoryModel.from_pretrained(folder)
         return str(caught.value)
 
     flip(folder)
-    assert said().endswith("Save the model again, or copy or download its files again.")
+    assert message().endswith("Save the model again, or copy or download its files again.")
     (folder.parent / "config.yaml").write_text("task: copy")
-    assert "A checkpoint of the run may be whole" in said()
+    assert "A checkpoint of the run may be intact" in message()
     cut(folder)
-    assert "move the folder model away, to go on with another checkpoint of the run" in said()
+    assert "move the folder model away to continue with another checkpoint" in message()
     (folder.parent / "config.yaml").unlink()
-    assert said().endswith("save the model again, or copy or download its files again")
+    assert message().endswith("save the model again, or copy or download its files again")

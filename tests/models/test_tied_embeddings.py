@@ -1,4 +1,4 @@
-"""One matrix for what is read and what is said."""
+"""Tied embeddings: one matrix for input and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from tests.experiments.tiny import planned, tiny
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import errors
 from unbounded.models import MemoryModel, SequenceModel
 
 
@@ -23,7 +23,7 @@ def model(**options: Any) -> MemoryModel:
     return MemoryModel(**{**sizes, "tied_embeddings": True, **options})
 
 
-def test_another_embedding_has_as_many_symbols() -> None:
+def test_a_replaced_embedding_has_as_many_symbols() -> None:
     tied = model()
     tied.sequence.embedding = torch.nn.Embedding(7, 4)
     with pytest.raises(ShapeError, match=r"embedding: expected 5 symbols, .* got 7"):
@@ -48,22 +48,22 @@ def test_the_matrix_is_one_parameter_with_both_gradients() -> None:
     for each in (tied, both):
         each(tokens)[0].square().sum().backward()
     assert both.sequence.embedding is not None
-    read, said = both.sequence.embedding.weight.grad, both.sequence.output.weight.grad
+    input_grad, output_grad = both.sequence.embedding.weight.grad, both.sequence.output.weight.grad
     assert table.grad is not None
-    assert read is not None
-    assert said is not None
-    assert bool(read.any())
-    assert bool(said.any())
-    assert torch.allclose(table.grad, read + said, atol=1e-5)
+    assert input_grad is not None
+    assert output_grad is not None
+    assert bool(input_grad.any())
+    assert bool(output_grad.any())
+    assert torch.allclose(table.grad, input_grad + output_grad, atol=1e-5)
 
 
-@pytest.mark.parametrize("begins", ["normal", "torch", "sums", "glorot"])
-def test_it_begins_as_the_output_is_to(begins: str) -> None:
+@pytest.mark.parametrize("initialization", ["normal", "torch", "sums", "glorot"])
+def test_the_matrix_has_the_output_initialization(initialization: str) -> None:
     sizes = {"inputs": 400, "outputs": 400, "hidden_size": 100, "embedding_size": 100}
-    weight = model(**sizes, output_initialization=begins).sequence.output.weight.detach()
-    wanted = {"normal": 1.0, "torch": 0.1 / 3**0.5, "sums": 0.1, "glorot": (2 / 500) ** 0.5}
-    assert float(weight.std()) == pytest.approx(wanted[begins], rel=0.02)
-    small = model(**sizes, output_initialization=begins, symbol_initialization="sums")
+    weight = model(**sizes, output_initialization=initialization).sequence.output.weight.detach()
+    expected = {"normal": 1.0, "torch": 0.1 / 3**0.5, "sums": 0.1, "glorot": (2 / 500) ** 0.5}
+    assert float(weight.std()) == pytest.approx(expected[initialization], rel=0.02)
+    small = model(**sizes, output_initialization=initialization, symbol_initialization="sums")
     assert float(small.sequence.output.weight.detach().std()) == pytest.approx(0.1, rel=0.02)
 
 
@@ -82,7 +82,7 @@ def test_copies_casts_and_files_keep_it_tied(tmp_path: Path) -> None:
     assert tied(tokens)[0].any()
 
 
-def test_another_embedding_is_that_of_the_output_too() -> None:
+def test_a_replaced_embedding_is_also_the_outputs() -> None:
     tied, tokens = model(), torch.tensor([[1, 2, 3]])
     other = torch.nn.Embedding(5, 4)
     tied.sequence.embedding = other
@@ -95,10 +95,10 @@ def test_another_embedding_is_that_of_the_output_too() -> None:
         tied.sequence.output(hidden)
 
 
-def test_what_cannot_be_tied_is_said() -> None:
+def test_embeddings_that_cannot_be_tied() -> None:
     with pytest.raises(ConfigError, match="one-hot symbols have no embeddings"):
         model(embedding_size=None)
-    with pytest.raises(ConfigError, match="got 5 symbols to read and 6 to say"):
+    with pytest.raises(ConfigError, match="got 5 input symbols and 6 output symbols"):
         model(outputs=6)
     with pytest.raises(ShapeError, match="give embedding_size 3"):
         model(readout_size=3)
@@ -107,12 +107,12 @@ def test_what_cannot_be_tied_is_said() -> None:
         SequenceModel(2, 2, None, layer, 2, tied_embeddings=True)
 
 
-def test_a_config_says_so_too() -> None:
+def test_errors_of_dropout_in_a_config() -> None:
     config = tiny()
     config.model.tied_embeddings = True
     config.model.embedding_size = None
-    assert [line for line in faults(config) if line.startswith("model.tied_embeddings: one-hot")]
+    assert [line for line in errors(config) if line.startswith("model.tied_embeddings: one-hot")]
     config.model.embedding_size = 8
-    assert not [line for line in faults(config) if "tied" in line]
-    with pytest.raises(ConfigError, match="symbols to read and"):
+    assert not [line for line in errors(config) if "tied" in line]
+    with pytest.raises(ConfigError, match="input symbols and 4 output symbols"):
         planned(config).model()

@@ -1,4 +1,4 @@
-"""The two grammars written a second time, by hand and recursively: no code shared with `src`.
+"""The two grammars written again by hand, recursively: no code shared with `src`.
 
 Word classes stand for their words: "si" for si1 ... si33.
 """

@@ -1,4 +1,4 @@
-"""What a small program prints, by a parser of exactly its grammar; nothing is handed to Python.
+"""Evaluates a small program with a parser of exactly its grammar; Python evaluates nothing.
 
 program    = { statement "#" } "print(" expression ")"
 statement  = name "=" expression ";"
@@ -16,14 +16,14 @@ class Reader:
         self.text, self.place = text, 0
         self.variables: dict[str, int] = {}
 
-    def take(self, wanted: str) -> None:
-        if not self.text.startswith(wanted, self.place):
-            raise SyntaxError(f"expected {wanted!r} at {self.place} of {self.text!r}")
-        self.place += len(wanted)
+    def take(self, expected: str) -> None:
+        if not self.text.startswith(expected, self.place):
+            raise SyntaxError(f"expected {expected!r} at {self.place} of {self.text!r}")
+        self.place += len(expected)
 
-    def taken(self, wanted: str) -> bool:
-        if self.text.startswith(wanted, self.place):
-            self.place += len(wanted)
+    def taken(self, expected: str) -> bool:
+        if self.text.startswith(expected, self.place):
+            self.place += len(expected)
             return True
         return False
 
@@ -104,5 +104,5 @@ class Reader:
 
 
 def printed(text: str) -> int:
-    """What a program prints."""
+    """The output of a program."""
     return Reader(text).program()

@@ -1,4 +1,4 @@
-"""The layout "answer": fed only the end symbol while answering."""
+"""The layout "answer": only the end symbol is fed while answering."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from unbounded.tasks import LengthRange, RandomSymbols, TransductionTask, make_t
 
 
 def test_nothing_of_the_answer_is_fed():
-    told = make_task("copy", symbols=5).batch(3, "train", 0, 6, LengthRange(2, 4))
+    fed_back = make_task("copy", symbols=5).batch(3, "train", 0, 6, LengthRange(2, 4))
     task = make_task("answer_copy", symbols=5)
-    asked = task.batch(3, "train", 0, 6, LengthRange(2, 4))
+    answered = task.batch(3, "train", 0, 6, LengthRange(2, 4))
     for name in ("targets", "mask", "lengths"):
-        assert torch.equal(getattr(told, name), getattr(asked, name)), name
+        assert torch.equal(getattr(fed_back, name), getattr(answered, name)), name
     separator = task.input_vocabulary.index("|||")
-    assert (asked.inputs[asked.mask] == separator).all()
-    before = ~asked.mask
-    assert torch.equal(asked.inputs[before], told.inputs[before])
+    assert (answered.inputs[answered.mask] == separator).all()
+    before = ~answered.mask
+    assert torch.equal(answered.inputs[before], fed_back.inputs[before])
     assert task.input_vocabulary == ("<s>", "|||", *(f"s{k}" for k in range(5)))
 
 
@@ -27,14 +27,14 @@ def test_a_row_by_hand():
     batch = task.batch(1, "test", 0, 1, LengthRange(2, 2))
     source, target = task.example(1, "test", 0, LengthRange(2, 2))
     fed = [task.input_vocabulary[token] for token in batch.inputs[0].tolist()]
-    said = [task.output_vocabulary[token] for token in batch.targets[0, 3:].tolist()]
+    predicted = [task.output_vocabulary[token] for token in batch.targets[0, 3:].tolist()]
     assert fed == ["<s>", *source, "|||", "|||", "|||"]
     assert batch.mask[0].tolist() == [False, False, False, True, True, True]
     assert [task.output_vocabulary[t] for t in batch.targets[0][batch.mask[0]].tolist()] == [
         *target,
         "</s>",
     ]
-    assert said[-1] == "</s>"
+    assert predicted[-1] == "</s>"
 
 
 def test_generation_feeds_the_end_symbol_too():

@@ -58,7 +58,7 @@ RULES = {
     "answer_repeat_copy": repeated,
     "answer_priority_sort": sorted_by_marks,
 }
-#: What k is, from a source.
+#: k of a source.
 SIZES = {
     "answer_bigram_flip": lambda source: len(source) // 2,
     "answer_odd_first": lambda source: len(source) // 2,
@@ -80,7 +80,7 @@ TRAINED = {
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("times", [1, 2, 4, 8])
-def test_every_answer_is_right(name, times):
+def test_every_answer_is_correct(name, times):
     task = make_task(name)
     longest = task.train_lengths.maximum
     lengths = {1: task.train_lengths, 2: task.test_lengths}.get(
@@ -101,18 +101,18 @@ def test_a_batch_is_laid_out_as_encoder_and_decoder(name):
     for inputs, targets, mask, steps, (source, target) in zip(*batch, examples, strict=True):
         fed = [task.input_vocabulary[token] for token in inputs[:steps].tolist()]
         assert fed == ["<s>", *source, *["|||"] * (len(target) + 1)]
-        said = [task.output_vocabulary[token] for token in targets[mask].tolist()]
-        assert said == [*target, "</s>"]
+        answer = [task.output_vocabulary[token] for token in targets[mask].tolist()]
+        assert answer == [*target, "</s>"]
         assert mask.nonzero()[0] == len(source) + 1
         assert not inputs[steps:].any()
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_sizes_and_vocabularies_are_those_of_the_papers(name):
-    train, test, read, said = TRAINED[name]
+    train, test, inputs, outputs = TRAINED[name]
     task = make_task(name)
     assert (str(task.train_lengths), str(task.test_lengths)) == (train, test)
-    assert (len(task.input_vocabulary), len(task.output_vocabulary)) == (read, said)
+    assert (len(task.input_vocabulary), len(task.output_vocabulary)) == (inputs, outputs)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -139,8 +139,8 @@ def test_an_example_equals_its_row_of_any_batch(name):
 def test_every_length_is_as_likely_as_another(name):
     task = make_task(name, train_lengths="2:6")
     size = SIZES.get(name, len)
-    found = Counter(size(list(source)) for source, _ in task.examples(2, "train", 0, 2000))
-    assert chisquare([found[k] for k in range(2, 7)]).pvalue > 1e-3
+    counts = Counter(size(list(source)) for source, _ in task.examples(2, "train", 0, 2000))
+    assert chisquare([counts[k] for k in range(2, 7)]).pvalue > 1e-3
 
 
 def test_digits_and_priorities_are_fair():
@@ -178,7 +178,7 @@ def test_options_out_of_range(name):
 def test_k_beyond_what_a_task_has():
     with pytest.raises(ConfigError) as caught:
         make_task("answer_priority_sort", train_lengths="2:5000", test_lengths="5000:6000")
-    assert caught.value.faults == (
+    assert caught.value.errors == (
         "train_lengths: length range: expected k of at most 1000 items, got 2:5000",
         "test_lengths: length range: expected k of at most 1000 items, got 5000:6000",
     )

@@ -21,7 +21,7 @@ def shape(symbols):
 
 
 def chi_square(counts, probabilities, draws):
-    """p-value, cells of expectation below 5 put together."""
+    """p-value; cells with an expectation below 5 are merged."""
     assert set(counts) <= {key for key, p in probabilities.items() if p > 0}
     cells, rest_count, rest_expected = [], 0, 0.0
     for key, p in probabilities.items():
@@ -71,9 +71,9 @@ def test_lengths_and_rule_counts_of_long_pairs_follow_the_power_series(name):
     for source in drawn:
         if len(source) >= 24:
             counts[source.count(MARK[name])] += 1
-            given = joint[len(source) - 8]
-            for marks in np.flatnonzero(given):
-                expected[int(marks)] += given[marks] / given.sum()
+            conditional = joint[len(source) - 8]
+            for marks in np.flatnonzero(conditional):
+                expected[int(marks)] += conditional[marks] / conditional.sum()
     total = sum(counts.values())
     assert total > 1000
     assert chi_square(counts, {k: v / total for k, v in expected.items()}, total) > 1e-3
@@ -101,7 +101,7 @@ def test_words_of_each_class_are_uniform(name):
 
 
 def root_verb(source):
-    """The first verb that no relative clause claims."""
+    """The first verb outside relative clauses."""
     open_clauses = 0
     for place, symbol in enumerate(shape(source)):
         if symbol == "rpi":
@@ -114,7 +114,7 @@ def root_verb(source):
 
 
 def is_subject(symbols):
-    """S -> S S | S rpi S vi | si: clauses nest, and every one and the whole begin with a noun."""
+    """S -> S S | S rpi S vi | si: nested clauses; each and the whole start with a noun."""
     open_clauses = 0
     for before, symbol in zip((None, *symbols[:-1]), symbols, strict=True):
         if symbol not in ("si", "rpi", "vi") or (before in (None, "rpi") and symbol != "si"):

@@ -49,7 +49,7 @@ def test_every_word_is_equally_likely(draw, positive, semi_length):
         assert chisquare(list(drawn.values())).pvalue > 1e-3
 
 
-def test_counts_are_catalan_numbers_and_what_they_leave():
+def test_counts_are_catalan_numbers_and_their_complements():
     assert [dyck_count(n) for n in range(11)] == CATALAN
     for n in range(1, 30):
         assert dyck_count(n) + other_count(n) == comb(2 * n, n)
@@ -94,7 +94,7 @@ def test_labels_are_those_of_a_stack(kinds):
         assert [int(label) for label in target] == by_hand
         assert sum(symbol[0] == "u" for symbol in source) == len(source) // 2
         whole.append(by_hand[-1])
-    assert 150 < sum(whole) < 250  # even chances
+    assert 150 < sum(whole) < 250  # equal probabilities
 
 
 @pytest.mark.parametrize("kinds", [2, 3])
@@ -107,7 +107,7 @@ def test_pairs_of_each_kind_are_equally_likely_and_both_sorts_of_others_there(ki
             positive[source] += 1
         else:
             others += 1
-            if is_dyck(shape):  # one bracket is of the wrong kind
+            if is_dyck(shape):  # one bracket has another kind
                 opening, closing = ("".join(s[1:] for s in source if s[0] == c) for c in "ud")
                 assert sorted(opening) != sorted(closing)
                 sound_paths += 1
@@ -143,7 +143,7 @@ def test_an_example_equals_its_row_of_any_batch(options):
     assert all(not torch.equal(other.inputs[:, :12], batch.inputs[:, :12]) for other in others)
     if options.get("labels") == "word":
         assert batch.mask.sum(dim=1).tolist() == [1] * 6
-    assert (task.objective, task.layout, task.scoring) == ("binary", "labels", "membership")
+    assert (task.objective, task.layout, task.metric_set) == ("binary", "labels", "membership")
 
 
 def test_labels_of_any_word_balanced_or_not():
@@ -157,7 +157,7 @@ def test_labels_of_any_word_balanced_or_not():
     assert two.input_vocabulary == ("u1", "u2", "d1", "d2")
 
 
-def test_the_words_of_a_run_are_one_of_each_of_twelve_symbols():
+def test_a_runs_traced_words_are_one_of_each_class_of_twelve_symbols():
     traced = make_task("dyck", kinds=3).traced(1)
     assert [int(batch.targets[0, -1]) for batch in traced.values()] == [1, 0]
     assert all(batch.inputs.shape == (1, 12) for batch in traced.values())
@@ -166,9 +166,9 @@ def test_the_words_of_a_run_are_one_of_each_of_twelve_symbols():
 def test_bad_options_together():
     with pytest.raises(ConfigError) as caught:
         make_task("dyck", kinds=0, labels="wrd", length_distribution="even", train_lengths="0:3")
-    faults = caught.value.faults
-    assert len(faults) == 4
-    assert faults[0] == "kinds: expected an integer from 1 to 64, got 0"
-    assert "unknown labels 'wrd'. Did you mean 'word'? Valid: prefixes, word." in faults[1]
-    assert "unknown length distribution 'even'" in faults[2]
-    assert "train_lengths: length range: the minimum must be an integer of at least 1" in faults[3]
+    errors = caught.value.errors
+    assert len(errors) == 4
+    assert errors[0] == "kinds: expected an integer from 1 to 64, got 0"
+    assert "unknown labels 'wrd'. Did you mean 'word'? Valid: prefixes, word." in errors[1]
+    assert "unknown length distribution 'even'" in errors[2]
+    assert "train_lengths: length range: the minimum must be an integer of at least 1" in errors[3]

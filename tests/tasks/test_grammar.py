@@ -44,7 +44,7 @@ def one_rule(**changes):
         ({"left": "W"}, "W is both a nonterminal and a word class"),
     ],
 )
-def test_faults(changes, message):
+def test_errors(changes, message):
     with pytest.raises(ConfigError, match=message):
         one_rule(**changes)
 
@@ -54,23 +54,23 @@ def test_an_empty_class():
         Grammar("test", "A", (Rule("1", "A", "W1", "W1"),), (WordClass("W", "a", "b", 0),))
 
 
-def test_all_faults_together():
+def test_all_errors_together():
     with pytest.raises(ConfigError) as caught:
         one_rule(probability="1/2", target="x y W2")
-    assert len(caught.value.faults) == 3
+    assert len(caught.value.errors) == 3
 
 
 @pytest.mark.parametrize("probability", ["x", "", "1/0", "nan", None, float("inf")])
-def test_a_probability_that_is_no_number_is_one_fault_of_all(probability):
+def test_a_probability_that_is_no_number_is_one_error_of_all(probability):
     with pytest.raises(ConfigError) as caught:
         one_rule(probability=probability, target="x y W2")
-    first, *others = caught.value.faults
+    first, *others = caught.value.errors
     assert "A -> W1 x | x y W2: expected a probability such as 1/5, got " in first
     assert first.endswith(f"got {probability!r}")
     assert len(others) == 2
 
 
-def test_children_and_words_cross_as_the_rule_says():
+def test_children_and_words_cross_as_in_the_rule():
     """Inversion, words between and repeated words, on a grammar with one derivation a length."""
     grammar = Grammar(
         "test",

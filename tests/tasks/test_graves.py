@@ -19,26 +19,26 @@ TASKS = {
 
 
 def rows(task, seed, split, count):
-    """Inputs, and what is said where: token lists without padding, from a batch."""
+    """Inputs and targets as token lists without padding, from a batch."""
     batch = task.batch(seed, split, 0, count)
     for inputs, targets, mask, steps in zip(*batch, strict=True):
-        said = targets[mask].tolist()
+        answer = targets[mask].tolist()
         first = int(mask.nonzero()[0])
         assert mask[first:steps].all()
         assert not mask[:first].any()
-        assert not inputs[first:].any()  # nothing is fed while it answers, nor behind
+        assert not inputs[first:].any()  # inputs are 0 in the answer and after it
         assert not targets[~mask].any()
-        yield inputs[:first].tolist(), said
+        yield inputs[:first].tolist(), answer
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_copy(split):
     task = make_task("ntm_copy", **TASKS["ntm_copy"])
     lengths = Counter()
-    for read, said in rows(task, 1, split, 300):
-        assert read == [*said, 256]
-        assert all(0 <= vector < 256 for vector in said)
-        lengths[len(said)] += 1
+    for read, answer in rows(task, 1, split, 300):
+        assert read == [*answer, 256]
+        assert all(0 <= vector < 256 for vector in answer)
+        lengths[len(answer)] += 1
     assert set(lengths) == set(task.split_lengths(split))
     assert len(task.input_vocabulary) == 512
     assert len(task.output_vocabulary) == 8
@@ -48,11 +48,11 @@ def test_copy(split):
 def test_repeat_copy(split):
     task = make_task("repeat_copy", **TASKS["repeat_copy"])
     often = Counter()
-    for read, said in rows(task, 1, split, 300):
+    for read, answer in rows(task, 1, split, 300):
         *vectors, number = read
         times = number // 256
         assert number % 256 == 0
-        assert said == [*(vectors * times), 256]
+        assert answer == [*(vectors * times), 256]
         assert len(vectors) in task.split_lengths(split)
         often[times] += 1
     assert set(often) == set(range(1, 11) if split == "train" else range(11, 14))
@@ -64,7 +64,7 @@ def test_repeat_copy(split):
 def test_associative_recall(split):
     task = make_task("associative_recall", **TASKS["associative_recall"])
     asked = Counter()
-    for read, said in rows(task, 1, split, 300):
+    for read, answer in rows(task, 1, split, 300):
         *listed, query_begin, a, b, c, query_end = read
         assert query_begin == query_end == 128
         items = [listed[place : place + 4] for place in range(0, len(listed), 4)]
@@ -72,7 +72,7 @@ def test_associative_recall(split):
         items = [tuple(item[1:]) for item in items]
         assert len(items) in task.split_lengths(split)
         place = items.index((a, b, c))
-        assert tuple(said) == items[place + 1]
+        assert tuple(answer) == items[place + 1]
         asked[len(items), place] += 1
     assert len(asked) == sum(length - 1 for length in task.split_lengths(split))
 
@@ -103,7 +103,7 @@ def test_an_example_equals_its_row_of_any_batch(name):
             assert int(field[row, steps:].sum()) == 0
     for other in (task.batch(1, "validation", 5, 6), task.batch(2, "test", 5, 6)):
         assert not torch.equal(other.inputs[:, :5], batch.inputs[:, :5])
-    assert (task.objective, task.layout, task.scoring) == ("bits", "answer", "bits")
+    assert (task.objective, task.layout, task.metric_set) == ("bits", "answer", "bits")
 
 
 def test_examples_are_written_as_bits():
@@ -124,13 +124,15 @@ def test_examples_are_written_as_bits():
 def test_bad_options():
     with pytest.raises(ConfigError) as caught:
         make_task("ntm_copy", bits=0, train_lengths="9:1")
-    assert caught.value.faults == (
+    assert caught.value.errors == (
         "bits: expected an integer from 1 to 12, got 0",
         "train_lengths: length range: 9:1 is reversed; write 1:9",
     )
     with pytest.raises(ConfigError, match="train_lengths: a sequence has at least 2 items"):
         make_task("associative_recall", train_lengths="1:3")
-    with pytest.raises(ConfigError, match="so that a sequence has at least 2 items; got 1:2"):
+    with pytest.raises(
+        ConfigError, match="a sequence has at least 2 items, the queried one and the next; got 1:2"
+    ):
         make_task("associative_recall").batch(1, "test", 0, 1, LengthRange(1, 2))
     with pytest.raises(ConfigError, match="test_repeats: expected at most 1000 copies, got 1:1001"):
         make_task("repeat_copy", test_repeats="1:1001")

@@ -96,6 +96,6 @@ def test_weighted_rows_draw_by_weight_and_never_where_it_is_zero():
         counts = np.bincount(drawn, minlength=len(expected))
         possible = np.array(expected) > 0
         assert not counts[~possible].any()
-        wanted = np.array(expected)[possible] * len(words)
-        if len(wanted) > 1:
-            assert stats.chisquare(counts[possible], wanted).pvalue > 1e-3
+        expected_counts = np.array(expected)[possible] * len(words)
+        if len(expected_counts) > 1:
+            assert stats.chisquare(counts[possible], expected_counts).pvalue > 1e-3

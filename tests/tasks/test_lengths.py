@@ -44,7 +44,7 @@ def test_below_one():
         LengthRange.parse("0:4")
 
 
-def test_all_faults_together():
+def test_all_errors_together():
     with pytest.raises(ConfigError) as caught:
         LengthRange(True, 2.5)
-    assert len(caught.value.faults) == 2
+    assert len(caught.value.errors) == 2

@@ -1,4 +1,4 @@
-"""Pairs from a file and texts from a folder of the user's own."""
+"""A user's own pairs from a file, and texts from a folder."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def test_an_empty_file_is_called_so(tmp_path):
         make_task("pairs", data=str(path))
 
 
-def test_faults_are_named_by_line(tmp_path):
+def test_errors_are_named_by_line(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"a b\tb a\nno tab\n\tonly a target\na\tb\tc\ncaf\xe9\tx\na b\t\n")
     with pytest.raises(ConfigError) as caught:
         make_task("pairs", data=str(path))
-    text = "\n".join(caught.value.faults)
+    text = "\n".join(caught.value.errors)
     assert f"data: {path}, line 2: expected a source, one tab and a target, got 0 tabs" in text
     assert "line 3: the source is empty" in text
     assert "line 4: expected a source, one tab and a target, got 2 tabs" in text
     assert "line 5: not UTF-8: byte 3 of the line" in text
-    assert "line 6" not in text  # an empty target is said by </s> alone
+    assert "line 6" not in text  # an empty target is </s> alone
     path.write_text("no tab\n" * 30)
     with pytest.raises(ConfigError, match="25 more lines are faulty"):
         make_task("pairs", data=str(path))
@@ -118,12 +118,12 @@ def test_unknown_words_are_named_by_line_or_replaced(tmp_path):
     folder = text_folder(tmp_path, valid="a b\na new word\n", test="newer\n")
     with pytest.raises(ConfigError) as caught:
         make_task("text", data=str(folder))
-    first, second = caught.value.faults
+    first, second = caught.value.errors
     assert first.startswith(f"data: {folder / 'valid.txt'}, line 2: the word 'new' is not in train")
     assert "(nor are 1 more); --task_options.unknown replace" in first
     assert "test.txt, line 1: the word 'newer'" in second
     task = make_task("text", data=str(folder), unknown="replace")
-    assert set(task.input_vocabulary) == {"a", "b", "<eos>", "<unk>"}  # c stands once in training
+    assert set(task.input_vocabulary) == {"a", "b", "<eos>", "<unk>"}  # c occurs once in training
     with pytest.raises(ChoiceError, match=r"unknown treatment of unknown words 'drop'"):
         make_task("text", data=str(folder), unknown="drop")
 
@@ -138,8 +138,8 @@ def test_a_folder_that_lacks_files(tmp_path):
 def test_data_that_is_no_path(name, data):
     with pytest.raises(ConfigError) as caught:
         make_task(name, data=data, symbols=3)
-    fault, unknown = sorted(caught.value.faults)
-    assert fault == f"data: expected the path of a file or folder, got {data!r}"
+    error, unknown = sorted(caught.value.errors)
+    assert error == f"data: expected the path of a file or folder, got {data!r}"
     assert "symbols" in unknown
 
 
@@ -155,7 +155,7 @@ def test_a_mark_of_the_byte_order_is_no_symbol(tmp_path, lines):
     assert make_task("text", data=str(tmp_path)).input_vocabulary == ("a", "b", "<eos>")
 
 
-def test_an_unknown_word_is_a_symbol_also_where_training_has_none(tmp_path):
+def test_the_unknown_word_is_a_symbol_even_if_training_has_none(tmp_path):
     for name, words in (("train", "a b\na b\n"), ("valid", "a b\n"), ("test", "a z\n")):
         (tmp_path / f"{name}.txt").write_text(words)
     task = make_task("text", data=str(tmp_path), unknown="replace")
@@ -163,7 +163,7 @@ def test_an_unknown_word_is_a_symbol_also_where_training_has_none(tmp_path):
     assert task.examples(1, "test", 0, 1)[0].source == ("a", "<unk>")
 
 
-def test_the_digest_is_of_what_was_read(tmp_path, lines):
+def test_the_digest_is_of_the_parsed_lines(tmp_path, lines):
     path = pair_file(tmp_path, lines)
     digest = make_task("pairs", data=str(path)).data_digest
     path.write_text("\r\n".join(lines) + "\r\n\n \n")
@@ -185,7 +185,7 @@ def test_the_digest_is_of_what_was_read(tmp_path, lines):
         (b"<s>\tb\n", "line 1: <s> is a mark of the task"),
     ],
 )
-def test_what_is_no_file_of_pairs_is_named(tmp_path, content, message):
+def test_errors_of_a_file_of_pairs_are_named(tmp_path, content, message):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=re.escape(message)):
@@ -199,7 +199,7 @@ def test_marks_are_ordinary_characters(tmp_path):
 
 
 def test_a_long_line_among_short_ones_takes_no_more_room(tmp_path):
-    """All lines were padded to the longest: 10 000 words and 20 000 lines took 2.6 GB."""
+    """All lines used to be padded to the longest: 10 000 words and 20 000 lines took 2.6 GB."""
     lines = [f"a{k % 7} b{k % 5}\tc" for k in range(2000)]
     long = " ".join(f"w{k % 9}" for k in range(200_000))
     path = pair_file(tmp_path, [*lines, f"{long}\tc"])
@@ -228,7 +228,7 @@ def test_sources_of_one_word_each_have_a_hint_at_characters(tmp_path):
 
 
 def test_a_text_with_ends_of_its_own_is_refused_by_line(tmp_path):
-    """Each end was counted twice."""
+    """Each end used to count twice."""
     folder = text_folder(tmp_path, train="a b a\nb c <eos>\n")
     with pytest.raises(ConfigError, match=r"train.txt, line 2: <eos> is what the task puts"):
         make_task("text", data=str(folder))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Backwards(TransductionTask):
-    """A task of a user whose layout is misspelt."""
+    """A custom task with a misspelt layout."""
 
     def __init__(self) -> None:
         vars(self).update(vars(make_task("copy")))
@@ -31,10 +31,10 @@ def test_a_layout_that_there_is_not_is_named() -> None:
 
 
 class Bare(Task):
-    """What the table of docs/own_parts.md asks for, and no name."""
+    """The attributes of the table in docs/custom_components.md, without a name."""
 
     layout = "pairs"
-    scoring = "sequences"
+    metric_set = "sequences"
     input_vocabulary = output_vocabulary = ("a", "b")
     train_lengths = test_lengths = LengthRange(1, 2)
 
@@ -61,12 +61,12 @@ class Frozen(Bare):
 
 
 class Unscored(Bare):
-    scoring = property()  # as if it had none
+    metric_set = property()  # hides the attribute
     objective = "mse"
 
 
 class Wrong(Bare):
-    """Its first batch is what `wrong` makes of one."""
+    """Its first batch is changed by `wrong`."""
 
     def batch(self, *arguments, **options):
         return type(self).wrong(super().batch(*arguments, **options))
@@ -85,11 +85,11 @@ def test_hints_that_only_a_type_checker_knows_are_left_alone() -> None:
     assert make_task(f"{__name__}.Hinted", symbols="what it likes").layout == "pairs"
 
 
-def test_what_a_task_lacks_is_said_before_training() -> None:
+def test_missing_attributes_are_reported_before_training() -> None:
     with pytest.raises(ConfigError) as caught:
         make_task(f"{__name__}.Unscored")
-    lacks, objective = caught.value.faults
-    assert lacks.endswith("Unscored' has no scoring: a Task must")
+    lacks, objective = caught.value.errors
+    assert lacks.endswith("Unscored' has no metric_set: a Task must")
     assert "unknown objective 'mse'. Valid: binary, bits, cross_entropy" in objective
 
 
@@ -116,5 +116,5 @@ def test_options_of_a_task_are_checked_against_its_signature() -> None:
 )
 def test_the_first_batch_of_a_task_is_looked_at(monkeypatch, wrong, message) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong), raising=False)
-    _, found = examine(RunConfig(task=f"{__name__}.Wrong"))
-    assert any(re.search(f"the first batch: .*{message}", fault) for fault in found), found
+    _, errors = examine(RunConfig(task=f"{__name__}.Wrong"))
+    assert any(re.search(f"the first batch: .*{message}", error) for error in errors), errors

@@ -1,4 +1,4 @@
-"""The loader on a tiny corpus that was made up; Penn Treebank itself is never here."""
+"""The loader on a tiny invented corpus; Penn Treebank itself is not included."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks import make_task, pieces, read_penn_treebank
+from unbounded.tasks import chunks, make_task, read_penn_treebank
 from unbounded.tasks.penn_treebank import FILES, PUBLISHED, Counts
 
 TEXTS = {
@@ -29,7 +29,7 @@ def words(task, row):
     return " ".join(task.input_vocabulary[token] for token in row.tolist())
 
 
-def test_words_are_numbered_as_they_appear(folder):
+def test_words_are_numbered_in_order_of_appearance(folder):
     task = read_penn_treebank(folder, COUNTS)
     assert task.input_vocabulary == (
         *("the", "cat", "sat", "<eos>", "dog", "saw", "N", "cats", "a", "<unk>"),
@@ -48,7 +48,7 @@ def test_test_is_one_stream(folder):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 14])
-def test_strips_predict_each_token_once_whatever_their_number(folder, size):
+def test_strips_predict_each_token_once_for_any_number_of_strips(folder, size):
     task = read_penn_treebank(folder, COUNTS)
     batch = task.batch(0, "train", 0, size)
     whole = task.batch(0, "train", 0, 1)
@@ -57,8 +57,8 @@ def test_strips_predict_each_token_once_whatever_their_number(folder, size):
     assert int(batch.lengths.sum()) == 14
     assert int(batch.lengths.max() - batch.lengths.min()) <= 1
     assert torch.equal(batch.mask.sum(1), batch.lengths)
-    cut = list(pieces(batch, 3))
-    assert torch.equal(torch.cat([piece.targets for piece in cut], 1), batch.targets)
+    cut = list(chunks(batch, 3))
+    assert torch.equal(torch.cat([chunk.targets for chunk in cut], 1), batch.targets)
 
 
 def test_sentences_for_a_person_to_read(folder):
@@ -80,12 +80,12 @@ def test_a_corpus_of_ones_own(folder):
 def test_other_counts_are_named_all_together(folder):
     with pytest.raises(ConfigError) as caught:
         read_penn_treebank(folder)
-    faults = "\n".join(caught.value.faults)
-    assert len(caught.value.faults) == 4
-    assert "ptb.train.txt: expected 929589 tokens with <eos>, got 14" in faults
-    assert "ptb.valid.txt: expected 73760 tokens" in faults
-    assert "ptb.test.txt: expected 82430 tokens" in faults
-    assert "expected 10000 different words with <eos>, got 10" in faults
+    errors = "\n".join(caught.value.errors)
+    assert len(caught.value.errors) == 4
+    assert "ptb.train.txt: expected 929589 tokens with <eos>, got 14" in errors
+    assert "ptb.valid.txt: expected 73760 tokens" in errors
+    assert "ptb.test.txt: expected 82430 tokens" in errors
+    assert "expected 10000 different words with <eos>, got 10" in errors
 
 
 def test_missing_files_are_named_all_together(folder, tmp_path):
@@ -93,9 +93,9 @@ def test_missing_files_are_named_all_together(folder, tmp_path):
     (folder / FILES["test"]).unlink()
     with pytest.raises(ConfigError) as caught:
         read_penn_treebank(folder, COUNTS)
-    assert len(caught.value.faults) == 2
-    assert f"{folder / 'ptb.train.txt'}: No such file" in caught.value.faults[0]
-    assert "--data DIR" in caught.value.faults[0]
+    assert len(caught.value.errors) == 2
+    assert f"{folder / 'ptb.train.txt'}: No such file" in caught.value.errors[0]
+    assert "--data DIR" in caught.value.errors[0]
     with pytest.raises(ConfigError, match=r"nowhere: it has none of ptb\.train\.txt.*--data DIR"):
         read_penn_treebank(tmp_path / "nowhere", COUNTS)
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_utf8(folder):
         read_penn_treebank(folder, COUNTS)
 
 
-def test_a_word_that_was_never_trained(folder):
+def test_a_word_that_is_not_in_the_training_file(folder):
     (folder / FILES["test"]).write_text(" the zebra saw a dog \n the cat sat \n")
     with pytest.raises(ConfigError, match=r"1 words are not in ptb\.train\.txt, such as 'zebra'"):
         read_penn_treebank(folder, COUNTS)

@@ -15,7 +15,7 @@ from unbounded.tasks import LengthRange, ProgramTask, check_program, make_task
 from unbounded.tasks.program_task import split_of
 from unbounded.tasks.programs import CHARACTERS, OPERATORS
 
-#: How a program of one operator looks.
+#: The form of a program of one operator.
 FORMS = {
     "pair": r"print\(\(\d+[+-]\d+\)\)",
     "small_multiplication": r"print\(\(\d+\*\d+\)\)",
@@ -27,7 +27,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("nesting", [1, 2, 3, 6, 10])
-def test_thousands_of_programs_print_what_is_said(nesting):
+def test_thousands_of_programs_print_their_value(nesting):
     task = make_task("programs", nesting=nesting)
     for split, lengths in (("train", None), ("test", None), ("validation", LengthRange(1, 6))):
         for text, value in task.programs(1, split, 0, 700, lengths):
@@ -65,11 +65,11 @@ def test_a_batch_by_hand():
 
 
 def test_each_kind_is_as_likely_as_another():
-    found = Counter()
+    counts = Counter()
     for text, _ in make_task("programs").programs(1, "train", 0, 3000):
         [kind] = [kind for kind, form in FORMS.items() if re.fullmatch(form, text)]
-        found[kind] += 1
-    assert chisquare([found[kind] for kind in OPERATORS]).pvalue > 1e-3
+        counts[kind] += 1
+    assert chisquare([counts[kind] for kind in OPERATORS]).pvalue > 1e-3
 
 
 def test_numbers_have_the_digits_of_the_range():
@@ -102,7 +102,7 @@ def test_nesting_puts_results_into_operators():
         lines = text.split("#")
         operators = text.count("(") - 1 - text.count("range(")
         counts[operators + sum("for" in line for line in lines)] += 1
-    # Identities leave no trace, so that nothing is certain but that there are all kinds of depth.
+    # Identities leave no trace, so only the presence of all depths is certain.
     assert {0, 1, 2, 3} <= set(counts)
     assert max(counts) <= 3
 
@@ -144,7 +144,7 @@ def test_small_loops_alone():
 def test_impossible_options_all_together():
     with pytest.raises(ConfigError) as caught:
         ProgramTask("x", LengthRange(1, 16), LengthRange(2, 20), 11, ("pair", "loop"))
-    assert caught.value.faults == (
+    assert caught.value.errors == (
         "operators: " + str(ChoiceError("operator", "loop", OPERATORS)),
         "nesting: expected an integer from 1 to 10, got 11",
         "train_lengths: length range: expected numbers of at most 15 digits, got 1:16",

@@ -1,4 +1,4 @@
-"""Every sentence of a grammar: each once, against rewriting in plain Python and against drawing."""
+"""All sentences of a grammar, against rewriting in plain Python and against draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unbounded.tasks.randomness import Stream
 
 
 def rewritten(grammar, symbols, longest):
-    """Sources by replacing the first nonterminal of each string, until nothing is left to replace.
+    """Sources by replacing the first nonterminal of each string until none is left.
 
     No rule makes a string shorter.
     """
@@ -47,9 +47,9 @@ def words(pairs, source, row):
 @pytest.mark.parametrize(("grammar", "symbols", "longest"), [(SVO_SOV, 2, 6), (GENDER, 1, 8)])
 def test_every_sentence_is_listed_once(grammar, symbols, longest):
     pairs = GrammarPairs(grammar)
-    wanted = rewritten(grammar, symbols, longest)
+    expected = rewritten(grammar, symbols, longest)
     for length in range(1, longest + 1):
-        own = {source for source in wanted if len(source) == length}
+        own = {source for source in expected if len(source) == length}
         assert pairs.count_of(length, symbols) == len(own)
         if not own:
             continue
@@ -60,13 +60,13 @@ def test_every_sentence_is_listed_once(grammar, symbols, longest):
 
 
 @pytest.mark.parametrize(("grammar", "length"), [(SVO_SOV, 5), (GENDER, 6)])
-def test_what_is_drawn_of_few_words_is_what_is_listed(grammar, length):
+def test_drawn_sentences_of_few_words_are_the_listed_ones(grammar, length):
     pairs = GrammarPairs(grammar)
     listed = pairs.every(length, 1)
     few = pairs.over(1)
     drawn = few.draw(Stream(1, "test"), 0, 600, LengthRange(length, length))
-    wanted = {words(pairs, listed, row) for row in range(len(listed.source))}
-    assert {words(few, drawn, row) for row in range(600)} == wanted
+    expected = {words(pairs, listed, row) for row in range(len(listed.source))}
+    assert {words(few, drawn, row) for row in range(600)} == expected
 
 
 def test_the_words_of_an_alphabet():

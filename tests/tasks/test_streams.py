@@ -1,4 +1,4 @@
-"""The stream tasks: what they say, where sequences begin, what is judged, bad input."""
+"""The stream tasks: sequences, layout, judged symbols, bad input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from scipy import stats
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks import LengthRange, Stream, make_task, pieces
+from unbounded.tasks import LengthRange, Stream, chunks, make_task
 
-#: A pattern whose groups are the runs, and what the lengths of the runs must satisfy.
+#: A pattern whose groups are the runs, and a condition on the runs' lengths.
 RUNS = {
     "anbn": (r"(a+)(b+)", lambda n, b: b == n, lambda n, b: n),
     "anbncn": (r"(a+)(b+)(c+)", lambda n, b, c: b == c == n, lambda n, b, c: n),
@@ -158,20 +158,20 @@ def test_the_curriculum_is_a_range_of_the_draw():
     )
 
 
-def test_pieces_put_together_are_the_batch():
+def test_chunks_put_together_are_the_batch():
     batch = make_task("anbncn", sequences=6).batch(0, "train", 0, 4)
-    cut = list(pieces(batch, 50))
-    assert [piece.inputs.shape[1] for piece in cut[:-1]] == [50] * (len(cut) - 1)
+    cut = list(chunks(batch, 50))
+    assert [chunk.inputs.shape[1] for chunk in cut[:-1]] == [50] * (len(cut) - 1)
     for name in ("inputs", "targets", "mask"):
         assert torch.equal(torch.cat([getattr(p, name) for p in cut], 1), getattr(batch, name))
     assert torch.equal(torch.stack([p.lengths for p in cut]).sum(0), batch.lengths)
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5, True])
-def test_a_piece_has_at_least_one_step(steps):
+def test_a_chunk_has_at_least_one_step(steps):
     batch = make_task("anbn").batch(0, "train", 0, 1)
-    with pytest.raises(ConfigError, match="steps of a piece: expected an integer of at least 1"):
-        list(pieces(batch, steps))
+    with pytest.raises(ConfigError, match="steps of a chunk: expected an integer of at least 1"):
+        list(chunks(batch, steps))
 
 
 def test_drawing_a_long_stream_is_vectorised():
@@ -201,11 +201,11 @@ def test_an_n_that_the_form_does_not_have(name):
 def test_bad_options_come_together():
     with pytest.raises(ConfigError) as caught:
         make_task("anb2n", letters=1, repeats=0, train_lengths="9:2")
-    faults = "\n".join(caught.value.faults)
-    assert len(caught.value.faults) == 3
-    assert "letters: expected an integer from 2 to 26, got 1" in faults
-    assert "repeats: expected an integer from 1 to 1000, got 0" in faults
-    assert "train_lengths: length range: 9:2 is reversed" in faults
+    errors = "\n".join(caught.value.errors)
+    assert len(caught.value.errors) == 3
+    assert "letters: expected an integer from 2 to 26, got 1" in errors
+    assert "repeats: expected an integer from 1 to 1000, got 0" in errors
+    assert "train_lengths: length range: 9:2 is reversed" in errors
     with pytest.raises(ConfigError, match="sequences: expected an integer from 2"):
         make_task("anbn", sequences=1)
     with pytest.raises(ChoiceError, match=r"unknown loss 'answers'.*Did you mean 'answer'"):

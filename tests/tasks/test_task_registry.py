@@ -45,15 +45,15 @@ def test_unknown_task():
         make_task("copi")
 
 
-def test_all_faults_together():
+def test_all_errors_together():
     with pytest.raises(ConfigError) as caught:
         make_task("copy", symbols=0, train_lengths="64:8", test_lengths="x", symbol=3)
-    faults = caught.value.faults
-    assert len(faults) == 4
-    assert "task 'copy' has no option 'symbol'. Did you mean 'symbols'?" in faults[0]
-    assert "symbols: expected an integer" in faults[1]
-    assert "train_lengths: length range: 64:8 is reversed" in faults[2]
-    assert "test_lengths: length range: expected MINIMUM:MAXIMUM" in faults[3]
+    errors = caught.value.errors
+    assert len(errors) == 4
+    assert "task 'copy' has no option 'symbol'. Did you mean 'symbols'?" in errors[0]
+    assert "symbols: expected an integer" in errors[1]
+    assert "train_lengths: length range: 64:8 is reversed" in errors[2]
+    assert "test_lengths: length range: expected MINIMUM:MAXIMUM" in errors[3]
 
 
 def test_an_unknown_option_alone():

@@ -14,7 +14,7 @@ TASK = {name: make_task(name) for name in NAMES}
 
 
 def joint_row(task, source, target, width):
-    """One row of a batch from its symbols, written out step by step."""
+    """One row of a batch from its symbols, step by step."""
     first_target = 2 + len(task.source_vocabulary)
     inputs = [0, *(2 + task.source_vocabulary.index(s) for s in source), 1]
     inputs += [first_target + task.target_vocabulary.index(s) for s in target]
@@ -61,16 +61,16 @@ def test_invariants_of_batches(name, seed, split, start, size, shortest, extra):
     assert not batch.mask[~within].any()
     assert not batch.inputs[~within].any()
     assert not batch.targets[~batch.mask].any()
-    # What is masked in begins at ||| and has one </s>, the last; fed-back targets are the inputs.
+    # The mask starts at ||| and has one </s>, the last; fed-back targets are the inputs.
     for row in range(size):
         masked = torch.nonzero(batch.mask[row])[:, 0]
         assert int(batch.inputs[row, masked[0]]) == 1
         assert int(masked[0]) == int(prompt.lengths[row]) - 1
         assert masked.tolist() == list(range(int(masked[0]), int(batch.lengths[row])))
-        said = batch.targets[row, masked]
-        assert (said == task.end_token).nonzero()[:, 0].tolist() == [len(masked) - 1]
-        assert torch.equal(task.output_to_input[said[:-1]], batch.inputs[row, masked[1:]])
-        assert said.tolist() == prompt.targets[row, : prompt.target_lengths[row]].tolist()
+        answer = batch.targets[row, masked]
+        assert (answer == task.end_token).nonzero()[:, 0].tolist() == [len(masked) - 1]
+        assert torch.equal(task.output_to_input[answer[:-1]], batch.inputs[row, masked[1:]])
+        assert answer.tolist() == prompt.targets[row, : prompt.target_lengths[row]].tolist()
         assert not prompt.targets[row, prompt.target_lengths[row] :].any()
         read = prompt.inputs[row, : prompt.lengths[row]]
         assert torch.equal(read, batch.inputs[row, : len(read)])
@@ -81,10 +81,10 @@ def test_invariants_of_batches(name, seed, split, start, size, shortest, extra):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_does_not_depend_on_its_batch(name):
     task = TASK[name]
-    # 600 at once, in pieces across the boundaries at 256 and 512, and one by one.
+    # 600 at once, in parts across the boundaries at 256 and 512, and one by one.
     whole = task.examples(1, "train", 0, 600)
-    pieces = [e for start in range(0, 600, 24) for e in task.examples(1, "train", start, 24)]
-    assert pieces == whole
+    chunks = [e for start in range(0, 600, 24) for e in task.examples(1, "train", start, 24)]
+    assert chunks == whole
     assert task.examples(1, "train", 250, 300) == whole[250:550]
     assert [task.example(1, "train", index) for index in range(250, 262)] == whole[250:262]
 
@@ -139,8 +139,8 @@ def test_another_process_draws_the_same():
         ("gender", "a ne8 and the me1 we21 we2 ||| ein ng8 und der mg1 wg21 wg2"),
     ],
 )
-def test_examples_stay_what_they_were(name, line):
-    """A change here changes every published number: say so under "Numerics" in the changelog."""
+def test_examples_do_not_change(name, line):
+    """A change here changes all published numbers; note it under "Numerics" in the changelog."""
     assert str(TASK[name].example(0, "train", 0, LengthRange(6, 8))) == line
 
 

@@ -1,4 +1,4 @@
-"""A training loop around a model, with everything it needs in a folder."""
+"""A training loop for a model, in a folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from unbounded.training.signals import StopRequest
 
 
 class Run:
-    """What is prepared, and the loop once `begin` has made it.
+    """The prepared model, optimizer and schedule, and the loop after `begin`.
 
     Args:
-        folder: of checkpoints and metrics.
-        model: what is trained; `model`, `optimizer` and `schedule` are it as accelerate wraps it.
+        folder: holds checkpoints and metrics.
+        model: the trained model; the attributes are wrapped by accelerate.
     """
 
     def __init__(
@@ -36,14 +36,18 @@ class Run:
     ):
         self.folder, self.batches = folder, batches
         self.accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
-        made = make_optimizer(model.parameters(), name=optimizer, learning_rate=learning_rate)
-        schedule = make_schedule(made, name="constant", batches=batches)
-        self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, made, schedule)
+        raw_optimizer = make_optimizer(
+            model.parameters(), name=optimizer, learning_rate=learning_rate
+        )
+        schedule = make_schedule(raw_optimizer, name="constant", batches=batches)
+        self.model, self.optimizer, self.schedule = self.accelerator.prepare(
+            model, raw_optimizer, schedule
+        )
         folder.mkdir(exist_ok=True)
         self.metrics = folder / "metrics.jsonl"
 
     def begin(self, task: StreamTask, stop_rule: Any, extra: Any, **options: Any) -> None:
-        """Make the loop; `extra` goes into its checkpoints, `options` replace what is here."""
+        """Create the loop; checkpoints hold `extra`; `options` override the defaults."""
         self.checkpoints = Checkpoints(
             self.folder / "checkpoints", self.accelerator, config={}, run="a", extra=extra
         )
@@ -58,7 +62,7 @@ class Run:
             "checkpoint_every": 1,
         }
         watched = {
-            name: options.pop(name) for name in ("progress", "carry", "now") if name in options
+            name: options.pop(name) for name in ("progress", "carried", "now") if name in options
         }
         self.loop = Phase(
             task,
@@ -67,12 +71,12 @@ class Run:
             PhaseOptions(**{**defaults, **options}),
             log=self.log,
             checkpoints=self.checkpoints,
-            assess=lambda lengths, start, count: pytest.fail("nobody asked"),
+            assess=lambda lengths, start, count: pytest.fail("unexpected assessment"),
             stop_rule=stop_rule,
             request=StopRequest(),
             **{"progress": Silent(), **watched},
         )
 
     def train(self) -> LoopState:
-        """Go on from the newest checkpoint, or begin."""
+        """Resume from the newest checkpoint, or start."""
         return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())

@@ -1,4 +1,4 @@
-"""Pieces without torch's graph: the same loss, gradients and states as with it."""
+"""Static-buffer steps: the same loss, gradients and states as with torch's graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from unbounded.training.options import PhaseOptions
 pytestmark = pytest.mark.skipif(not available().ok, reason="no compiled kernels")
 
 OPTIONS = PhaseOptions(
-    seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, piece_steps=7
+    seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, chunk_steps=7
 )
 STACK = {"name": "superposition_stack", "count": 3, "capacity": 9, "overflow": "drop_bottom"}
 LIST = {**STACK, "name": "superposition_list", "overflow": "drop_ends"}
@@ -56,7 +56,7 @@ def model_of(name: str) -> MemoryModel:
     return MemoryModel(inputs=5, outputs=4, **options).double()
 
 
-def pieces_of(lengths: tuple[int, ...], batch_size: int = 2) -> list[Batch]:
+def chunks_of(lengths: tuple[int, ...], batch_size: int = 2) -> list[Batch]:
     draw = torch.Generator().manual_seed(1)
     return [
         Batch(
@@ -71,31 +71,29 @@ def pieces_of(lengths: tuple[int, ...], batch_size: int = 2) -> list[Batch]:
 
 @pytest.mark.parametrize("small", [True, False], ids=["one call", "torch's operators"])
 @pytest.mark.parametrize("name", MODELS)
-def test_it_is_what_the_graph_gives(
-    name: str, small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not small:  # as of a larger vocabulary
+def test_it_equals_the_graph(name: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not small:  # as with a larger vocabulary
         monkeypatch.setattr(kernels, "most_symbols", lambda: 0)
     model = model_of(name)
     state: Any = None
     carried: Any = None
     bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
-    for place, piece in enumerate(pieces_of((7, 7, 3, 7))):
+    for place, chunk in enumerate(chunks_of((7, 7, 3, 7))):
         model.zero_grad()
-        # Before the third piece the state comes in other tensors, as a checkpoint's does.
-        begin = state if place == 2 else carried
-        logits, after = model(piece.inputs, state)
+        # The third chunk's state is in other tensors, as after a checkpoint.
+        initial = state if place == 2 else carried
+        logits, after = model(chunk.inputs, state)
         state = detach_state(after)
-        loss = masked_cross_entropy(logits, piece.targets, piece.mask)
+        loss = masked_cross_entropy(logits, chunk.targets, chunk.mask)
         (loss * 0.25).backward()
-        wanted = {k: each.grad for k, each in model.named_parameters() if each.requires_grad}
+        expected = {k: each.grad for k, each in model.named_parameters() if each.requires_grad}
         model.zero_grad()
-        nats, found, carried = bound.step(piece, begin, 0.25)
+        nats, logits_found, carried = bound.step(chunk, initial, 0.25)
         torch.testing.assert_close(nats, loss, rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(found.transpose(0, 1), logits, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(logits_found.transpose(0, 1), logits, rtol=1e-12, atol=1e-12)
         grads = {k: each.grad for k, each in model.named_parameters() if each.requires_grad}
-        for key, gradient in wanted.items():
+        for key, gradient in expected.items():
             torch.testing.assert_close(grads[key], gradient, rtol=1e-9, atol=1e-12, msg=key)
         with torch.no_grad():
             for parameter in model.parameters():
@@ -107,25 +105,25 @@ OTHER_MODELS: dict[str, dict[str, Any]] = {
     "embeddings": {**MODELS["lstm"], "embedding_size": 3},
     "more symbols than rows": {**MODELS["rnn"], "hidden_size": 4},
     "dropout": {**MODELS["lstm"], "dropout": 0.5},
-    "learned beginning": {**MODELS["lstm"], "learn_initial_state": True},
+    "learned initial state": {**MODELS["lstm"], "learn_initial_state": True},
     "a memory that grows": {"memory": "queue"},
     "a readout": {**MODELS["stack, lstm"], "readout_size": 3},
     "the reference": {**MODELS["stack, lstm"], "backend": "reference"},
-    "a network that no kernel knows": {"memory": "none", "controller": "srcn"},
+    "a controller without a kernel": {"memory": "none", "controller": "srcn"},
 }
 
 
 @pytest.mark.parametrize("name", OTHER_MODELS)
-def test_other_models_go_through_the_graph(name: str) -> None:
+def test_other_models_use_the_graph(name: str) -> None:
     options = {"hidden_size": 10, "embedding_size": None, **OTHER_MODELS[name]}
     model = MemoryModel(inputs=5, outputs=4, **options)
     assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
 
 
 @pytest.mark.parametrize(
-    "changed", [{"piece_steps": None}, {"label_smoothing": 0.1}, {"prediction_clip": 0.1}]
+    "changed", [{"chunk_steps": None}, {"label_smoothing": 0.1}, {"prediction_clip": 0.1}]
 )
-def test_other_protocols_go_through_the_graph(changed: dict[str, Any]) -> None:
+def test_other_protocols_use_the_graph(changed: dict[str, Any]) -> None:
     options, model = dataclasses.replace(OPTIONS, **changed), model_of("lstm")
     assert bound_gradient(model, Accelerator(cpu=True), options, "cross_entropy") is None
     assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "binary") is None
@@ -140,7 +138,7 @@ def is_bound(model: MemoryModel) -> bool:
 
 
 @pytest.mark.parametrize("name", DEEPER)
-def test_what_hooks_see_goes_through_the_graph(name: str) -> None:
+def test_hooked_modules_use_the_graph(name: str) -> None:
     for place in [*PLACES, f"sequence.layer.{DEEPER[name]}"]:
         model = model_of(name)
         assert is_bound(model)
@@ -158,14 +156,14 @@ def test_what_hooks_see_goes_through_the_graph(name: str) -> None:
 
 
 class Halved(nn.Linear):
-    """Half of what a linear map gives."""
+    """Half of a linear map."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x) * 0.5
 
 
 @pytest.mark.parametrize("name", DEEPER)
-def test_what_computes_something_else_goes_through_the_graph(name: str) -> None:
+def test_modified_modules_use_the_graph(name: str) -> None:
     model = model_of(name)
     model.sequence.output = Halved(10, 4).double()
     assert not is_bound(model)
@@ -181,37 +179,37 @@ def test_what_computes_something_else_goes_through_the_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lstm, two layers", "stack-rnn"])
-def test_the_tensors_of_two_lengths_are_kept(name: str) -> None:
+def test_buffers_of_two_lengths_are_kept(name: str) -> None:
     model = model_of(name)
     bound: Any = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     state = None
-    for piece in pieces_of((7, 3, 7, 2, 7, 1, 7)):
-        state = bound.step(piece, state, 1.0)[2]
+    for chunk in chunks_of((7, 3, 7, 2, 7, 1, 7)):
+        state = bound.step(chunk, state, 1.0)[2]
     runs = getattr(bound._layer, "_runs", None) or [bound._layer._run]
-    assert all(set(run._of_steps) == {1, 7} for run in runs)
+    assert all(set(run._by_steps) == {1, 7} for run in runs)
 
 
-def test_an_output_layer_laid_out_otherwise_goes_through_torch() -> None:
+def test_a_transposed_output_weight_uses_torchs_operators() -> None:
     model = model_of("lstm")
     output: Any = model.sequence.output
     output.weight = torch.nn.Parameter(output.weight.detach().t().contiguous().t())
     assert not output.weight.is_contiguous()
     bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
-    (piece,) = pieces_of((7,))
-    nats = bound.step(piece, None, 1.0)[0]
-    found = output.weight.grad.clone()
+    (chunk,) = chunks_of((7,))
+    nats = bound.step(chunk, None, 1.0)[0]
+    gradient = output.weight.grad.clone()
     model.zero_grad()
-    loss = masked_cross_entropy(model(piece.inputs)[0], piece.targets, piece.mask)
+    loss = masked_cross_entropy(model(chunk.inputs)[0], chunk.targets, chunk.mask)
     loss.backward()
     torch.testing.assert_close(nats, loss)
-    torch.testing.assert_close(found, output.weight.grad)
+    torch.testing.assert_close(gradient, output.weight.grad)
 
 
-def test_a_piece_of_fewer_sequences_does_not_fit() -> None:
+def test_a_chunk_of_fewer_sequences_does_not_fit() -> None:
     bound = bound_gradient(model_of("lstm"), Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
-    assert [bound.fits(piece) for size in (1, 2) for piece in pieces_of((3,), size)] == [
+    assert [bound.fits(chunk) for size in (1, 2) for chunk in chunks_of((3,), size)] == [
         False,
         True,
     ]
@@ -223,15 +221,15 @@ def test_a_frozen_weight_gets_no_gradient() -> None:
     layer.heads.weight.requires_grad_(False)
     bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
-    bound.step(pieces_of((5,))[0], None, 1.0)
+    bound.step(chunks_of((5,))[0], None, 1.0)
     assert layer.heads.weight.grad is None
     assert layer.controller.weight_ih.grad is not None
 
 
-def test_a_strict_memory_says_what_it_lost() -> None:
+def test_a_strict_memory_raises_on_overflow() -> None:
     strict = {**MODELS["stack-rnn"], "memory": {**STACK, "overflow": "error"}, "hidden_size": 10}
     model = MemoryModel(inputs=5, outputs=4, **strict)
     bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     with pytest.raises(MemoryOverflowError):
-        bound.step(pieces_of((30,))[0], None, 1.0)
+        bound.step(chunks_of((30,))[0], None, 1.0)

@@ -33,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    """A copy of a run as it was just before its end: two checkpoints, no report, no model."""
+    """A copy of a run just before its end: two checkpoints, no report, no model."""
     folder = tmp_path / finished.name
     shutil.copytree(finished, folder)
     (folder / "report.json").unlink()
@@ -50,7 +50,7 @@ def resume(run: Path) -> Path:
 
 
 def reseal(folder: Path, name: str) -> None:
-    """Make the manifest agree with a file that was exchanged, as an attacker would."""
+    """Update the manifest for an exchanged file, as an attacker would."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     content = (folder / name).read_bytes()
@@ -69,10 +69,10 @@ def test_truncated_is_named_and_the_one_before_it_used(
     damaged = newest(run) / name
     damaged.write_bytes(damaged.read_bytes()[:-7])
     assert_same_run(finished, resume(run))
-    said = capsys.readouterr().out
-    assert str(damaged) in said
-    assert f"{run / 'checkpoints' / 'batch-000000030'} is taken instead" in said
-    assert "going on after batch 30" in said
+    output = capsys.readouterr().out
+    assert str(damaged) in output
+    assert f"{run / 'checkpoints' / 'batch-000000030'} is taken instead" in output
+    assert "continuing after batch 30" in output
 
 
 def test_one_flipped_bit_is_found(run: Path) -> None:
@@ -99,11 +99,11 @@ def test_foreign_folder_and_foreign_run_are_passed_over(
     manifest = json.loads((stranger / "manifest.json").read_text())
     (stranger / "manifest.json").write_text(json.dumps({**manifest, "run": "other-run"}))
     resume(run)
-    said = capsys.readouterr().out
-    assert f"{foreign / 'manifest.json'} is not the manifest of a checkpoint" in said
-    assert "is not the manifest of a checkpoint: expected an object, got list" in said
-    assert f"{bare / 'manifest.json'} is missing" in said
-    assert f"checkpoint {stranger} belongs to another run: other-run" in said
+    output = capsys.readouterr().out
+    assert f"{foreign / 'manifest.json'} is not the manifest of a checkpoint" in output
+    assert "is not the manifest of a checkpoint: expected an object, got list" in output
+    assert f"{bare / 'manifest.json'} is missing" in output
+    assert f"checkpoint {stranger} belongs to another run: other-run" in output
 
 
 def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
@@ -111,7 +111,7 @@ def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
         (folder / "optimizer.bin").unlink()
     with pytest.raises(CheckpointError) as caught:
         resume(run)
-    assert "no checkpoint can be used; --overwrite begins anew" in str(caught.value)
+    assert "no checkpoint can be used; --overwrite starts over" in str(caught.value)
     for folder in checkpoint_folders(run / "checkpoints"):
         assert f"{folder / 'optimizer.bin'} is missing" in str(caught.value)
 
@@ -160,7 +160,7 @@ def test_a_name_that_leaves_the_folder_is_refused(run: Path) -> None:
         verify(newest(run))
 
 
-def test_a_shortened_metrics_file_is_said_and_training_goes_on(
+def test_a_shortened_metrics_file_is_reported_and_training_goes_on(
     finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(newest(run))  # at batch 40, so that there is something left to train
@@ -168,12 +168,12 @@ def test_a_shortened_metrics_file_is_said_and_training_goes_on(
     first, _, *rest = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first)
     resume(run)
-    said = capsys.readouterr().out
-    assert f"warning: {path} has 1 of the " in said
-    weights = [load_file(newest(each) / "model.safetensors") for each in (finished, run)]
+    output = capsys.readouterr().out
+    assert f"warning: {path} has 1 of the " in output
+    weights = [load_file(newest(folder) / "model.safetensors") for folder in (finished, run)]
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
     assert path.read_bytes().count(b"\n") < len(rest) + 2
-    # What is counted from here on is what is there.
+    # The new checkpoint counts the lines that are there.
     (run / "report.json").unlink()
     resume(run)
     assert "warning" not in capsys.readouterr().out
@@ -213,10 +213,8 @@ def test_a_refused_write_leaves_the_last_checkpoint(
     assert_same_run(finished, folder)
 
 
-def test_a_checkpoint_that_was_put_aside_is_there_until_another_has_its_place(
-    finished: Path, run: Path
-) -> None:
-    """As a kill between the two renames of a batch that is saved again leaves it."""
+def test_a_checkpoint_set_aside_counts_until_it_is_replaced(finished: Path, run: Path) -> None:
+    """As after a kill between the two renames of a batch that is saved again."""
     for folder in checkpoint_folders(run / "checkpoints")[1:]:
         shutil.rmtree(folder)
     only = newest(run)
@@ -230,7 +228,7 @@ def test_a_checkpoint_that_was_put_aside_is_there_until_another_has_its_place(
     assert json.loads((resume(run) / "report.json").read_text())["rows"] == rows
 
 
-def test_what_was_put_aside_has_its_place_again_before_the_next_is_written(run: Path) -> None:
+def test_a_checkpoint_set_aside_is_moved_back_before_the_next_is_written(run: Path) -> None:
     (last, before) = checkpoint_folders(run / "checkpoints")
     shutil.rmtree(last)
     before.rename(before.with_name(f".partial-old-{before.name}"))
@@ -250,7 +248,7 @@ def test_a_write_that_a_library_reports_says_how_much_is_free(
 
 
 @pytest.mark.parametrize("refusal", ["CUDA out of memory. Tried to", "MPS backend out of memory"])
-def test_what_a_gpu_says_is_not_told_as_the_disks(
+def test_an_error_of_a_gpu_is_not_reported_as_the_disks(
     refusal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:

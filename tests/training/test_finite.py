@@ -11,7 +11,7 @@ from unbounded.training import finite
 NAN, INF = float("nan"), float("inf")
 
 
-def test_what_is_bad_is_counted() -> None:
+def test_values_that_are_not_finite_are_counted() -> None:
     assert finite.describe(torch.ones(3)) is None
     assert finite.describe(torch.tensor([1, 2])) is None
     bad = torch.tensor([1.0, NAN, INF, -INF])
@@ -42,7 +42,7 @@ def test_the_first_in_order_is_named() -> None:
     "backend",
     [
         "auto",
-        # Without a compiler there are none; CI sets UNBOUNDED_REQUIRE_KERNELS, and there it fails.
+        # Without a compiler there are no kernels; CI sets UNBOUNDED_REQUIRE_KERNELS and fails.
         pytest.param(
             "cpu", marks=pytest.mark.skipif(not available().ok, reason=available().reason)
         ),
@@ -50,16 +50,16 @@ def test_the_first_in_order_is_named() -> None:
 )
 def test_the_first_module_whose_output_is_bad(parameter: str, module: str, backend: str) -> None:
     config = tiny()
-    config.machine.backend = backend
+    config.hardware.backend = backend
     own = planned(config)
     model = own.model()
     batch = own.task.batch(1, "train", 0, 4)
     assert finite.first_bad_output(model, batch.inputs) is None
     with torch.no_grad():
         model.get_parameter(parameter).fill_(NAN)
-    found = finite.first_bad_output(model, batch.inputs)
-    assert found is not None
-    assert found.startswith(f"output of {module}")
+    error = finite.first_bad_output(model, batch.inputs)
+    assert error is not None
+    assert error.startswith(f"output of {module}")
     assert model.sequence.layer.backend == backend
     assert finite.first_bad(finite.parameters(model)) is not None
 
@@ -68,5 +68,5 @@ def test_gradients_by_name() -> None:
     model = nn.Linear(2, 1)
     assert finite.first_bad(finite.gradients(model)) is None
     (model(torch.tensor([[INF, 1.0]])).sum()).backward()
-    found = finite.first_bad(finite.gradients(model))
-    assert found == "gradient of weight (0 NaN and 1 infinite of 2 values)"
+    error = finite.first_bad(finite.gradients(model))
+    assert error == "gradient of weight (0 NaN and 1 infinite of 2 values)"

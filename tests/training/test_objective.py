@@ -15,8 +15,8 @@ def test_sum_over_counted_steps_by_hand() -> None:
     targets = torch.tensor([[0, 0], [1, 1]])
     mask = torch.tensor([[True, True], [False, True]])
     # -ln 1/2, -ln 3/4, nothing, -ln 1/2
-    wanted = 2 * math.log(2) + math.log(4 / 3)
-    assert float(masked_cross_entropy(logits, targets, mask)) == pytest.approx(wanted, abs=1e-6)
+    expected = 2 * math.log(2) + math.log(4 / 3)
+    assert float(masked_cross_entropy(logits, targets, mask)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_steps_that_do_not_count_get_no_gradient() -> None:
@@ -65,7 +65,7 @@ def test_smoothed_labels_by_hand() -> None:
 
 
 @pytest.mark.parametrize("objective", ["cross_entropy", "binary", "bits"])
-def test_what_is_as_sure_as_its_smoothed_target_has_no_gradient(objective: str) -> None:
+def test_a_prediction_equal_to_its_smoothed_target_has_no_gradient(objective: str) -> None:
     share = 0.2
     loss = training_loss(objective, label_smoothing=share)
     mask = torch.ones(1, 1, dtype=torch.bool)
@@ -75,13 +75,13 @@ def test_what_is_as_sure_as_its_smoothed_target_has_no_gradient(objective: str) 
         logits, target = chances.log(), 2
     else:
         sure = math.log((1 - share / 2) / (share / 2))
-        # Of bits: 2 is a 0 and then a 1, the lowest bit first.
+        # As bits 2 is a 0 and then a 1, the lowest bit first.
         numbers, target = ([-sure, sure], 2) if objective == "bits" else ([sure], 1)
         logits = torch.tensor([[numbers]])
     targets = torch.tensor([[target]])
     for factor, sign in ((1.0, 0), (2.0, 1), (0.5, -1)):
-        given = (logits * factor).detach().requires_grad_()
-        loss(given, targets, mask).backward()
-        assert given.grad is not None
-        along = float((given.grad * logits).sum())
+        scaled = (logits * factor).detach().requires_grad_()
+        loss(scaled, targets, mask).backward()
+        assert scaled.grad is not None
+        along = float((scaled.grad * logits).sum())
         assert abs(along) < 1e-6 if sign == 0 else along * sign > 1e-3

@@ -1,4 +1,4 @@
-"""The update after every symbol, against plain loops over numbers and against autograd."""
+"""The per-symbol update, against plain loops over numbers and against autograd."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from unbounded.errors import ConfigError
 from unbounded.layers.symbol_steps import History, gradients, step, weights_of
 from unbounded.models import SequenceModel, draw_sums
 from unbounded.tasks import Batch, make_task
-from unbounded.training.carry import Carry
-from unbounded.training.online import SymbolTrainer
+from unbounded.training.carried_state import CarriedState
+from unbounded.training.online import PerSymbolTrainer
 
 HIDDEN, STACKS, DEPTH, CAPACITY = 5, 2, 2, 6
 
@@ -170,16 +170,16 @@ class Plain:
         parts = [(self.into, d_into), (self.heads, d_heads), (self.out, d_out)]
         if self.across is not None:
             parts.append((self.across, d_across))
-        for weights, found in parts:
-            for row, d_row in zip(weights, found, strict=True):
+        for weights, gradient in parts:
+            for row, d_row in zip(weights, gradient, strict=True):
                 for i, d in enumerate(d_row):
                     row[i] += self.rate * d
 
 
 def trainer(model: SequenceModel, reach: int, clip: float, rate: float, **more: Any) -> Any:
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    options = {"carry": Carry(), "stop": lambda: 0, **more}
-    return SymbolTrainer(model, optimizer, reach=reach, clip=clip, **options)
+    options = {"carried": CarriedState(), "stop": lambda: 0, **more}
+    return PerSymbolTrainer(model, optimizer, reach=reach, clip=clip, **options)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def trainer(model: SequenceModel, reach: int, clip: float, rate: float, **more: 
         ("anbn", False, False, 1, 15.0),
     ],
 )
-def test_it_is_what_plain_loops_say(
+def test_it_equals_plain_loops(
     task: str, noop: bool, recurrent: bool, reach: int, clip: float
 ) -> None:
     batch = make_task(task, sequences=4).batch(0, "train", 0, 1)
@@ -214,42 +214,46 @@ def test_it_is_what_plain_loops_say(
     assert results[-1].done == 1
 
 
-def test_with_weights_that_do_not_move_it_is_the_gradient_of_the_last_symbol() -> None:
+def test_with_constant_weights_it_is_the_gradient_of_the_last_symbol() -> None:
     model = stack_rnn(2, recurrent=True)
     tokens = torch.tensor([[1, 0, 0, 0, 1, 1, 1]])
     weights, history = weights_of(model.layer, model.output), History.empty(model.layer)
     for symbol in tokens[0].tolist():
         chances = step(weights, history, symbol)
     history.updates = 99
-    found = gradients(weights, history, chances, 0, reach=50, clip=1e9)
+    by_symbol = gradients(weights, history, chances, 0, reach=50, clip=1e9)
     logits, _ = model(tokens)
     (-F.cross_entropy(logits[0, -1:], torch.tensor([0]))).backward()
     layer: Any = model.layer
     into = layer.controller.weights.weight_ih.grad
-    assert torch.allclose(torch.from_numpy(found.inputs), into[:, :2])
-    assert torch.allclose(torch.from_numpy(found.stacks).flatten(1), into[:, 2:])
-    assert torch.allclose(torch.from_numpy(found.hidden), layer.controller.weights.weight_hh.grad)
-    heads = torch.cat([torch.from_numpy(found.actions).flatten(0, 1), torch.tensor(found.values)])
+    assert torch.allclose(torch.from_numpy(by_symbol.inputs), into[:, :2])
+    assert torch.allclose(torch.from_numpy(by_symbol.stacks).flatten(1), into[:, 2:])
+    assert torch.allclose(
+        torch.from_numpy(by_symbol.hidden), layer.controller.weights.weight_hh.grad
+    )
+    heads = torch.cat(
+        [torch.from_numpy(by_symbol.actions).flatten(0, 1), torch.tensor(by_symbol.values)]
+    )
     assert torch.allclose(heads, layer.heads.weight.grad)
-    assert torch.allclose(torch.from_numpy(found.output), model.output.weight.grad)
+    assert torch.allclose(torch.from_numpy(by_symbol.output), model.output.weight.grad)
 
 
-def test_a_stream_that_is_taken_up_again_ends_the_same() -> None:
+def test_a_resumed_stream_ends_the_same() -> None:
     batch = make_task("anbn", sequences=5).batch(0, "train", 0, 1)
     whole = stack_rnn(2)
     list(trainer(whole, 5, 15.0, 0.5, report_steps=4).train(batch, 0))
-    model, carry = stack_rnn(2), Carry()
-    steps = trainer(model, 5, 15.0, 0.5, report_steps=4, carry=carry).train(batch, 0)
+    model, carried = stack_rnn(2), CarriedState()
+    steps = trainer(model, 5, 15.0, 0.5, report_steps=4, carried=carried).train(batch, 0)
     next(steps), next(steps)
-    kept = carry.tensors()
-    other = Carry()
+    kept = carried.tensors()
+    other = CarriedState()
     other.load(kept)
-    list(trainer(model, 5, 15.0, 0.5, report_steps=4, carry=other).train(batch, 0))
+    list(trainer(model, 5, 15.0, 0.5, report_steps=4, carried=other).train(batch, 0))
     assert torch.equal(model.output.weight, whole.output.weight)
-    assert (other.piece, other.state) == (0, None)
+    assert (other.chunk, other.state) == (0, None)
 
 
-def test_what_cannot_be_trained_so_is_said() -> None:
+def test_what_has_no_per_symbol_update_is_refused() -> None:
     batch = make_task("anbn", sequences=3).batch(0, "train", 0, 2)
     with pytest.raises(ConfigError, match="batch_size: expected 1 stream, got 2"):
         next(trainer(stack_rnn(2), 5, 15.0, 0.1).train(Batch(*batch), 0))

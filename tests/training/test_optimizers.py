@@ -1,4 +1,4 @@
-"""Optimizers by name: what they change, checked before torch looks at it."""
+"""Optimizers by name; parameters are checked before torch sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of Yang 2016 for the learning rate: patience, windows, and what is restored."""
+"""The rules of Yang 2016 for the learning rate: patience, windows, restored weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unbounded.training import HalveOnPlateau, LoopState, make_optimizer, make_s
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_it_looks_at_the_model_in_evaluation(training: bool) -> None:
+def test_it_validates_in_evaluation_mode(training: bool) -> None:
     model, modes = nn.Linear(1, 1).train(training), []
 
     def validate() -> float:
@@ -38,8 +38,8 @@ def never_asked(lengths: LengthRange, start: int, count: int) -> NoReturn:
     raise AssertionError("nobody asks for an accuracy")
 
 
-class Looks:
-    """A rule before a list of measurements; each look changes the weights."""
+class Checks:
+    """A rule with prepared measurements; each check changes the weights."""
 
     def __init__(self, values: list[float], **options: Any) -> None:
         self.model = nn.Linear(1, 1)
@@ -52,59 +52,59 @@ class Looks:
         self.lines: list[dict[str, Any]] = []
 
     def rates(self, first: int = 1, last: int | None = None) -> list[float]:
-        """The rate after each look."""
-        found = []
+        """The rate after each check."""
+        rates = []
         for batch in range(first, (last or len(self.values)) + 1):
             with torch.no_grad():
                 self.model.weight.fill_(batch)
             self.rule(LoopState(batch=batch), never_asked, self.lines.append)
-            found.append(self.optimizer.param_groups[0]["lr"])
-        return found
+            rates.append(self.optimizer.param_groups[0]["lr"])
+        return rates
 
 
-def test_the_rate_falls_after_so_many_looks_without_a_better_one():
+def test_the_rate_falls_after_patience_checks_without_a_better_one():
     values = [3.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
-    assert Looks(values, patience=3).rates() == [1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25]
-    assert Looks(values, patience=3, hold=8).rates()[6:] == [1, 1, 0.5, 0.5]
-    assert Looks(values[:3], patience=1).rates() == [1, 0.5, 0.25]
+    assert Checks(values, patience=3).rates() == [1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25]
+    assert Checks(values, patience=3, hold=8).rates()[6:] == [1, 1, 0.5, 0.5]
+    assert Checks(values[:3], patience=1).rates() == [1, 0.5, 0.25]
 
 
-def test_a_look_is_compared_with_the_one_before():
+def test_a_check_is_compared_with_the_one_before():
     values = [5.0, 6.0, 5.5, 5.5, 5.6, 4.0]
-    assert Looks(values, window=1).rates() == [1, 0.5, 0.5, 0.5, 0.25, 0.25]
+    assert Checks(values, window=1).rates() == [1, 0.5, 0.5, 0.5, 0.25, 0.25]
 
 
-def test_a_look_is_compared_with_the_best_of_the_last_four():
+def test_a_check_is_compared_with_the_best_of_the_last_four():
     values = [0.5, 0.2, 0.3, 0.4, 0.3, 0.25, 0.2, 0.3]
     factor = {"factor": 0.8, "window": 4}
     expected = [1, 1, 0.8, 0.64, 0.512, 0.512 * 0.8, 0.512 * 0.8, 0.512 * 0.64]
-    # The sixth is worse than 0.2, four looks before; the seventh is better than the best since.
-    assert Looks(values, **factor).rates() == pytest.approx(expected)
+    # The sixth is worse than 0.2, four checks before; the seventh is better than the best since.
+    assert Checks(values, **factor).rates() == pytest.approx(expected)
 
 
-def test_a_look_that_is_nan_is_worse_and_no_measure_of_the_next():
+def test_a_check_with_nan_is_worse_and_not_compared_with_later():
     nan = float("nan")
     # The fourth is worse than the first, which is still in the window of three.
-    assert Looks([1.0, nan, nan, 2.0, 0.5], window=3).rates() == [1, 0.5, 0.25, 0.125, 0.125]
+    assert Checks([1.0, nan, nan, 2.0, 0.5], window=3).rates() == [1, 0.5, 0.25, 0.125, 0.125]
 
 
-def test_weights_go_back_only_where_they_shall():
+def test_weights_are_restored_only_with_restoring():
     for restoring, weight in ((True, 1.0), (False, 2.0)):
-        looks = Looks([1.0, 2.0], restoring=restoring)
-        looks.rates()
-        assert looks.model.weight.item() == weight
-        looks.rule.restore()
-        assert looks.model.weight.item() == 1.0
+        checks = Checks([1.0, 2.0], restoring=restoring)
+        checks.rates()
+        assert checks.model.weight.item() == weight
+        checks.rule.restore()
+        assert checks.model.weight.item() == 1.0
 
 
 @pytest.mark.parametrize("options", [{"patience": 3}, {"window": 2}, {}])
-def test_a_rule_that_was_interrupted_goes_on(options: dict[str, Any]):
+def test_an_interrupted_rule_resumes(options: dict[str, Any]):
     values = [3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7]
-    whole = Looks(values, **options)
+    whole = Checks(values, **options)
     rates = whole.rates()
-    cut = Looks(values[:4], **options)
+    cut = Checks(values[:4], **options)
     first = cut.rates()
-    again = Looks(values[4:], **options)
+    again = Checks(values[4:], **options)
     for group in again.optimizer.param_groups:
         group["lr"] = first[-1]
     again.rule.load(cut.rule.tensors())
@@ -113,9 +113,9 @@ def test_a_rule_that_was_interrupted_goes_on(options: dict[str, Any]):
 
 
 def test_errors_are_recorded_by_their_name():
-    looks = Looks([0.5, 0.25], measure="errors")
-    looks.rates()
-    assert [line["validation_errors"] for line in looks.lines] == [0.5, 0.25]
+    checks = Checks([0.5, 0.25], measure="errors")
+    checks.rates()
+    assert [line["validation_errors"] for line in checks.lines] == [0.5, 0.25]
     from unbounded.training.progress import describe
 
-    assert "validation errors 0.2500, the best so far" in describe(looks.lines[1])
+    assert "validation errors 0.2500, the best so far" in describe(checks.lines[1])

@@ -19,8 +19,8 @@ LOOK = {
     "batch": 1000,
     "lengths": "65:128",
     "count": 1000,
-    "accuracy_coarse": 0.5,
-    "accuracy_fine": 0.75,
+    "exact_match": 0.5,
+    "partial_accuracy": 0.75,
 }
 
 
@@ -50,7 +50,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     text = terminal.getvalue()
     assert "4/10" in text
     assert "loss 0.1250" in text
-    assert "coarse 0.500 at 65:128" in text
+    assert "exact match 0.500 at 65:128" in text
     assert "sequences/s" in text
     assert "left" in text
     assert "a word" in text
@@ -63,18 +63,19 @@ def test_elsewhere_a_few_plain_lines(capsys: pytest.CaptureFixture[str]) -> None
     out = capsys.readouterr().out
     assert out.splitlines() == [
         "batch 1000: loss 0.2500 nats/token, perplexity 1.2840, 480 sequences/s",
-        "batch 1000: coarse 0.500, fine 0.750 on 1000 validation sequences of length 65:128",
+        "batch 1000: exact match 0.500, partial accuracy 0.750 on 1000 validation "
+        "sequences of length 65:128",
         "a word",
     ]
 
 
-def test_plain_lines_on_training_come_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_come_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     PlainLines(10).record({**TRAIN, "batch": 100})
     assert capsys.readouterr().out == ""
 
 
-def test_a_slow_model_is_heard_of_between_two_reports(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = iter(range(0, 10_000, 10)).__next__  # each look at it takes ten seconds
+def test_a_slow_model_has_lines_between_two_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter(range(0, 10_000, 10)).__next__  # each reading adds ten seconds
     lines = PlainLines(100, every=50, batch_size=10, now=lambda: float(clock()))
     lines.begin(40)
     lines.step(41, 1.0)
@@ -90,7 +91,7 @@ def test_a_slow_model_is_heard_of_between_two_reports(capsys: pytest.CaptureFixt
     assert "batch 51" not in capsys.readouterr().out
 
 
-def test_what_is_scored_is_said_where_it_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+def test_slow_scoring_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     lines = PlainLines(100, now=lambda: now)
     lines.say("stopped")
@@ -98,8 +99,8 @@ def test_what_is_scored_is_said_where_it_takes_long(capsys: pytest.CaptureFixtur
     now = 6.0
     lines.looking(9, "65:128", 1000)
     lines.looking(9, "129:256", 1000)
-    said = ["stopped", "scoring 1000 sequences of length 65:128"]
-    assert capsys.readouterr().out.splitlines() == said
+    expected = ["stopped", "scoring 1000 sequences of length 65:128"]
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_scoring_after_training_has_a_line_a_range_and_the_time(
@@ -107,15 +108,15 @@ def test_scoring_after_training_has_a_line_a_range_and_the_time(
 ) -> None:
     now = 0.0
     lines = PlainLines(100, now=lambda: now)
-    lines.scoring("1000 sequences of length 8:64", 0.0)
+    lines.metric_set("1000 sequences of length 8:64", 0.0)
     now = 10.0
-    lines.scoring("1000 sequences of length 65:128", 0.25)
+    lines.metric_set("1000 sequences of length 65:128", 0.25)
     now = 20.0
-    lines.scoring("1000 sequences of length 65:128", 0.5)
+    lines.metric_set("1000 sequences of length 65:128", 0.5)
     now = 45.0
-    lines.scoring("1000 sequences of length 65:128", 0.75)
+    lines.metric_set("1000 sequences of length 65:128", 0.75)
     now = 60.0
-    lines.scoring("", 1.0)
+    lines.metric_set("", 1.0)
     assert capsys.readouterr().out.splitlines() == [
         "scoring 1000 sequences of length 8:64",
         "scoring 1000 sequences of length 65:128, 25% done in 10 s",
@@ -134,27 +135,27 @@ def test_scoring_after_training_has_a_bar_and_training_has_no_time_left(
         assert isinstance(shown, Bar)
         for batch in range(1, 11):
             shown.step(batch, 0.25)
-        shown.scoring("1000 sequences of length 65:128", 0.25)
-        training, scoring = shown._bar.tasks
+        shown.metric_set("1000 sequences of length 65:128", 0.25)
+        training, metric_set = shown._bar.tasks
         assert training.time_remaining == 0
-        assert (scoring.completed, scoring.total) == (25, 100)
-        assert scoring.fields["numbers"] == "1000 sequences of length 65:128"
-        shown.scoring("", 1.0)
+        assert (metric_set.completed, metric_set.total) == (25, 100)
+        assert metric_set.fields["numbers"] == "1000 sequences of length 65:128"
+        shown.metric_set("", 1.0)
         assert shown._bar.tasks[1].completed == 100
     assert "scoring" in terminal.getvalue()
 
 
-def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress(10, 10, quiet=True) as shown:
         assert isinstance(shown, Silent)
         drive(shown)
     assert capsys.readouterr().out == ""
 
 
-def test_a_perplexity_that_is_infinite_can_be_said() -> None:
+def test_an_infinite_perplexity_has_a_line() -> None:
     assert "perplexity inf" in describe({**TRAIN, "perplexity": float("inf")})
 
 
-def test_no_speed_is_told_of_what_an_earlier_session_trained() -> None:
+def test_symbols_of_an_earlier_session_have_no_speed() -> None:
     assert "/s" in describe(TRAIN)
     assert "/s" not in describe({**TRAIN, "sequences_per_s": 0.0})

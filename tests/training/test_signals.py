@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_the_end_of_the_terminal_is_a_request_to_stop() -> None:
+def test_a_closed_terminal_is_a_request_to_stop() -> None:
     # The tests themselves may run under nohup.
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
@@ -38,7 +38,7 @@ def test_nohup_stays_so() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU])
 def test_a_signal_of_a_scheduler_is_a_request_to_stop(number: signal.Signals) -> None:
-    """Item 22: SLURM sends them before a time limit, and they killed the run unsaved."""
+    """SLURM sends them before a time limit; they used to kill the run unsaved."""
     with stop_requests() as request:
         os.kill(os.getpid(), number)
         with pytest.raises(Interrupted, match=f"stopped by {number.name}") as caught:
@@ -47,7 +47,7 @@ def test_a_signal_of_a_scheduler_is_a_request_to_stop(number: signal.Signals) ->
     assert signal.getsignal(number) == signal.SIG_DFL
 
 
-def test_a_program_keeps_its_own_use_of_a_signal() -> None:
+def test_a_program_keeps_its_own_handler_of_a_signal() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
     try:

@@ -1,4 +1,4 @@
-"""What a crash loses of a model that is slow."""
+"""What a crash loses of a slow model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.training.runs import Run
 from tests.training.test_stream_training import stack_rnn, weights
 from unbounded.tasks import StreamTask, make_task
 from unbounded.training import never
-from unbounded.training.carry import Carry
+from unbounded.training.carried_state import CarriedState
 from unbounded.training.progress import Silent
 
 
 class Counting(Silent):
-    """Counts the steps, and ends a run with the n-th of them as a crash does."""
+    """Counts the steps, and crashes at the n-th."""
 
     def __init__(self, last: int = 0) -> None:
         self.steps, self._last = 0, last
@@ -32,16 +32,16 @@ class Counting(Silent):
 
 
 @pytest.mark.parametrize("steps", [2, 3, 6, 9])
-def test_a_slow_batch_is_saved_between_its_pieces(tmp_path: Path, steps: int) -> None:
-    """Each look at the clock takes five minutes: a crash loses one piece, and changes nothing."""
+def test_a_slow_batch_is_saved_between_its_chunks(tmp_path: Path, steps: int) -> None:
+    """Each reading of the clock adds five minutes: a crash loses one chunk and changes nothing."""
     task = make_task("anbn", sequences=4)
     assert isinstance(task, StreamTask)
     slow, fast = itertools.count(0, 300).__next__, itertools.count().__next__
 
     def make(name: str, now: Callable[[], float], **options: Any) -> Run:
-        run, carry = Run(tmp_path / name, stack_rnn(2), "adam", batches=4), Carry()
+        run, carried = Run(tmp_path / name, stack_rnn(2), "adam", batches=4), CarriedState()
         times = {"checkpoint_every": 1000, "checkpoint_minutes": 5.0, "now": now}
-        run.begin(task, never, carry, carry=carry, piece_steps=7, **times, **options)
+        run.begin(task, never, carried, carried=carried, chunk_steps=7, **times, **options)
         return run
 
     all_steps, rest = Counting(), Counting()

@@ -1,4 +1,4 @@
-"""What a step of training reports, and what it goes down."""
+"""The result and the loss of a training step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unbounded.training.steps import BatchTrainer, bare_optimizer, plain_sgd, st
 
 
 class Table(nn.Module):
-    """Logits of the next token by the last one alone."""
+    """Logits of the next token from the last one alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ def trainer_of(model: nn.Module, options: PhaseOptions) -> BatchTrainer:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
-def test_losses_are_reported_without_the_smoothing_that_the_gradient_has(share: float) -> None:
+def test_reported_losses_are_without_label_smoothing(share: float) -> None:
     model, before = Table(), Table()
     options = PhaseOptions(
         seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=share
@@ -50,8 +50,8 @@ def test_losses_are_reported_without_the_smoothing_that_the_gradient_has(share: 
     trainer = trainer_of(model, options)
     (result,) = trainer.train(batch, 0)
     logits = before(inputs)[0]
-    wanted = OBJECTIVES["cross_entropy"].loss(logits, targets, mask)
-    assert result.nats == pytest.approx(wanted.item(), rel=1e-6)
+    expected = OBJECTIVES["cross_entropy"].loss(logits, targets, mask)
+    assert result.nats == pytest.approx(expected.item(), rel=1e-6)
     loss = training_loss("cross_entropy", label_smoothing=share)(logits, targets, mask) / 2
     loss.backward()
     assert before.logits.grad is not None
@@ -63,7 +63,7 @@ def test_losses_are_reported_without_the_smoothing_that_the_gradient_has(share: 
 def test_a_smoothed_loss_that_alone_is_not_finite_stops_training() -> None:
     model = Table()
     with torch.no_grad():
-        model.logits[0, 1] = -torch.inf  # no target, so that the loss itself is finite
+        model.logits[0, 1] = -torch.inf  # not a target, so the loss itself is finite
     options = PhaseOptions(
         seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=0.1
     )
@@ -77,7 +77,7 @@ def test_a_smoothed_loss_that_alone_is_not_finite_stops_training() -> None:
 
 def test_torchs_own_optimizer_steps_where_a_wrapper_adds_nothing() -> None:
     class Elsewhere(AcceleratedOptimizer):
-        """One whose own step is not torch's, as DeepSpeed's."""
+        """A wrapper with a step of its own, like DeepSpeed's."""
 
     accelerator = Accelerator(cpu=True)
     own = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
@@ -92,7 +92,7 @@ def test_torchs_own_optimizer_steps_where_a_wrapper_adds_nothing() -> None:
     assert bare_optimizer(elsewhere, accelerator) is elsewhere
 
 
-def test_a_plain_step_of_sgd_is_torchs() -> None:
+def test_a_plain_step_of_sgd_equals_torchs() -> None:
     torch.manual_seed(0)
     shapes = [(3, 4), (4,), (2, 2)]
     both = [[nn.Parameter(torch.randn(shape)) for shape in shapes] for _ in range(2)]
@@ -104,7 +104,7 @@ def test_a_plain_step_of_sgd_is_torchs() -> None:
     ]
     for place in range(3):
         for k, (one, other) in enumerate(zip(*both, strict=True)):
-            # A parameter without a gradient stays as it is.
+            # A parameter without a gradient stays unchanged.
             one.grad = None if k == place else torch.randn(one.shape)
             other.grad = one.grad
         optimizers[0].step()
@@ -113,7 +113,7 @@ def test_a_plain_step_of_sgd_is_torchs() -> None:
 
 
 @pytest.mark.parametrize("options", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"maximize": True}])
-def test_other_steps_of_sgd_are_torchs_to_make(options: dict[str, Any]) -> None:
+def test_other_steps_of_sgd_are_left_to_torch(options: dict[str, Any]) -> None:
     weight = nn.Parameter(torch.zeros(1))
     assert plain_sgd(torch.optim.SGD([weight], lr=0.1))
     assert not plain_sgd(torch.optim.SGD([weight], lr=0.1, **options))
@@ -138,7 +138,7 @@ def clipped_by_value() -> tuple[PhaseOptions, Batch]:
     return options, batch
 
 
-def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
+def test_elements_are_clipped_and_the_norm_is_the_one_before() -> None:
     options, batch = clipped_by_value()
     model = Table()
     before, other = Table(), Table()
@@ -155,7 +155,7 @@ def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
 
 
 class Recorder(Table):
-    """What a model is called with."""
+    """A model that records its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,11 +168,11 @@ class Recorder(Table):
         return self.logits[inputs], torch.zeros(len(inputs), 1)
 
 
-@pytest.mark.parametrize("piece", [None, 2])
-def test_a_model_is_told_lengths_where_sequences_end(piece: int | None) -> None:
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_a_model_gets_lengths_where_sequences_end(chunk: int | None) -> None:
     model = Recorder()
     options = PhaseOptions(
-        seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, piece_steps=piece
+        seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, chunk_steps=chunk
     )
     trainer = trainer_of(model, options)
     inputs = torch.zeros(2, 4, dtype=torch.int64)
@@ -180,16 +180,16 @@ def test_a_model_is_told_lengths_where_sequences_end(piece: int | None) -> None:
     mask = torch.arange(4) < lengths.unsqueeze(1)
     list(trainer.train(Batch(inputs, inputs, mask, lengths), 0))
     list(trainer.train(Batch(inputs, inputs, torch.ones_like(mask), torch.tensor([4, 4])), 1))
-    told = [(steps, given) for steps, _, given in model.calls]
-    if piece is None:
-        assert told == [(4, [4, 2]), (4, None)]
+    calls = [(steps, lengths) for steps, _, lengths in model.calls]
+    if chunk is None:
+        assert calls == [(4, [4, 2]), (4, None)]
     else:
-        assert told == [(2, None), (2, [2, 0]), (2, None), (2, None)]
+        assert calls == [(2, None), (2, [2, 0]), (2, None), (2, None)]
         assert [state is None for _, state, _ in model.calls] == [True, False, True, False]
 
 
 def test_elements_are_clipped_however_large_and_only_the_norms_squares_overflow() -> None:
-    """Joulin & Mikolov's program has no norm: gradients of 1e25 are cut and it goes on."""
+    """Joulin & Mikolov's program has no norm: it clips gradients of 1e25 and goes on."""
     options, batch = clipped_by_value()
     model, before = Table(), Table()
     model.logits.register_hook(lambda gradient: 1e25 * gradient)

@@ -10,9 +10,9 @@ RANGE = LengthRange(4, 6)
 
 
 class Fixed(NamedTuple):
-    coarse: float
+    exact_match: float
     scored: int
-    fine: float = 0.5
+    partial_accuracy: float = 0.5
 
     @property
     def count(self) -> int:
@@ -20,7 +20,7 @@ class Fixed(NamedTuple):
 
 
 class Assessor:
-    """Answers with prepared scores and remembers what it was asked."""
+    """Returns prepared scores and records its calls."""
 
     def __init__(self, *answers: float) -> None:
         self.answers = list(answers)
@@ -32,27 +32,27 @@ class Assessor:
         return Fixed(self.answers.pop(0), count)
 
 
-def look(rule: WhenSolved, state: LoopState, assess: Assessor) -> tuple[str | None, list[Any]]:
+def check(rule: WhenSolved, state: LoopState, assess: Assessor) -> tuple[str | None, list[Any]]:
     lines: list[Any] = []
     return rule(state, assess, lines.append), lines
 
 
-def test_a_first_look_at_a_few_saves_the_rest() -> None:
+def test_a_first_check_of_a_few_saves_the_rest() -> None:
     rule, state, assess = WhenSolved(RANGE, every=10, count=100), LoopState(batch=10), Assessor(0.9)
-    reason, lines = look(rule, state, assess)
+    reason, lines = check(rule, state, assess)
     assert reason is None
     assert assess.asked == [(0, 10)]
     assert state.drawn == 10
     assert lines[0]["count"] == 10
 
 
-def test_two_flawless_looks_in_a_row_are_needed_each_on_fresh_sequences() -> None:
+def test_two_flawless_checks_in_a_row_are_needed_each_on_fresh_sequences() -> None:
     rule, state = WhenSolved(RANGE, every=10, count=100), LoopState()
     assess = Assessor(1.0, 1.0, 1.0, 0.99, 1.0, 1.0, 1.0, 1.0)
     reasons = []
     for batch in (10, 20, 30, 40):
         state.batch = batch
-        reasons.append(look(rule, state, assess)[0])
+        reasons.append(check(rule, state, assess)[0])
     assert reasons[:3] == [None, None, None]
     assert reasons[3] == "solved: 100 validation sequences of length 4:6 all right 2 times in a row"
     full = [asked for asked in assess.asked if asked[1] == 100]
@@ -65,7 +65,7 @@ def test_a_share_of_the_sequences_may_be_enough() -> None:
     reasons = []
     for batch in (10, 20, 30, 40, 50):
         state.batch = batch
-        reasons.append(look(rule, state, assess)[0])
+        reasons.append(check(rule, state, assess)[0])
     assert reasons[:4] == [None] * 4
     assert reasons[4] == (
         "solved: 100 validation sequences of length 4:6, at least 0.99 of them right, "
@@ -73,13 +73,13 @@ def test_a_share_of_the_sequences_may_be_enough() -> None:
     )
 
 
-def test_between_looks_nothing_is_drawn() -> None:
+def test_between_checks_nothing_is_drawn() -> None:
     rule, state, assess = WhenSolved(RANGE, every=10), LoopState(batch=11), Assessor()
-    assert look(rule, state, assess) == (None, [])
+    assert check(rule, state, assess) == (None, [])
     assert state.drawn == 0
 
 
-def test_converged_counts_reports_in_a_row_and_looks_at_no_accuracy() -> None:
+def test_converged_counts_reports_in_a_row_and_uses_no_accuracy() -> None:
     rule, state, assess = WhenConverged(every=5, bound=1.01, times=2), LoopState(), Assessor()
     reasons = []
     for batch, perplexity in ((5, 1.005), (7, 1.005), (10, 1.5), (15, 1.01), (20, 1.0)):
@@ -91,7 +91,7 @@ def test_converged_counts_reports_in_a_row_and_looks_at_no_accuracy() -> None:
 
 
 def endings(rule: StopRule, reports: list[tuple[int | None, float]]) -> list[str | None]:
-    """What a rule says at each report of (stage, perplexity), five batches apart."""
+    """A rule's reasons at each report of (stage, perplexity), five batches apart."""
     state, reasons = LoopState(), []
     for place, (stage, perplexity) in enumerate(reports, 1):
         state.batch, state.perplexity = 5 * place, perplexity
@@ -100,7 +100,7 @@ def endings(rule: StopRule, reports: list[tuple[int | None, float]]) -> list[str
     return reasons
 
 
-def test_reports_of_short_words_alone_converge_nowhere() -> None:
+def test_reports_of_short_strings_alone_do_not_converge() -> None:
     rule = WhenConverged(every=5, bound=1.01, times=2)
     short, whole = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
     (*before, last) = endings(rule, short + whole)
@@ -111,7 +111,7 @@ def test_reports_of_short_words_alone_converge_nowhere() -> None:
 
 def test_a_stage_is_compared_with_itself_and_can_stall() -> None:
     rule = WhenStalled(every=5, patience=10)
-    # Longer words are harder, which is no standing still.
+    # Longer strings are harder; that is not stalling.
     assert endings(rule, [(2, 1.1), (2, 1.0), (4, 1.6), (4, 1.5), (None, 2.0)]) == [None] * 5
     (*before, last) = endings(rule, [(2, 1.0), (4, 1.5), (4, 1.6), (4, 1.6)])
     assert before == [None] * 3
@@ -120,7 +120,7 @@ def test_a_stage_is_compared_with_itself_and_can_stall() -> None:
     )
 
 
-def test_a_state_of_before_begins_a_stage_where_lengths_grow_and_nowhere_else() -> None:
+def test_an_older_state_starts_a_stage_only_where_lengths_grow() -> None:
     of_before = LoopState(batch=40, best_perplexity=1.1, best_batch=40, converged_in_a_row=2)
     data = of_before.to_json()
     del data["stage"], data["longest"]

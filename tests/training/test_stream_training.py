@@ -1,4 +1,4 @@
-"""Streams in the training loop: pieces with the state carried, clipping, curriculum, plateau."""
+"""Streams in the training loop: chunks with carried state, clipping, curriculum, plateau."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.evaluation import score_lengths, stream_loss
 from unbounded.models import SequenceModel, draw_sums
-from unbounded.tasks import LengthRange, StreamTask, make_task, pieces
+from unbounded.tasks import LengthRange, StreamTask, chunks, make_task
 from unbounded.training import (
     Doubling,
     Growing,
@@ -70,24 +70,24 @@ def weights(model: torch.nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["anbn", "binary_addition"])
-def test_a_batch_is_truncated_bptt_over_its_pieces(tmp_path: Path, name: str) -> None:
-    """Against the loop written out: a step of SGD a piece, the state carried and detached."""
+def test_a_batch_is_truncated_bptt_over_its_chunks(tmp_path: Path, name: str) -> None:
+    """Against an explicit loop: a step of SGD a chunk, the state carried and detached."""
     task = make_task(name, sequences=3)
     assert isinstance(task, StreamTask)
     symbols = len(task.input_vocabulary)
-    run = StreamRun(tmp_path, task, stack_rnn(symbols), piece_steps=7)
+    run = StreamRun(tmp_path, task, stack_rnn(symbols), chunk_steps=7)
     state = run.train()
     by_hand = stack_rnn(symbols)
     optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.1)
     for number in range(2):
         carried = None
         batch = task.batch(0, "train", 3 * number, 3, LengthRange(2, 4))
-        for piece in pieces(batch, 7):
-            logits, carried = by_hand(piece.inputs, carried)
+        for chunk in chunks(batch, 7):
+            logits, carried = by_hand(chunk.inputs, carried)
             carried = ub.detach_state(carried)
-            if not piece.mask.any():
+            if not chunk.mask.any():
                 continue
-            loss = F.cross_entropy(logits[piece.mask], piece.targets[piece.mask])
+            loss = F.cross_entropy(logits[chunk.mask], chunk.targets[chunk.mask])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -96,10 +96,10 @@ def test_a_batch_is_truncated_bptt_over_its_pieces(tmp_path: Path, name: str) ->
     assert [line["kind"] for line in read_metrics(run.metrics)] == ["train", "train"]
 
 
-def test_one_piece_is_the_whole_batch(tmp_path: Path) -> None:
+def test_one_chunk_is_the_whole_batch(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
-    one = StreamRun(tmp_path / "one", task, stack_rnn(2), piece_steps=1000)
+    one = StreamRun(tmp_path / "one", task, stack_rnn(2), chunk_steps=1000)
     whole = StreamRun(tmp_path / "whole", task, stack_rnn(2))
     one.train()
     whole.train()
@@ -121,13 +121,13 @@ def test_clipping_by_value_cuts_each_element(tmp_path: Path) -> None:
 
 
 def test_the_sum_of_a_step_is_so_many_times_the_mean(tmp_path: Path) -> None:
-    """Plain SGD on one piece: the same direction, longer by the steps that count."""
+    """Plain SGD on one chunk: the same direction, longer by the number of counted steps."""
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     before, moved = weights(stack_rnn(2)), []
-    for average in (True, False):
-        options: dict[str, Any] = {"batches": 1, "average": average, "clip": 1e9}
-        run = StreamRun(tmp_path / str(average), task, stack_rnn(2), **options)
+    for reduction in ("mean", "sum"):
+        options: dict[str, Any] = {"batches": 1, "reduction": reduction, "clip": 1e9}
+        run = StreamRun(tmp_path / reduction, task, stack_rnn(2), **options)
         run.train()
         moved.append(weights(run.model) - before)
     counted = int(task.batch(0, "train", 0, 3, LengthRange(2, 4)).mask.sum())
@@ -161,7 +161,7 @@ def test_the_longest_length_doubles_where_the_loss_is_low():
         Doubling(LengthRange(2, 5), below=0.0)
 
 
-def test_the_loop_asks_the_curriculum(tmp_path: Path) -> None:
+def test_the_loop_uses_the_curriculum(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     seen = []
@@ -176,8 +176,8 @@ def test_the_loop_asks_the_curriculum(tmp_path: Path) -> None:
 
 def test_a_batch_has_one_length_of_the_range() -> None:
     drawn = [OneLength(LengthRange(3, 6), seed=1)(batch) for batch in range(400)]
-    assert all(each.minimum == each.maximum for each in drawn)
-    counts = [sum(each.minimum == length for each in drawn) for length in range(3, 7)]
+    assert all(lengths.minimum == lengths.maximum for lengths in drawn)
+    counts = [sum(lengths.minimum == length for lengths in drawn) for length in range(3, 7)]
     assert min(counts) > 60
     assert drawn == [OneLength(LengthRange(3, 6), seed=1)(batch) for batch in range(400)]
     assert drawn != [OneLength(LengthRange(3, 6), seed=2)(batch) for batch in range(400)]
@@ -213,7 +213,7 @@ def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:
 def rates_after(
     folder: Path, measured: list[float], **options: Any
 ) -> tuple[list[float], StreamRun]:
-    """Learning rate after each look, from 0.1 on, and the run."""
+    """Learning rate after each check, from 0.1 on, and the run."""
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     run = StreamRun(
@@ -227,8 +227,8 @@ def rates_after(
     return [line["learning_rate"] for line in lines], run
 
 
-def test_what_is_hardly_better_halves_the_rate_and_is_kept(tmp_path: Path) -> None:
-    # 3.98 lies 0.5 % below 4 and so not below by a hundredth, 3.5 by more; 3.49 again by less.
+def test_a_slightly_better_model_halves_the_rate_and_is_kept(tmp_path: Path) -> None:
+    # 3.98 is 0.5 % below 4, less than the threshold of 1 %; 3.5 is more, 3.49 less again.
     measured = [4.0, 3.98, 3.5, 3.49]
     rates, run = rates_after(tmp_path / "asked", measured, threshold=0.01)
     assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
@@ -237,7 +237,7 @@ def test_what_is_hardly_better_halves_the_rate_and_is_kept(tmp_path: Path) -> No
     assert run.plateau.tensors()["best_nats"] == pytest.approx(3.49)
     last = weights(run.model)
     run.plateau.restore()
-    assert torch.equal(weights(run.model), last)  # those of the last look, which halved
+    assert torch.equal(weights(run.model), last)  # those of the last check, which halved
     rates, _ = rates_after(tmp_path / "not", measured)
     assert rates == pytest.approx([0.1] * 4)
 
@@ -246,13 +246,13 @@ def test_a_threshold_with_patience_and_with_a_window(tmp_path: Path) -> None:
     measured = [4.0, 3.98, 3.97, 3.5]
     rates, _ = rates_after(tmp_path / "patient", measured, threshold=0.01, patience=2)
     assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05])
-    # Of the two looks before the best is 4.0, then 3.9: 3.95 and 3.88 are not 1 % better, 3.5 is.
+    # The best of the two checks before is 4.0, then 3.9: only 3.5 is 1 % better.
     measured = [4.0, 3.9, 3.95, 3.88, 3.5]
     rates, _ = rates_after(tmp_path / "window", measured, threshold=0.01, window=2)
     assert rates == pytest.approx([0.1, 0.1, 0.05, 0.025, 0.025])
 
 
-def test_early_batches_are_not_held_against_it(tmp_path: Path) -> None:
+def test_the_rate_stays_during_the_held_batches(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     run = StreamRun(
@@ -265,7 +265,7 @@ def test_early_batches_are_not_held_against_it(tmp_path: Path) -> None:
     assert run.optimizer.param_groups[0]["lr"] == 0.05
 
 
-def test_the_backup_outlives_an_interruption(tmp_path: Path) -> None:
+def test_the_backup_survives_an_interruption(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     values = [3.0, 2.0, 2.5, 2.2]
@@ -285,26 +285,26 @@ def test_the_backup_outlives_an_interruption(tmp_path: Path) -> None:
         tmp_path / "cut", task, stack_rnn(2, seed=9), validate=iter(values[3:]).__next__, batches=4
     )
     again.loop._log.cut(state.metrics_lines)
-    again.train()  # takes up batch 3's looks again: they must not halve once more
-    looks = [
+    again.train()  # repeats batch 3's checks: they must not halve again
+    checks = [
         [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
         for run in (again, whole)
     ]
-    assert looks[0] == looks[1]
+    assert checks[0] == checks[1]
     assert torch.equal(weights(again.model), weights(whole.model))
     assert again.optimizer.param_groups[0]["lr"] == 0.025
     with pytest.raises(CheckpointError, match="has no best_nats, looked, nats, better"):
         HalveOnPlateau(again.model, again.optimizer, again.schedule, lambda: 0.0).load({})
 
 
-def test_loss_of_a_stream_does_not_depend_on_its_pieces() -> None:
+def test_loss_of_a_stream_does_not_depend_on_its_chunks() -> None:
     task = make_task("anbncn", sequences=5)
     model = stack_rnn(3)
     batch = task.batch(0, "validation", 0, 4, LengthRange(2, 6))
     logits, _ = model(batch.inputs)
     want = F.cross_entropy(logits[batch.mask], batch.targets[batch.mask]).item()
     assert stream_loss(model, batch) == pytest.approx(want, rel=1e-5)
-    assert stream_loss(model, batch, piece_steps=7) == pytest.approx(want, rel=1e-5)
+    assert stream_loss(model, batch, chunk_steps=7) == pytest.approx(want, rel=1e-5)
 
 
 def test_first_weights_are_sums_of_uniform_numbers() -> None:
@@ -313,26 +313,26 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
     draw_sums(drawn)
     assert drawn.weight.std().item() == pytest.approx(0.1, rel=0.05)
     assert 0.25 < drawn.weight.abs().max().item() <= 0.3
-    with pytest.raises(ConfigError, match="2 faults"):
+    with pytest.raises(ConfigError, match="2 errors"):
         draw_sums(drawn, bound=0, terms=0)
 
 
 @pytest.mark.parametrize(
-    ("lengths", "deal", "stages"),
+    ("lengths", "length_bucketing", "stages"),
     [
         (LengthRange(2, 6), 1, [None] * 6),
         (OneLength(LengthRange(2, 6), 0), 1, [None] * 6),
         (Doubling(LengthRange(2, 6), below=100.0), 1, [2, 4, None, None, None, None]),
-        # A report of 10 batches begins with the shortest words: whole from batch 32 on.
+        # A report of 10 batches starts with the shortest strings: full range from batch 32 on.
         (Growing(LengthRange(2, 6), every=8), 1, [2, 3, 4, 5, None, None]),
-        # Dealt by 12, of which the first says the lengths: whole from batch 36 on, 36 to 47 too.
+        # Buckets of 12, with the first one's lengths: full range from batch 36 on.
         (Growing(LengthRange(2, 6), every=8), 12, [2, 2, 3, 5, None, None]),
         (Growing(LengthRange(2, 6), every=10), 12, [2, 2, 3, 4, 5, None]),
     ],
 )
 def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
     lengths: LengthRange | Curriculum | Doubling,
-    deal: int,
+    length_bucketing: int,
     stages: list[int | None],
     tmp_path: Path,
 ) -> None:
@@ -345,7 +345,7 @@ def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
     run = StreamRun(
         *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
         **{"batches": 60, "batch_size": 2, "lengths": lengths, "report_every": 10},
-        deal=deal,
+        length_bucketing=length_bucketing,
         stop_rule=rule,
     )
     run.train()
@@ -355,9 +355,9 @@ def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
 @pytest.mark.parametrize(
     ("rule", "below", "batch", "why"),
     [
-        # 2, 4, 6: whole from the third report on.
+        # 2, 4, 6: full range from the third report on.
         (WhenConverged(every=10, bound=1e9, times=2), 100.0, 40, "converged"),
-        # Never doubled.
+        # Never doubles.
         (WhenStalled(every=10, patience=20), 1e-9, 30, "stalled"),
     ],
 )
@@ -375,10 +375,16 @@ def test_stop_rules_where_lengths_double(
     assert (state.batch, state.finished.partition(":")[0]) == (batch, why)
 
 
-def test_a_doubling_curriculum_is_not_dealt() -> None:
-    with pytest.raises(ConfigError, match="deal: a doubling curriculum changes lengths"):
+def test_a_doubling_curriculum_has_no_length_bucketing() -> None:
+    with pytest.raises(
+        ConfigError, match="length_bucketing: a doubling curriculum changes lengths"
+    ):
         PhaseOptions(
-            seed=0, lengths=Doubling(LengthRange(2, 6), 1.0), batch_size=2, batches=3, deal=3
+            seed=0,
+            lengths=Doubling(LengthRange(2, 6), 1.0),
+            batch_size=2,
+            batches=3,
+            length_bucketing=3,
         )
 
 
@@ -392,7 +398,7 @@ def learn(folder: Path, batches: int) -> list[float]:
         batches=batches,
         batch_size=16,
         lengths=Growing(LengthRange(2, 6), every=8),
-        piece_steps=25,
+        chunk_steps=25,
         clip=1.0,
     )
     run.train()

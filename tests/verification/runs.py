@@ -1,23 +1,23 @@
-"""Finished runs whose model is a golden machine, so that nothing has to be trained."""
+"""Finished runs of constructed networks, without training."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
+from unbounded.constructions import CONSTRUCTIONS
+from unbounded.constructions.assembly import SCALE
 from unbounded.evaluation import make_report
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import ModelConfig, RunConfig, to_dict
 from unbounded.experiments.run.folder import save_model, write_config
 from unbounded.files import json_text, write_text
-from unbounded.machines import MACHINES
-from unbounded.machines.assembly import SCALE
 from unbounded.models import MemoryModel
 
 
 def softened(model: MemoryModel, certainty: float, *heads: str) -> MemoryModel:
-    """The machine with decisions of so little certainty: sigmoids of 1 or 2 choices' softmax."""
+    """The network with gates of that certainty: sigmoids or softmaxes of 2 choices."""
     layer = model.sequence.layer
     factor = math.log(certainty / (1 - certainty))
     for head in layer.memory.heads:
@@ -35,18 +35,18 @@ def golden_run(
     model: MemoryModel | None = None,
     **options,
 ) -> Path:
-    """A run of a task whose model is its golden machine, or another one."""
+    """A run of a task with its constructed network, or another model."""
     config = RunConfig(task=name, task_options=task_options or {}, seed=1, model=ModelConfig())
-    made = MACHINES[name](**options) if model is None else model
-    memory = made.config["memory"]
+    built = CONSTRUCTIONS[name](**options) if model is None else model
+    memory = built.config["memory"]
     config.model.memory = dict(memory)
     run = folder / f"{name}-golden-{config_hash(config)[:8]}-seed1"
     run.mkdir(parents=True)
     write_config(run, to_dict(config), {})
-    save_model(made, run / "model")
+    save_model(built, run / "model")
     report = make_report(
         task=name,
-        scoring=build_task(config).scoring,
+        metric_set=build_task(config).metric_set,
         split="test",
         seed=1,
         rows=[],

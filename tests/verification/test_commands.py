@@ -11,8 +11,9 @@ import pytest
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run, softened
-from unbounded import machines
+from unbounded import constructions
 from unbounded.cli import main
+from unbounded.constructions import CONSTRUCTIONS
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import pictures
@@ -20,7 +21,6 @@ from unbounded.experiments.run.folder import save_model
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.verification import verification_of, verify_run
 from unbounded.files import file_digest
-from unbounded.machines import MACHINES
 from unbounded.verification import VerifyOptions
 
 
@@ -45,9 +45,9 @@ def copying(tmp_path_factory):
 
 
 def test_a_tiny_trained_run(copying, capsys):
-    """It has learned nothing: what is wrong is counted and shown."""
-    given = ["--symbols_each", "60", "--times", "2", "--count", "5"]
-    assert main(["verify", str(copying), *given]) == 0
+    """It has learned nothing: errors are counted and shown."""
+    options = ["--symbols_each", "60", "--times", "2", "--count", "5"]
+    assert main(["verify", str(copying), *options]) == 0
     out = capsys.readouterr().out
     assert "proven by enumeration: no length" in out
     assert "wrong, for example: s0" in out
@@ -59,12 +59,12 @@ def test_a_tiny_trained_run(copying, capsys):
     assert all(0 <= row["right_share_95"][0] <= row["right_share_95"][1] <= 1 for row in drawn)
     assert all(0.5 <= row["least_certainty"] < 0.999 for row in report["rows"])
     assert drawn[-1]["course"][0]["steps"][0] == 0
-    said = failing(capsys, "extract", str(copying))
-    assert "its decisions are not made wholly" in said
-    assert "`unbounded harden RUN`" in said
+    message = failing(capsys, "extract", str(copying))
+    assert "its gates are not saturated" in message
+    assert "`unbounded harden RUN`" in message
 
 
-def test_what_was_found_is_shown_where_it_cannot_be_written(tmp_path, capsys):
+def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
     run = trained(tiny_streams(batches=2), tmp_path)
     (run / "verification-model.json").mkdir()
     assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 2
@@ -79,24 +79,24 @@ def test_a_tiny_run_on_streams(tmp_path, capsys):
     assert "1:4" in capsys.readouterr().out
 
 
-def test_the_hardened_model_is_taken_where_it_is(tmp_path, capsys):
-    soft = softened(machines.anbn(), 0.9, "action")
+def test_a_hardened_model_is_preferred(tmp_path, capsys):
+    soft = softened(constructions.anbn(), 0.9, "action")
     run = golden_run(tmp_path, "anbn", model=soft)
-    save_model(machines.anbn(), run / "model-rounded")
-    given = ["--most", "8", "--times", "0"]
-    assert main(["verify", str(run), *given]) == 0
-    assert "weights model-rounded" in capsys.readouterr().out
-    assert main(["verify", str(run), *given, "--no-rounded"]) == 0
+    save_model(constructions.anbn(), run / "model-hardened")
+    options = ["--most", "8", "--times", "0"]
+    assert main(["verify", str(run), *options]) == 0
+    assert "weights model-hardened" in capsys.readouterr().out
+    assert main(["verify", str(run), *options, "--no-hardened"]) == 0
     assert "weights model," in capsys.readouterr().out
-    rounded, plain = (
+    hardened, plain = (
         json.loads((run / f"verification-{name}.json").read_text())["least_certainty"]
-        for name in ("model-rounded", "model")
+        for name in ("model-hardened", "model")
     )
-    assert rounded == 1.0
+    assert hardened == 1.0
     assert plain == pytest.approx(0.9)
     assert main(["extract", str(run), "--symbols", "200", "--lengths", "9"]) == 0
     assert "the states close" in capsys.readouterr().out
-    assert "action is 0.9000 sure" in failing(capsys, "extract", str(run), "--no-rounded")
+    assert "action has certainty 0.9000" in failing(capsys, "extract", str(run), "--no-hardened")
 
 
 def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
@@ -104,23 +104,23 @@ def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
     assert main(["verify", str(run), "--most", "30", "--times", "3"]) == 0
     assert main(["extract", str(run), "--symbols", "200"]) == 0
     out = capsys.readouterr().out
-    assert "drawn words of length 30" in out
-    assert "drawn words of length 57" in out
+    assert "random strings of length 30" in out
+    assert "random strings of length 57" in out
     path = run / "verification-model.json"
     whole = json.loads(path.read_text())
     for length in (None, "abc", True):
         path.write_text(json.dumps({**whole, "rows": [{**whole["rows"][0], "length": length}]}))
         assert "is damaged: its rows are not" in failing(capsys, "extract", str(run))
     path.write_text("{}")
-    assert "is no verification" in failing(capsys, "extract", str(run))
+    assert "is not a verification report" in failing(capsys, "extract", str(run))
 
 
-def test_what_was_found_before_ctrl_c_is_reported(tmp_path):
+def test_findings_before_ctrl_c_are_reported(tmp_path):
     run = golden_run(tmp_path, "anbn")
-    looks = iter(range(6))
+    calls = iter(range(6))
 
     def look(name: str, share: float) -> None:
-        if next(looks, None) is None:
+        if next(calls, None) is None:
             raise KeyboardInterrupt
 
     report = verify_run(run, VerifyOptions(most=200), look=look)
@@ -132,22 +132,22 @@ def test_what_was_found_before_ctrl_c_is_reported(tmp_path):
         verify_run(run, VerifyOptions(most=200), look=look)
 
 
-def test_a_folder_with_a_hardened_model_alone_says_how_to_take_it(tmp_path, capsys):
+def test_a_folder_with_a_hardened_model_alone_gives_advice(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
-    (run / "model").rename(run / "model-rounded")
-    assert "its hardened one is there: --rounded" in failing(capsys, "evaluate", str(run))
+    (run / "model").rename(run / "model-hardened")
+    assert "it has a hardened model: give --hardened" in failing(capsys, "evaluate", str(run))
 
 
-def test_a_verification_that_says_more_stays_unless_it_is_given_up(tmp_path, capsys):
+def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
     file = run / "verification-model.json"
     assert main(["verify", str(run), "--most", "20", "--times", "2", "--count", "6"]) == 0
     whole = file.read_bytes()
 
-    looks = iter(range(6))
+    calls = iter(range(6))
 
     def interrupt(name: str, share: float) -> None:
-        if next(looks, None) is None:
+        if next(calls, None) is None:
             raise KeyboardInterrupt
 
     report = verify_run(run, VerifyOptions(most=200), look=interrupt)
@@ -157,14 +157,14 @@ def test_a_verification_that_says_more_stays_unless_it_is_given_up(tmp_path, cap
     capsys.readouterr()
     less = ["verify", str(run), "--most", "10", "--times", "2", "--count", "6"]
     assert main(less) == 0
-    assert "not written: the report of before" in capsys.readouterr().out
+    assert "not written: the earlier report" in capsys.readouterr().out
     assert file.read_bytes() == whole
-    # More of one thing and less of another is not less.
+    # More in one option and less in another is not less.
     assert main([*less[:2], "--most", "10", "--times", "2,4", "--count", "6"]) == 0
     assert json.loads(file.read_text())["options"]["most"] == 10
     assert main([*less[:2], "--most", "5", "--times", "2", "--count", "6", "--overwrite"]) == 0
     assert json.loads(file.read_text())["options"]["most"] == 5
-    # What was found of other weights says nothing of these.
+    # Findings on other weights do not count.
     other = {**json.loads(whole), "weights_sha256": "0" * 64}
     file.write_text(json.dumps(other))
     assert main(less) == 0
@@ -175,9 +175,9 @@ def test_a_verification_that_says_more_stays_unless_it_is_given_up(tmp_path, cap
 def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
     (run / "report.json").unlink()
-    said = failing(capsys, verb, str(run))
-    assert "is not finished: it has no report.json" in said
-    assert "`unbounded train anbn --resume`, with the other options that it began with" in said
+    message = failing(capsys, verb, str(run))
+    assert "is not finished: it has no report.json" in message
+    assert "`unbounded train anbn --resume`, with its other original options" in message
     assert "is not a run folder" in failing(capsys, verb, str(tmp_path))
     (run / "report.json").write_text("[]")
     assert "report.json is not a report" in failing(capsys, verb, str(run))
@@ -187,41 +187,42 @@ def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
 def test_a_task_without_a_rule(verb, tmp_path, capsys):
     words = tmp_path / "pairs.tsv"
     words.write_text("".join(f"{'ab' * k}\t{'ba' * k}\n" for k in range(1, 60)))
-    model = MACHINES["copy"](symbols=2)
+    model = CONSTRUCTIONS["copy"](symbols=2)
     config = {"data": str(words)}
     run = golden_run(tmp_path, "pairs", config, model=model)
     assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
     run = golden_run(tmp_path, "ntm_copy", model=model)
-    said = failing(capsys, verb, str(run))
-    assert "task 'ntm_copy' answers with vectors of bits, and a margin is one of single" in said
-    assert "has no rule" not in said
+    message = failing(capsys, verb, str(run))
+    assert "task 'ntm_copy' answers with vectors of bits, and a margin is one of single" in message
+    assert "has no rule" not in message
 
 
 def test_options_out_of_range(tmp_path, capsys):
     run = str(golden_run(tmp_path, "anbn"))
-    said = failing(capsys, "verify", run, "--count", "0", "--times", "x", "--alphabet", "0")
-    assert "--count: expected an integer of at least 1, got 0" in said
-    assert "--alphabet: expected an integer of at least 1, got 0" in said
-    assert "--times: expected numbers such as 2,4,10, got 'x'" in said
+    message = failing(capsys, "verify", run, "--count", "0", "--times", "x", "--alphabet", "0")
+    assert "--count: expected an integer of at least 1, got 0" in message
+    assert "--alphabet: expected an integer of at least 1, got 0" in message
+    assert "--times: expected numbers such as 2,4,10, got 'x'" in message
     assert "--times: expected numbers above 0, at most 10000, got -1.0" in failing(
         capsys, "verify", run, "--times", "2,-1"
     )
-    # Before anything of the run is read: there is none of that name.
+    # Before the run is read: there is none of that name.
     for whole in ("--most", "--symbols_each"):
-        said = failing(capsys, "verify", "nowhere", whole, "0", "--times", "0")
-        assert "--most: nothing is to be looked at: no length whole, and none drawn" in said
-    assert "has no hardened model" in failing(capsys, "verify", run, "--rounded")
-    said = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
-    assert "--symbols: expected at least 1, got 0" in said
-    assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in said
+        message = failing(capsys, "verify", "nowhere", whole, "0", "--times", "0")
+        assert "--most: nothing is to be checked: no length in full, and none drawn" in message
+    assert "has no hardened model" in failing(capsys, "verify", run, "--hardened")
+    message = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
+    assert "--symbols: expected at least 1, got 0" in message
+    assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in message
 
 
 def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
     run = str(golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
     for verb in ("verify", "extract"):
-        said = failing(capsys, verb, run, "--alphabet", "99")
+        message = failing(capsys, verb, run, "--alphabet", "99")
         assert (
-            "alphabet: expected at most 3, the symbols of a source of task 'copy', got 99" in said
+            "alphabet: expected at most 3, the symbols of a source of task 'copy', got 99"
+            in message
         )
     assert main(["verify", run, "--alphabet", "3", "--most", "2", "--times", "0"]) == 0
     assert "over the symbols s0 s1 s2" in capsys.readouterr().out
@@ -230,45 +231,48 @@ def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
 @pytest.mark.parametrize("verb", ["verify", "extract"])
 def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
     run = str(golden_run(tmp_path, "anbn"))
-    said = failing(capsys, verb, run, "--alphabet", "3")
-    assert "alphabet: 3 has no effect on task 'anbn', whose words all count; leave it at 2" in said
+    message = failing(capsys, verb, run, "--alphabet", "3")
+    assert (
+        "alphabet: 3 has no effect on task 'anbn', which has all strings checked; leave it at 2"
+        in message
+    )
 
 
-def test_a_verification_names_its_weights_and_is_not_taken_for_one_of_others(tmp_path, capsys):
+def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "30", "--times", "0"]) == 0
     report = json.loads((run / "verification-model.json").read_text())
     assert report["weights_sha256"] == file_digest(run / "model" / "model.safetensors")
     capsys.readouterr()
     assert verification_of(run) == report
-    save_model(machines.anb2n(), run / "model")
+    save_model(constructions.anb2n(), run / "model")
     assert verification_of(run) is None
-    said = failing(capsys, "extract", str(run))
-    assert "verification-model.json is of other weights than" in said
-    assert "`unbounded verify" in said
+    message = failing(capsys, "extract", str(run))
+    assert "verification-model.json is of other weights than" in message
+    assert "`unbounded verify" in message
     assert main(["extract", str(run), "--symbols", "200", "--lengths", "9"]) == 0
-    # One of before the weights were named is taken as it is.
+    # An older one, without the weights' digest, is accepted.
     del report["weights_sha256"]
     (run / "verification-model.json").write_text(json.dumps(report))
     assert verification_of(run) == report
 
 
-def test_damaged_weights_of_a_hardened_model_have_a_cure_of_their_own(tmp_path, capsys):
+def test_damaged_weights_of_a_hardened_model_have_their_own_advice(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
-    save_model(machines.anbn(), run / "model-rounded")
-    path = run / "model-rounded" / "model.safetensors"
+    save_model(constructions.anbn(), run / "model-hardened")
+    path = run / "model-hardened" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    said = failing(capsys, "verify", str(run))
-    assert f"`unbounded harden {run} --overwrite` makes it anew" in said
-    assert "checkpoint" not in said
+    message = failing(capsys, "verify", str(run))
+    assert f"`unbounded harden {run} --overwrite` recreates it" in message
+    assert "checkpoint" not in message
 
 
-def test_a_tape_whose_gates_are_soft_is_no_machine_yet(tmp_path, capsys):
+def test_a_tape_with_soft_gates_is_no_automaton_yet(tmp_path, capsys):
     config = tiny(batches=2)
     model = replace(
         config.model, memory={"name": "turing_tape", "slots": 8, "width": 3}, readout_size=None
     )
     run = trained(replace(config, model=model), tmp_path)
-    said = failing(capsys, "extract", str(run))
-    assert "its decisions are not made wholly (read_gate is 0." in said
-    assert "`unbounded harden RUN`" in said
+    message = failing(capsys, "extract", str(run))
+    assert "its gates are not saturated (read_gate has certainty 0." in message
+    assert "`unbounded harden RUN`" in message

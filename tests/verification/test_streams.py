@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.verification.runs import golden_run
-from unbounded import machines
+from unbounded import constructions
 from unbounded.cli import main
 from unbounded.errors import ConfigError
 from unbounded.tasks import make_task
@@ -26,7 +26,7 @@ def texts(task, n):
 
 
 def sums(n):
-    """Every sum of two numbers with n digits together, in plain Python."""
+    """All sums of two numbers with n digits together, in plain Python."""
     numbers = {0: ["0"], **{k: [f"{v:b}" for v in range(2 ** (k - 1), 2**k)] for k in range(1, n)}}
     numbers[n] = [f"{v:b}" for v in range(2 ** (n - 1), 2**n)]
     pairs = [(a, b) for k in range(n + 1) for a in numbers[k] for b in numbers[n - k]]
@@ -48,9 +48,9 @@ EVERY = {
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_sequence_of_one_n(name):
-    n, wanted = EVERY[name]
+    n, expected = EVERY[name]
     task = make_task(name)
-    assert sorted(texts(task, n)) == sorted(wanted)
+    assert sorted(texts(task, n)) == sorted(expected)
     assert [task.source.count_of(k) for k in range(n + 1)] == [
         len(texts(task, k)) if k >= task.source.shortest else 0 for k in range(n + 1)
     ]
@@ -67,7 +67,7 @@ def test_every_sum(n):
     assert task.source.count_of(n) == len(lowest_first)
 
 
-def test_what_is_drawn_is_among_what_is_listed():
+def test_drawn_sequences_are_among_the_listed_ones():
     for name in ("anbmc_product", "anb2n", "memorization", "binary_addition"):
         task = make_task(name)
         drawn = {
@@ -78,7 +78,7 @@ def test_what_is_drawn_is_among_what_is_listed():
 
 
 @pytest.mark.parametrize("name", ["anbn", "memorization"])
-def test_alone_it_is_laid_out_as_the_first_of_a_stream(name):
+def test_a_single_sequence_is_laid_out_like_the_first_of_a_stream(name):
     task = make_task(name, sequences=2)
     lengths = task.train_lengths.of((3, 3))
     judged = task.judged(5, "test", 0, 3, lengths)
@@ -111,22 +111,22 @@ def test_a_source_that_cannot_list_says_so():
 
 
 @pytest.mark.parametrize("name", ["anbn", "anbmcndm", "memorization", "binary_addition"])
-def test_a_golden_machine_is_right_wherever_one_looks(name):
+def test_a_constructed_network_is_correct_everywhere(name):
     options = VerifyOptions(most=30, symbols_each=500, times=(1.5, 4), count=5)
-    found = list(findings_of(machines.MACHINES[name](), make_task(name), options))
-    assert all(each.right == each.count for each in found)
-    assert all(each.margin > 10 and each.certainty == 1 for each in found)
-    listed = [each.length for each in found if each.every and each.length <= 28]
+    findings = list(findings_of(constructions.CONSTRUCTIONS[name](), make_task(name), options))
+    assert all(finding.right == finding.count for finding in findings)
+    assert all(finding.margin > 10 and finding.certainty == 1 for finding in findings)
+    listed = [finding.length for finding in findings if finding.every and finding.length <= 28]
     assert listed == list(range(listed[0], listed[-1] + 1))
-    assert {28, 76} <= {each.length for each in found}
+    assert {28, 76} <= {finding.length for finding in findings}
 
 
-def test_a_machine_of_another_task_is_wrong():
+def test_a_network_of_another_task_is_wrong():
     options = VerifyOptions(most=5, times=())
-    found = list(findings_of(machines.anb2n(), make_task("anbn"), options))
-    assert [each.length for each in found] == [1, 2, 3, 4, 5]
-    assert all(each.right == 0 for each in found)
-    assert found[1].wrong == "a a b b"
+    findings = list(findings_of(constructions.anb2n(), make_task("anbn"), options))
+    assert [finding.length for finding in findings] == [1, 2, 3, 4, 5]
+    assert all(finding.right == 0 for finding in findings)
+    assert findings[1].wrong == "a a b b"
 
 
 def test_the_command(tmp_path, capsys):

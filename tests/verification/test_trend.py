@@ -1,4 +1,4 @@
-"""Margins that fall are followed to where they end; a drifting network errs where it is said."""
+"""Trends of falling margins; a drifting network fails near the predicted length."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tests.verification.runs import softened
-from unbounded import machines
-from unbounded.machines.assembly import SCALE
+from unbounded import constructions
+from unbounded.constructions.assembly import SCALE
 from unbounded.tasks import make_task
 from unbounded.verification import Finding, VerifyOptions, findings_of, predict, trend_of
 
@@ -22,22 +22,22 @@ COURSES = {
 
 
 @pytest.mark.parametrize("scale", COURSES)
-def test_a_margin_that_falls_on_a_scale_ends_where_it_is_said(scale):
+def test_a_margin_that_falls_on_a_scale_ends_at_the_prediction(scale):
     margin, end = COURSES[scale]
     margins = [margin(n) for n in LENGTHS]
-    margins[5] -= 0.01  # one odd point turns no line
-    found = trend_of(LENGTHS, margins)
-    assert found.scale == scale
-    assert found.reaches_zero == pytest.approx(end, rel=0.05)
-    assert found.lengths[1] == 64
+    margins[5] -= 0.01  # one outlier changes no line
+    trend = trend_of(LENGTHS, margins)
+    assert trend.scale == scale
+    assert trend.reaches_zero == pytest.approx(end, rel=0.05)
+    assert trend.lengths[1] == 64
 
 
-def test_a_margin_that_falls_at_last_alone_is_followed_from_there():
-    """As those of an LSTM that counts: they rise to the lengths of training, and fall beyond."""
+def test_a_margin_that_falls_only_later_is_fitted_from_there():
+    """Like those of an LSTM that counts: they rise up to the training lengths, then fall."""
     margins = [min(n, 20 + (20 - n) / 4) for n in LENGTHS]
-    found = trend_of(LENGTHS, margins)
-    assert found.lengths == (36, 64)
-    assert found.reaches_zero == pytest.approx(100, rel=0.01)
+    trend = trend_of(LENGTHS, margins)
+    assert trend.lengths == (36, 64)
+    assert trend.reaches_zero == pytest.approx(100, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -47,61 +47,66 @@ def test_a_margin_that_does_not_fall_to_0_never_ends(margin):
     assert trend_of(LENGTHS, [margin(n) for n in LENGTHS]).reaches_zero is None
 
 
-def test_a_line_that_ends_where_all_is_right_is_not_taken():
+def test_a_line_that_ends_at_a_correct_length_is_rejected():
     lengths = [10, 20, 40, 80, 160, 320, 640]
     margins = [0.5 - 0.09 * math.log(n / 2) + 0.02 * math.sqrt(n) for n in lengths]
-    found = trend_of(lengths, margins)
-    assert found.reaches_zero is None or found.reaches_zero > 640
+    trend = trend_of(lengths, margins)
+    assert trend.reaches_zero is None or trend.reaches_zero > 640
 
 
 def test_few_lengths_make_no_trend():
     assert trend_of([1, 2, 3], [3.0, 2.0, 1.0]) is None
 
 
-def test_what_is_wrong_below_the_lengths_of_training_is_no_end():
+def test_errors_below_the_training_lengths_are_ignored():
     findings = [
         Finding(n, True, 1, int(n > 2), 1 - n / 100 if n > 2 else -1.0, None, None, None)
         for n in range(1, 30)
     ]
-    found = predict(findings, shortest=4)
-    assert (found["right_up_to"], found["first_error"]) == (29, None)
-    assert list(found["predicted"]["trends"]) == ["answers"]
-    assert found["predicted"]["first_error"] == pytest.approx(100, abs=2)
-    assert found["predicted"]["by"] == "answers"
+    prediction = predict(findings, shortest=4)
+    assert (prediction["right_up_to"], prediction["first_error"]) == (29, None)
+    assert list(prediction["predicted"]["trends"]) == ["answers"]
+    assert prediction["predicted"]["first_error"] == pytest.approx(100, abs=2)
+    assert prediction["predicted"]["by"] == "answers"
 
 
-def test_readings_that_are_not_meant_to_be_whole_predict_nothing():
+def test_read_vectors_of_soft_gates_predict_nothing():
     findings = [Finding(n, True, 1, 1, 3.0, 0.8 - n / 99, n / 99, None) for n in range(1, 25)]
-    found = predict(findings, shortest=1)
-    assert list(found["predicted"]["trends"]) == ["answers"]
-    assert found["predicted"]["first_error"] is None
+    prediction = predict(findings, shortest=1)
+    assert list(prediction["predicted"]["trends"]) == ["answers"]
+    assert prediction["predicted"]["first_error"] is None
 
 
 @pytest.mark.parametrize("head", ["push", "pop"])
 def test_a_drifting_queue_is_caught_at_the_predicted_length(head):
-    """Each push or pop leaves 1 - certainty of a row: after half of its inverse rows are mixed."""
+    """Each push or pop leaves 1 - certainty of a row; half of its inverse later, rows are mixed."""
     certainty = 0.99
-    model = softened(machines.copy(symbols=4), certainty, head)
+    model = softened(constructions.copy(symbols=4), certainty, head)
     task = make_task("copy", symbols=4, train_lengths="4:16")
     options = VerifyOptions(symbols_each=200, times=(1.5, 2, 2.5, 3, 3.5, 4, 6), count=10)
-    found = predict(list(findings_of(model, task, options)), 4)
-    assert found["first_error"] in (56, 64)
-    end = found["from_half"]["first_error"]
+    prediction = predict(list(findings_of(model, task, options)), 4)
+    assert prediction["first_error"] in (56, 64)
+    end = prediction["from_half"]["first_error"]
     assert end == pytest.approx(0.5 / (1 - certainty), rel=0.1)
-    # Said from lengths up to 24, with a tenth to spare; found at the next length that is looked at.
-    assert found["right_up_to"] < 1.1 * end
-    assert end < 1.1 * found["first_error"]
-    assert found["from_half"]["by"] == "readings"
+    # Predicted from lengths up to 24, with a tenth to spare; observed at the next checked length.
+    assert prediction["right_up_to"] < 1.1 * end
+    assert end < 1.1 * prediction["first_error"]
+    assert prediction["from_half"]["by"] == "read_vectors"
 
 
 def test_a_drifting_counter_is_caught_at_the_predicted_length():
-    """It pops 0.99 where it should pop. Mixtures widen as they drift: within a factor of 1.5."""
-    model = machines.anbn()
+    """It pops with strength 0.99. Mixtures widen as they drift: within a factor of 1.5."""
+    model = constructions.anbn()
     layer = model.sequence.layer
     layer.heads.weight[layer.heads.rows("action").start + 1] *= math.log(2 * 99) / SCALE
     options = VerifyOptions(most=90, times=())
-    found = predict(list(findings_of(model, make_task("anbn"), options)), 1)
-    assert 60 <= found["first_error"] <= 80
-    assert found["right_up_to"] == found["first_error"] - 1
-    assert found["from_half"]["first_error"] == pytest.approx(found["first_error"], rel=0.33)
-    assert found["from_half"]["trends"]["readings"]["lengths"][1] <= found["right_up_to"] / 2
+    prediction = predict(list(findings_of(model, make_task("anbn"), options)), 1)
+    assert 60 <= prediction["first_error"] <= 80
+    assert prediction["right_up_to"] == prediction["first_error"] - 1
+    assert prediction["from_half"]["first_error"] == pytest.approx(
+        prediction["first_error"], rel=0.33
+    )
+    assert (
+        prediction["from_half"]["trends"]["read_vectors"]["lengths"][1]
+        <= prediction["right_up_to"] / 2
+    )

@@ -1,4 +1,4 @@
-"""Every word is listed once and walked as a tree; what is found is what a plain run finds."""
+"""All strings are listed once and walked as a tree; findings equal those of a plain run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import pytest
 import torch
 
-from unbounded import machines
+from unbounded import constructions
 from unbounded.errors import BackendError
 from unbounded.extraction import extract
 from unbounded.layers import MemoryRNN
 from unbounded.models import MemoryModel
-from unbounded.models.decisions import certainties
+from unbounded.models.gates import certainties
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 from unbounded.verification.findings import assess
@@ -47,15 +47,15 @@ def test_every_source_with_its_target(name):
     unit = 2 if name in ("answer_addition", "answer_odd_first") else 1
     batch = task.every(2, 3)
     first = 2
-    found = []
+    pairs = []
     for row in range(len(batch.inputs)):
-        steps, said = int(batch.lengths[row]), batch.mask[row]
-        source = batch.inputs[row, 1 : steps - int(said.sum())].tolist()
-        target = batch.targets[row][said].tolist()
+        steps, is_judged = int(batch.lengths[row]), batch.mask[row]
+        source = batch.inputs[row, 1 : steps - int(is_judged.sum())].tolist()
+        target = batch.targets[row][is_judged].tolist()
         assert target[-1] == task.end_token
-        found.append(([s - first for s in source], [t - 1 for t in target[:-1]]))
+        pairs.append(([s - first for s in source], [t - 1 for t in target[:-1]]))
     words = [list(word) for word in itertools.product(range(3), repeat=2 * unit)]
-    assert sorted(found) == sorted((word, TARGETS[name](word)) for word in words)
+    assert sorted(pairs) == sorted((word, TARGETS[name](word)) for word in words)
     assert task.count_of(2, 3) == len(words)
 
 
@@ -98,7 +98,7 @@ def test_every_word_of_brackets_with_its_label(name, options):
 
 @pytest.mark.parametrize("memory", ["queue", "superposition_stack", "turing_tape", "none"])
 @pytest.mark.parametrize("name", ["copy", "answer_reverse"])
-def test_the_tree_gives_what_each_word_alone_gives(name, memory):
+def test_the_tree_gives_the_margins_of_single_strings(name, memory):
     torch.manual_seed(1)
     task = make_task(name, symbols=3)
     token = task.answer_token if memory in ("queue",) else None
@@ -124,28 +124,34 @@ def test_the_tree_gives_what_each_word_alone_gives(name, memory):
 
 
 @pytest.mark.parametrize("name", ["copy", "reversal", "bigram_flip", "dyck"])
-def test_a_golden_machine_is_right_wherever_one_looks(name):
-    given = {"kinds": 2} if name == "dyck" else {"symbols": 3}
+def test_a_constructed_network_is_correct_everywhere(name):
+    options_of_task = {"kinds": 2} if name == "dyck" else {"symbols": 3}
     options = VerifyOptions(symbols_each=600, times=(2, 4), count=5)
-    found = list(findings_of(machines.MACHINES[name](**given), make_task(name, **given), options))
-    assert all(each.right == each.count for each in found)
-    assert all(each.margin > 10 and each.certainty == 1 for each in found)
-    assert all(each.displaced == 0 for each in found)
-    assert {each.every for each in found} == {True, False}
+    findings = list(
+        findings_of(
+            constructions.CONSTRUCTIONS[name](**options_of_task),
+            make_task(name, **options_of_task),
+            options,
+        )
+    )
+    assert all(each.right == each.count for each in findings)
+    assert all(each.margin > 10 and each.certainty == 1 for each in findings)
+    assert all(each.displaced == 0 for each in findings)
+    assert {each.every for each in findings} == {True, False}
 
 
-def test_a_machine_of_another_task_is_wrong():
+def test_a_network_of_another_task_is_wrong():
     options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
-    model, task = machines.copy(symbols=3), make_task("reversal", symbols=3)
-    found = list(findings_of(model, task, options))
-    assert [each.right for each in found if each.every] == [2, 2, 4, 4]
-    assert found[1].wrong == "s0 s1 ||| s1 s0"
+    model, task = constructions.copy(symbols=3), make_task("reversal", symbols=3)
+    findings = list(findings_of(model, task, options))
+    assert [each.right for each in findings if each.every] == [2, 2, 4, 4]
+    assert findings[1].wrong == "s0 s1 ||| s1 s0"
 
 
 @pytest.mark.parametrize(
     ("name", "counts"), [("svo_sov", {3: 8, 4: 32, 5: 96}), ("gender", {5: 144, 6: 288})]
 )
-def test_every_short_sentence_of_a_grammar_is_looked_at(name, counts):
+def test_every_short_sentence_of_a_grammar_is_checked(name, counts):
     torch.manual_seed(3)
     task = make_task(name)
     model = MemoryModel(
@@ -155,16 +161,16 @@ def test_every_short_sentence_of_a_grammar_is_looked_at(name, counts):
         hidden_size=6,
     )
     options = VerifyOptions(most=max(counts), times=(0.1,), count=3)
-    found = list(findings_of(model, task, options))
-    assert {each.length: each.count for each in found if each.every} == counts
-    assert all(each.right == 0 and each.wrong for each in found)
-    # Too many of one length are drawn, as are lengths beyond.
+    findings = list(findings_of(model, task, options))
+    assert {each.length: each.count for each in findings if each.every} == counts
+    assert all(each.right == 0 and each.wrong for each in findings)
+    # Lengths with too many sentences are drawn, as are lengths beyond.
     few = VerifyOptions(most=max(counts), symbols_each=200, times=(0.1,), count=3)
     assert len([each for each in findings_of(model, task, few) if each.every]) < len(counts)
 
 
 def test_sentences_are_read_as_a_tree():
-    """With the margins that each sentence has alone."""
+    """The margins equal those of single sentences."""
     torch.manual_seed(4)
     task = make_task("svo_sov")
     model = MemoryModel(
@@ -179,7 +185,7 @@ def test_sentences_are_read_as_a_tree():
 
 
 @pytest.mark.parametrize("name", ["programs", "small_loops", "answer_reverse", "copy"])
-def test_what_was_answered_wrongly_is_shown_whole(name):
+def test_a_wrong_answer_is_shown_in_full(name):
     torch.manual_seed(5)
     task = make_task(name, train_lengths="1:2", test_lengths="3:3")
     model = MemoryModel(
@@ -195,9 +201,9 @@ def test_what_was_answered_wrongly_is_shown_whole(name):
     assert drawn.wrong == f"{shortened(list(source))} ||| {shortened(list(target))}"
 
 
-def test_a_model_of_a_gpu_is_looked_at_on_the_cpu(monkeypatch):
-    """Words lie there; the kernels that it asks for are not there."""
-    model, task = machines.copy(symbols=3), make_task("copy", symbols=3)
+def test_a_model_of_a_gpu_is_verified_on_the_cpu(monkeypatch):
+    """Strings are on the CPU, where its kernels are not available."""
+    model, task = constructions.copy(symbols=3), make_task("copy", symbols=3)
     for part in model.modules():
         if isinstance(part, MemoryRNN):
             part.backend = "cuda"
@@ -214,6 +220,6 @@ def test_a_model_of_a_gpu_is_looked_at_on_the_cpu(monkeypatch):
     options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
     assert all(each.right == each.count for each in findings_of(model, task, options))
     assert set(moved) == {torch.device("cpu")}
-    with pytest.raises(BackendError):  # the decisions are looked at where the model is
+    with pytest.raises(BackendError):  # gates are measured on the model's device
         extract(model, task, budget=300)
     assert looked[0]["device"] == next(model.parameters()).device

@@ -75,7 +75,7 @@ export class Model {
       for (const [place, value] of Object.entries(places)) told[name][Number(place)] = value
     }
     const { reading, state: memory } = this.memory.step(state.memory, told, state.step)
-    const seen = this.data.output_reading ? joined(hidden, reading) : hidden
+    const seen = this.data.output_read_vector ? joined(hidden, reading) : hidden
     return { state: { ...next, reading, memory }, logits: this.logits(seen), told }
   }
 

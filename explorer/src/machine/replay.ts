@@ -41,12 +41,12 @@ export class Replay {
       }
       const outcome = this.memory.step(memory, instruction, step)
       memory = outcome.state
-      const wanted = trace.wanted[step]
+      const wanted = trace.target[step]
       this.steps.push({
         token: run.task.inputs.indexOf(symbol),
         told: instruction,
         state: { controller: [], reading: outcome.reading, memory, silent: false, step: step + 1 },
-        said: run.task.outputs.indexOf(trace.said[step]),
+        said: run.task.outputs.indexOf(trace.predicted[step]),
         chance: trace.probability[step],
         wanted: wanted === null ? null : run.task.outputs.indexOf(wanted),
         answers: wanted !== null,

@@ -20,8 +20,8 @@ export class Editor {
     const memory = session.run.model.memory
     for (const head of memory?.heads ?? []) {
       // Decisions of a single number in 0..1, and the actions of stacks and lists.
-      if (head.decision && sizeOf(head) === 1) controls.push(this.slider(head.name, changed))
-      if (head.decision && head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
+      if (head.gate && sizeOf(head) === 1) controls.push(this.slider(head.name, changed))
+      if (head.gate && head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
     }
     this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
     this.element = el(

@@ -1,4 +1,4 @@
-"""The command line: one file a verb."""
+"""The command line: one module per verb."""
 
 from unbounded.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`unbounded actions RUN INPUT`: what the memory of a trained run does, step by step."""
+"""`unbounded actions RUN INPUT`: show the memory actions of a trained run, step by step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, add_rounded, parse
+from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError, RunExistsError
 
 if TYPE_CHECKING:
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from unbounded.models.memory_model import MemoryModel
     from unbounded.tasks import Task
 
-#: Symbols beyond which nothing would be seen for many seconds.
+#: Number of symbols above which the output takes many seconds; a notice is printed.
 _LONG = 2000
 
-_DESCRIPTION = """Show what each stack or list of a trained run does with an input, step by step.
+_DESCRIPTION = """Show the actions of each stack or list of a trained run on an input, step by step.
 
 examples:
   unbounded actions RUN aaabbb
   unbounded actions RUN uuuddudd --out pictures
-  unbounded actions RUN aabbaabb --rounded --out pictures
+  unbounded actions RUN aabbaabb --hardened --out pictures
   unbounded actions RUN '<s> s1 s2 ||| s1 s2 </s>'
 
-A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
-next; then the action of each stack, with its weight where it is not decided, and the top of each
-after it. The memory is empty at the beginning; of streams the first row reads the last letter of
-the alphabet there, as in training. In a terminal, stacks for which a line has no room
-follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
+Each row is one step. It shows the input symbol, the next symbol, the most likely symbol, and the
+probability of the next symbol. Then follow the action of each stack, with its weight where the gate
+is not saturated, and the top of each stack after it. The memory is empty at the start. On streams
+the first row reads the last letter of the alphabet, as in training. In a terminal, stacks that do
+not fit on a line follow below it; a pipe or file gets them side by side. --out draws the same.
 
-Of a run on pairs INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or the
-beginning of that: what comes behind ||| is predicted, each symbol after those before it. A blank
-that is a symbol is written ␣, as in '<s> a ␣ b'.
+For a run on pairs, INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or a prefix
+of it. Each symbol after ||| is predicted from those before it. A blank that is a symbol is written
+␣, as in '<s> a ␣ b'.
 
-Of a run on words to be judged, such as Dyck words, a row is a prefix: the chance that yes is said
-of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
-training become an animation, of as many frames as the run kept checkpoints
+For a run that classifies strings, such as Dyck words, each row is a prefix. It shows the
+probability of the label yes and the positions of a tape's heads. --course FILE.gif writes an
+animation of the heads over training, with one frame per kept checkpoint
 (--training.keep_checkpoints).
 
-Of a run on a task of answers INPUT is a source, such as 3141 or a program print((12+5)), and a row
-is a step: what is read, what is said, where the heads of a Lie-access memory are.
+For a run on an answer task, INPUT is a source, such as 3141 or a program print((12+5)). Each row is
+a step: the input, the output, and the heads of a Lie-access memory.
 """
 
 _PICTURES = ("actions", "action_table", "path", "tape", "keys")
@@ -55,20 +55,20 @@ _PICTURES = ("actions", "action_table", "path", "tape", "keys")
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
-    made.add_argument("run", type=str, help="The run's folder, or the beginning of its name.")
-    made.add_argument("input", type=str, help="Its symbols. Of streams the last is only predicted.")
-    add_rounded(made)
+    made.add_argument("run", type=str, help="The run's folder, or a prefix of its name.")
     made.add_argument(
-        "--discretize", action="store_true", help="Take the likeliest action to its full weight."
+        "input", type=str, help="The input symbols. On streams the last is predicted only."
+    )
+    add_hardened(made)
+    made.add_argument(
+        "--discretize", action="store_true", help="Give the most likely action the full weight."
+    )
+    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
+    made.add_argument(
+        "--import", dest="imports", type=str, help="A module with the run's custom components."
     )
     made.add_argument(
-        "--data", type=str, default=None, help="Folder of the corpus, if it has moved."
-    )
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module of your own that the run names."
-    )
-    made.add_argument(
-        "--course", type=str, default=None, help="Of words: file for an animation, .gif."
+        "--course", type=str, default=None, help="File for an animation (.gif) of the heads."
     )
     made.add_argument("--out", type=str, default=None, help="Folder for pictures.")
     made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
@@ -76,10 +76,10 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the table; draw it when asked."""
-    given, faults = parse(parser(arguments), arguments)
-    if faults:
-        raise ConfigError(faults)
+    """Print the table; draw it with --out."""
+    given, errors = parse(parser(arguments), arguments)
+    if errors:
+        raise ConfigError(errors)
     folder = None if given.out is None else Path(given.out)
     if folder is not None and not given.overwrite:
         there = [path for path in folder.glob("*") if path.stem in _PICTURES]
@@ -95,9 +95,9 @@ def run(arguments: Sequence[str]) -> int:
     run_folder = find_run(given.run)
     config = load_config(run_folder)
     if given.data is not None:
-        config.machine.data = given.data
+        config.hardware.data = given.data
     task = task_of_run(run_folder, config)
-    model, _ = load_model(run_folder, given.rounded)
+    model, _ = load_model(run_folder, given.hardened)
     if task.layout == "labels":
         _judge(given, run_folder, folder, model, task)
         return 0
@@ -106,11 +106,11 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
-    superposition_layer(model)  # a run without stacks or lists: said before its symbols are read
+    superposition_layer(model)  # raises for a run without stacks or lists, before parsing INPUT
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
-    # A running text is scored with the memory as it is.
+    # A running text is scored with the memory's own size.
     roomy, notes = (model, []) if task.layout == "text" else _with_room(model, len(symbols) - 1)
     rows = action_rows(discretized(roomy) if given.discretize else roomy, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -121,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _with_room(model: MemoryModel, symbols: int) -> tuple[MemoryModel, list[str]]:
-    """The model with room for so many symbols, as they are scored, and what is said of that."""
+    """The model with memory for this many symbols, as in scoring, and a note if it was enlarged."""
     from unbounded.evaluation.memory_room import room_note
     from unbounded.models.memory_room import with_room
 
@@ -130,7 +130,7 @@ def _with_room(model: MemoryModel, symbols: int) -> tuple[MemoryModel, list[str]
 
 
 def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
-    """Draw the actions, and the table where a picture of it can be read."""
+    """Draw the actions, and the table if it is short enough to be legible."""
     from unbounded.figures import draw_action_table, draw_actions
     from unbounded.figures.actions import MOST_TABLE_ROWS
 
@@ -139,8 +139,8 @@ def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
         written += draw_action_table(rows, folder, "action_table", title=title)
     else:
         print(
-            f"\nno picture of the table: it has {len(rows)} rows, and of more than "
-            f"{MOST_TABLE_ROWS} none is drawn"
+            f"\nno picture of the table: it has {len(rows)} rows; a picture has at most "
+            f"{MOST_TABLE_ROWS}"
         )
     print("\nwritten:", *written, sep="\n  ")
 
@@ -148,7 +148,7 @@ def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
 def _judge(
     given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
 ) -> None:
-    """Print what is said of each prefix of a word; draw it when asked."""
+    """Print the predicted label of each prefix of a string; draw it with --out."""
     from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.traces import course_of
     from unbounded.experiments.run.word import draw_word, prefix_lines, typed_word
@@ -171,7 +171,7 @@ def _judge(
 def _answer(
     given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
 ) -> None:
-    """Print what is answered to a source, step by step; draw it when asked."""
+    """Print the answer to a source, step by step; draw it with --out."""
     from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.answer import (
         answer_text,
@@ -192,11 +192,13 @@ def _answer(
     written = [] if folder is None else draw_answer_keys(model, task, batch, folder, title)
     if folder is not None and not written:
         print(
-            "\nno picture: only of a Lie-access memory are keys drawn; "
+            "\nno picture: keys are drawn for a Lie-access memory only; "
             f"`unbounded explore {run_folder}` shows any memory"
         )
     if given.course is not None:
-        frames = course_of(run_folder, task, lambda each: asked(each, task, given.input), read_keys)
+        frames = course_of(
+            run_folder, task, lambda frame: asked(frame, task, given.input), read_keys
+        )
         written.append(draw_key_course(frames, Path(given.course), title=given.input))
     if written:
         print("\nwritten:", *written, sep="\n  ")

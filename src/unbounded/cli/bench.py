@@ -1,4 +1,4 @@
-"""`unbounded bench`: the fused kernels beside torch.nn.LSTM, the reference and jax."""
+"""`unbounded bench`: time the fused kernels against torch.nn.LSTM, the reference and jax."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbounded.cli.faults import missing_folder
+from unbounded.cli.errors import missing_folder
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError
 
@@ -24,10 +24,10 @@ examples:
   unbounded bench --suite all --out bench.json
   unbounded bench --memory deque --batch 64 --threads 1
 
-"torch" is torch.nn.LSTM (GRU, RNN) of the same hidden size on an input as wide as the layer's input
-and reading together; "reference" is the readable loop; "jax" is the same model as a jax.lax.scan
-where jax is installed. Nothing is timed that has not passed parity in the same run. Close other
-programs first: the ratios are steadier than the times.
+"torch" is torch.nn.LSTM (GRU, RNN) of the same hidden size; its input is as wide as the layer's
+input and read vector together. "reference" is plain PyTorch. "jax" is the same model as a
+jax.lax.scan, if jax is installed. Only kernels that pass parity in the same run are timed. Close
+other programs first: the ratios vary less than the times.
 """
 
 
@@ -42,23 +42,23 @@ def bench(
 
     Args:
         suite: paper, sizes, controllers, superposition, tape, lie or all; None measures one case.
-        case: fields of the case; those left out are the paper's sizes.
-        repeats: rounds of the interleaved measurement, at least 1.
+        case: fields of the case; omitted ones have the paper's sizes.
+        repeats: number of interleaved measurement rounds, at least 1.
         out: JSON file to write.
         overwrite: whether an existing file may be replaced.
     Returns:
         0 when everything was measured.
     Raises:
-        ConfigError: something cannot be measured or written; all faults together.
+        ConfigError: a case cannot be measured or the file not written; lists all errors.
     """
     from unbounded.experiments.bench.measuring import measure
 
-    cases, faults = _cases(suite, case or {}, repeats, out, overwrite)
-    if faults:
-        raise ConfigError(faults)
+    cases, errors = _cases(suite, case or {}, repeats, out, overwrite)
+    if errors:
+        raise ConfigError(errors)
     measured = []
-    for each in cases:
-        measured.append(measure(each, repeats, lambda message: None))
+    for case_to_time in cases:
+        measured.append(measure(case_to_time, repeats, lambda message: None))
         print(_line(measured[-1]), flush=True)
     if out is not None:
         _write(Path(out), measured, repeats)
@@ -74,9 +74,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     for name, value in vars(_defaults()).items():
         made.add_argument(
-            f"--{name}", type=type(value), help=f"Of one case; {value!r} if left out."
+            f"--{name}", type=type(value), help=f"For a single case; default {value!r}."
         )
-    made.add_argument("--repeats", type=int, default=15, help="Rounds of the measurement.")
+    made.add_argument("--repeats", type=int, default=15, help="Number of measurement rounds.")
     made.add_argument("--out", type=str, help="JSON file to write.")
     made.add_argument("--overwrite", action="store_true", help="Replace an existing file.")
     return made
@@ -84,34 +84,34 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Measure; 0 when everything was measured."""
-    given, faults = parse(parser(arguments), arguments)
+    given, errors = parse(parser(arguments), arguments)
     named = {name: getattr(given, name) for name in vars(_defaults())}
     case = {name: value for name, value in named.items() if value is not None}
     asked = (given.suite, case, given.repeats, given.out, given.overwrite)
-    if faults:
-        raise ConfigError([*faults, *_cases(*asked)[1]])
+    if errors:
+        raise ConfigError([*errors, *_cases(*asked)[1]])
     return bench(*asked)
 
 
 def _cases(
     suite: str | None, case: dict[str, Any], repeats: int, out: str | None, overwrite: bool
 ) -> tuple[list[Case], list[str]]:
-    """What is to be measured, and everything that is wrong with it."""
+    """The cases to measure, and all errors in the options."""
     from unbounded.experiments.bench.cases import Case
     from unbounded.experiments.bench.cases import suite as cases_of
 
-    faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
-    faults += missing_folder("out", out)
+    errors = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
+    errors += missing_folder("out", out)
     if out is not None and Path(out).exists() and not Path(out).is_dir() and not overwrite:
-        faults.append(f"out: {out} exists; give --overwrite or another name")
+        errors.append(f"out: {out} exists; give --overwrite or another name")
     if suite is not None and case:
-        faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
+        errors.append(f"suite and {', '.join(case)} exclude each other; give one of them")
     own = Case(**case)
-    faults += own.faults()
+    errors += own.errors()
     try:
-        return [own] if suite is None else cases_of(suite), faults
+        return [own] if suite is None else cases_of(suite), errors
     except ChoiceError as error:
-        return [], [*faults, f"suite: {error}"]
+        return [], [*errors, f"suite: {error}"]
 
 
 def _defaults() -> Case:

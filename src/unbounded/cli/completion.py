@@ -9,7 +9,7 @@ from unbounded.cli.names import NAMES
 from unbounded.cli.parsing import Parser
 from unbounded.errors import ChoiceError, ConfigError
 
-#: What the positional arguments can be, by name.
+#: Choices of the positional arguments, by name.
 _CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(NAMES["papers"])}
 
 
@@ -19,8 +19,8 @@ def print_completion(arguments: Sequence[str]) -> int:
     Args:
         arguments: `--print_shtab SHELL` or `--print_shtab=SHELL`.
     Raises:
-        ChoiceError: shtab knows no such shell.
-        ConfigError: no shell was named.
+        ChoiceError: shtab does not support the shell.
+        ConfigError: the arguments name no shell.
     """
     import shtab
 

@@ -1,8 +1,7 @@
-"""What `unbounded train` begins with, read off its arguments before they are parsed.
+"""Default config of `unbounded train`, computed from its arguments before they are parsed.
 
-The task's preset, what --protocol changes in it, the memory and controller of --config and those
-named on the command line decide which options there are; the others are parsed with these as their
-defaults.
+The available options depend on the task's preset, --protocol, and the memory and controller from
+--config and the command line. The parser then uses these values as defaults.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from typing import Any, Final
 
 import yaml
 
-from unbounded.cli.faults import file_fault
+from unbounded.cli.errors import file_error
+from unbounded.custom_components import is_path, module_of, part_of
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import (
@@ -31,10 +31,9 @@ from unbounded.experiments.config.compose import (
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.options import from_text, options_of, value_error
-from unbounded.own_parts import is_path, module_of, part_of
 
 _PARTS: Final = ("memory", "controller")
-#: Options of a component, in its part of a config.
+#: Config sections that hold the options of a component.
 OPTION_GROUPS: Final = (
     "task_options",
     "model.memory",
@@ -42,25 +41,25 @@ OPTION_GROUPS: Final = (
     "training.optimizer_options",
 )
 _LENGTHS = "--evaluation.lengths"
-_DATA = "--machine.data"
+_DATA = "--hardware.data"
 _TASK, _TASK_OPTION = "--task.", "--task_options."
-#: Options without a value.
+#: Options that take no value.
 FLAGS: Final = ("resume", "overwrite", "quiet")
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What the arguments come to before they are parsed.
+    """Arguments of `unbounded train` before parsing.
 
     Fields:
-        task: that was named, or None.
+        task: its name, or None.
         defaults: a config as plain data.
-        arguments: what is left to parse; those of the config file stand first.
-        modules: of parts of the user's own that the command line names; they may be imported.
-        of_files: the options of components that config files give, by OPTION_GROUPS; argument
-            parsers make a number of a text.
-        texts: those of the command line, as they were typed.
-        errors: values in config files of another type than their fields, one line each.
+        arguments: the arguments left to parse; those from config files come first.
+        modules: modules of custom components named on the command line; they may be imported.
+        of_files: component options from config files, by OPTION_GROUPS. They keep their YAML
+            types; an argument parser would convert a text to a number.
+        texts: component options from the command line, as typed.
+        errors: config file values whose type differs from their field's, one line each.
     """
 
     task: str | None
@@ -73,14 +72,14 @@ class Beginning:
 
 
 def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
-    """Read task, protocol, config file and parts off the arguments.
+    """Extract task, protocol, config files, memory and controller from the arguments.
 
     Args:
-        arguments: what follows the verb.
+        arguments: the arguments after the verb.
         flags: option strings that take no value.
     Raises:
-        ChoiceError: there is no such task or protocol.
-        ConfigError: the config file cannot be read, or is no mapping of options.
+        ChoiceError: the task or protocol does not exist.
+        ConfigError: a config file cannot be read, or is not a mapping of options.
     """
     rest, files = _without_config(arguments)
     rest = spelled_out(rest)
@@ -89,7 +88,7 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     of_run = False
     for _, own in read:
         if isinstance(own.get("used"), dict):
-            # What a run folder's config adds, of the machine that it ran on.
+            # A run folder's config also records the hardware that the run used.
             del own["used"]
             of_run = True
     task = _positional(rest, flags)
@@ -98,7 +97,7 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
         named = own.get("task", task)
         if task not in (None, named):
             raise ConfigError(
-                [f"config: {path} is for task {named!r}, and {task!r} was named; leave one out"]
+                [f"config: {path} is for task {named!r}, but the task is {task!r}; leave one out"]
             )
         task = named
     data: dict[str, Any] = {}
@@ -131,7 +130,7 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     of_files["model.memory"] |= own.get("memory", {})
     of_files["model.controller"] |= own.get("controller", {})
     for group, options in of_files.items():
-        for name in said_of(group, rest):
+        for name in specified_options(group, rest):
             options.pop(name, None)
         options |= _typed_mapping(group, rest)
         options.pop("name", None)
@@ -152,38 +151,38 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
 
 
 def _file_errors(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
-    """A line for each text of a config file where a number or a truth value belongs."""
+    """One line for each text in a config file where a number or a boolean is expected."""
     errors: list[str] = []
-    for name, wanted in typing.get_type_hints(kind).items():
+    for name, expected in typing.get_type_hints(kind).items():
         value = data.get(name)
-        if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+        if isinstance(expected, type) and dataclasses.is_dataclass(expected):
             if isinstance(value, dict):
-                errors += _file_errors(value, wanted, f"{where}{name}.")
-        elif isinstance(value, str) and (error := value_error(f"{where}{name}", value, wanted)):
+                errors += _file_errors(value, expected, f"{where}{name}.")
+        elif isinstance(value, str) and (error := value_error(f"{where}{name}", value, expected)):
             errors.append(f"{error}, a text; leave the quotes out")
     return errors
 
 
 def _mapping_at(data: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The mapping that stands under a dotted name; empty where there is none."""
-    found: Any = data
+    """The mapping at a dotted name; empty if there is none."""
+    value: Any = data
     for part in group.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return dict(found) if isinstance(found, dict) else {}
+        value = value.get(part) if isinstance(value, dict) else None
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _typed_mapping(group: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """What a command line gives a component as a mapping, of the types that YAML says."""
+    """A component's options given as a mapping on the command line, with their YAML types."""
     typed: dict[str, Any] = {}
     for text in _values_of(arguments, f"--{group}"):
-        with suppress(yaml.YAMLError):  # what cannot be read is a fault that the parser names
+        with suppress(yaml.YAMLError):  # the parser reports invalid YAML
             data = plain_yaml.load(text)
             typed |= data if isinstance(data, dict) else {}
     return typed
 
 
 def option_texts(group: str, arguments: Sequence[str]) -> dict[str, str]:
-    """The options of a component on a command line, as they were typed; the last one of a name."""
+    """A component's options on a command line, as typed; the last occurrence counts."""
     prefix = f"--{group}."
     names = [word.partition("=")[0] for word in arguments if word.startswith(prefix)]
     return {name.removeprefix(prefix): _values_of(arguments, name)[-1] for name in names}
@@ -195,12 +194,13 @@ def exact_options(
     of_file: Mapping[str, Any],
     texts: Mapping[str, str],
 ) -> dict[str, Any]:
-    """A component's options as they were given, after a parser that guesses their types.
+    """Restore the types of a component's options after a parser that guesses them.
 
     Args:
-        factory: makes the component. options: as they were parsed.
-        of_file: what config files and mappings give, which is of the type that YAML says.
-        texts: what was typed, which is of the type that the factory's signature says.
+        factory: makes the component.
+        options: the parsed options.
+        of_file: options from config files and mappings; YAML determines their types.
+        texts: options as typed; the factory's signature determines their types.
     """
     known = options_of(factory)
     exact = dict(options)
@@ -213,10 +213,10 @@ def exact_options(
 
 
 def _over(base: Mapping[str, Any], change: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """A config file's data with those of a later one over them.
+    """Merge the data of a later config file over those of an earlier one.
 
-    A memory or controller with a name takes the place of the former one, and so does another
-    optimizer, schedule, stop rule or curriculum with its options.
+    A memory or controller with a name replaces the earlier one. A different optimizer, schedule,
+    stop rule or curriculum replaces the earlier one and its options.
     """
     result = dict(base)
     for key, value in change.items():
@@ -237,14 +237,16 @@ def _over(base: Mapping[str, Any], change: Mapping[str, Any], where: str = "") -
 
 
 def _follow_ranges(defaults: dict[str, Any], words: Sequence[str]) -> None:
-    """Score at the run's own ranges where they are not the preset's; on streams n has no other."""
-    own = {"train_lengths", "test_lengths"} & said_of("task_options", words)
-    if (own or "lengths" in said_of("training", words)) and not defaults["training"]["piece_steps"]:
+    """Reset the evaluation lengths if the run changes the preset's lengths, except on streams."""
+    own = {"train_lengths", "test_lengths"} & specified_options("task_options", words)
+    if (own or "lengths" in specified_options("training", words)) and not defaults["training"][
+        "chunk_steps"
+    ]:
         defaults["evaluation"]["lengths"] = None
 
 
 def _variant(rest: Sequence[str]) -> list[dict[str, Any]]:
-    """What the command line says of a memory's options that choose for others."""
+    """Memory options on the command line that determine defaults of other options."""
     named = {name: _value_of(rest, f"--model.memory.{name}") for name in CHOSEN_BY}
     chosen = {name: value for name, value in named.items() if value is not None}
     return [{"model": {"memory": chosen}}] if chosen else []
@@ -253,11 +255,11 @@ def _variant(rest: Sequence[str]) -> list[dict[str, Any]]:
 def _choices(data: dict[str, Any], rest: Sequence[str]) -> list[dict[str, Any]]:
     """The schedule and curriculum of a config file, then those of the command line.
 
-    What the file says of one that the command line replaces goes with it.
+    If the command line replaces one, the file's options of it are dropped.
     """
     of_file = training if isinstance(training := data.get("training"), dict) else {}
-    found = {name: _value_of(rest, f"--training.{name}") for name in OPTIONS_OF}
-    own = {name: value for name, value in found.items() if value is not None}
+    values = {name: _value_of(rest, f"--training.{name}") for name in OPTIONS_OF}
+    own = {name: value for name, value in values.items() if value is not None}
     for name, value in own.items():
         if of_file.get(name, value) != value:
             for option in OPTIONS_OF[name]:
@@ -267,10 +269,10 @@ def _choices(data: dict[str, Any], rest: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _part(name: str, value: Any) -> dict[str, Any]:
-    """A memory or controller of a config file.
+    """A memory or controller of a config file as a mapping.
 
     Raises:
-        ConfigError: it is no name, nor a mapping that may have one.
+        ConfigError: the value is neither a name nor a mapping.
     """
     part = part_of(value)
     if not isinstance(part.get("name", ""), str) or not all(isinstance(key, str) for key in part):
@@ -284,15 +286,15 @@ def _part(name: str, value: Any) -> dict[str, Any]:
 
 
 def import_modules(modules: Sequence[str]) -> None:
-    """Import what the command line names, and nothing else.
+    """Import the modules that the command line names, and nothing else.
 
     Raises:
-        ConfigError: a module cannot be imported; all of them together.
+        ConfigError: modules cannot be imported; lists all of them.
     """
-    faults = []
+    errors = []
     for module in modules:
         if not all(part.isidentifier() for part in module.split(".")):
-            faults.append(
+            errors.append(
                 f"import: expected a module such as mypackage.memories, got {module!r}. Give its "
                 "full name"
             )
@@ -302,15 +304,15 @@ def import_modules(modules: Sequence[str]) -> None:
         except ImportError as error:
             first = module.partition(".")[0]
             here = Path(first).is_dir() or Path(f"{first}.py").is_file()
-            is_missing = here and error.name == first  # and not what it imports itself
+            is_missing = here and error.name == first  # not a module that it imports itself
             hint = f". {first} is in this folder: PYTHONPATH=. before the command"
-            faults.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
-    if faults:
-        raise ConfigError(faults)
+            errors.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
+    if errors:
+        raise ConfigError(errors)
 
 
 def _without_config(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """The arguments without --config, and its files in their order."""
+    """The arguments without --config, and the config files in order."""
     rest: list[str] = []
     files: list[Path] = []
     words = iter(arguments)
@@ -327,9 +329,8 @@ def _without_config(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    fault = file_fault(path)
-    if fault is not None:
-        raise ConfigError([f"config: {fault}"])
+    if message := file_error(path):
+        raise ConfigError([f"config: {message}"])
     try:
         data: dict[str, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -338,10 +339,10 @@ def _of_file(path: Path) -> dict[str, Any]:
 
 
 def _with_model_nested(data: dict[Any, Any]) -> dict[str, Any]:
-    """A config file's data whose keys such as `model.memory.width` are mappings in one another.
+    """Expand dotted keys such as `model.memory.width` of a config file into nested mappings.
 
     Raises:
-        ConfigError: such a key says anew what is said elsewhere in the file.
+        ConfigError: such a key occurs twice in the file.
     """
     result = {key: value for key, value in data.items() if not _is_dotted(key)}
     for key in filter(_is_dotted, data):
@@ -350,7 +351,7 @@ def _with_model_nested(data: dict[Any, Any]) -> dict[str, Any]:
         for part in parts:
             inner = inner.setdefault(part, {}) if isinstance(inner, dict) else None
         if not isinstance(inner, dict) or last in inner:
-            raise ConfigError([f"config: {key}: it is said elsewhere in the file too"])
+            raise ConfigError([f"config: {key}: expected it once in the file, got it twice"])
         inner[last] = data[key]
     return result
 
@@ -360,10 +361,10 @@ def _is_dotted(key: Any) -> bool:
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """The arguments, a part's name and a task's option as what they are short for.
+    """Expand the short forms of memory, controller and task options.
 
-    `65:128,129:256` becomes the list it means. Single options of the task come last, since a whole
-    --task_options takes the place of those before it.
+    `65:128,129:256` becomes a list. Single task options come last, because a whole
+    --task_options mapping replaces those before it.
     """
     made: list[str] = []
     single: list[str] = []
@@ -384,7 +385,7 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
             name = word.removeprefix(_TASK).removeprefix(_TASK_OPTION)
             single.append(f"{_TASK_OPTION}{name}")
         elif option == _DATA:
-            # One that can name a file `null`.
+            # --data can name a file `null`; --hardware.data cannot.
             made.append(f"--data{equals}{value}")
         elif option == _LENGTHS and equals:
             made.append(f"{option}={_listed(value)}")
@@ -396,11 +397,11 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
 def _listed(text: str) -> str:
     if text.startswith(("[", "-")) or text == "null":
         return text
-    return json.dumps([each.strip() for each in text.split(",")])
+    return json.dumps([part.strip() for part in text.split(",")])
 
 
 def _values_of(arguments: Sequence[str], name: str) -> list[str]:
-    """What an option was given, each time."""
+    """All values of an option, in order."""
     values = []
     for number, word in enumerate(arguments):
         option, equals, value = word.partition("=")
@@ -410,20 +411,20 @@ def _values_of(arguments: Sequence[str], name: str) -> list[str]:
     return values
 
 
-def said_of(part: str, arguments: Sequence[str]) -> set[str]:
-    """The options of a part of the config that the arguments name, one by one or in a mapping."""
+def specified_options(part: str, arguments: Sequence[str]) -> set[str]:
+    """Names of a config section's options in the arguments, given singly or in a mapping."""
     prefix = f"--{part}."
     words = [word.partition("=")[0] for word in arguments]
-    said = {word.removeprefix(prefix) for word in words if word.startswith(prefix)}
+    names = {word.removeprefix(prefix) for word in words if word.startswith(prefix)}
     for text in _values_of(arguments, f"--{part}"):
-        with suppress(yaml.YAMLError):  # what cannot be read is a fault that the parser names
+        with suppress(yaml.YAMLError):  # the parser reports invalid YAML
             data = plain_yaml.load(text)
-            said |= set(data) if isinstance(data, dict) else set()
-    return said
+            names |= set(data) if isinstance(data, dict) else set()
+    return names
 
 
 def _options_of_parts(arguments: Sequence[str]) -> list[str]:
-    """What the options of a memory or controller are given, each time: a group may be a path."""
+    """All values of memory and controller options: a group may be an import path."""
     names = {word.partition("=")[0] for word in arguments}
     prefixes = tuple(f"--model.{part}." for part in _PARTS)
     return [
@@ -440,7 +441,7 @@ def _value_of(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _positional(arguments: Sequence[str], flags: Sequence[str]) -> str | None:
-    """The positional argument, wherever it stands among the options."""
+    """The positional argument, at any place among the options."""
     value_follows = False
     for word in arguments:
         if value_follows:

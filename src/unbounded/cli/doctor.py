@@ -1,4 +1,4 @@
-"""`unbounded doctor`: what is installed, what this machine has, and whether it can be used."""
+"""`unbounded doctor`: check the installation, the hardware and the kernels."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ NEEDED = (
 # A run folder with two checkpoints of the paper's largest model and its pictures.
 ENOUGH_MB = 200
 
-_DESCRIPTION = """Show what is installed and what this machine has; exit code 0 when all is usable.
+_DESCRIPTION = """Show installed packages and hardware; exit code 0 if the library is usable.
 
 examples:
   unbounded doctor
   unbounded doctor --json
 
-The compiled kernels are optional: without them everything runs on the reference path, slower, and
-this says why they are missing. Where they are there, a small parity run compares them with it.
+The compiled kernels are optional. Without them everything runs on the slower reference
+implementation, and this command shows why. With them, a small parity run compares the two.
 """
 
 
@@ -51,9 +51,9 @@ class Finding:
     """One line of the diagnosis.
 
     Fields:
-        name: what was looked at.
-        value: what was found, for a person to read.
-        usable: False when the library cannot be used until this is put right.
+        name: the item checked.
+        value: the result as text.
+        usable: False if the library cannot be used until this is fixed.
     """
 
     name: str
@@ -65,9 +65,9 @@ def doctor(as_json: bool = False) -> int:
     """Print the diagnosis, as a table or as JSON.
 
     Returns:
-        0 when the library can be used here, 1 when something must be put right first.
+        0 if the library can be used, 1 if something must be fixed first.
     """
-    findings = [*_software(), *_machine(), *_kernels(), *_kernels_for_cuda(), *_disk(Path.cwd())]
+    findings = [*_software(), *_hardware(), *_kernels(), *_kernels_for_cuda(), *_disk(Path.cwd())]
     usable = all(finding.usable for finding in findings)
     if as_json:
         data = {"usable": usable, "findings": [asdict(finding) for finding in findings]}
@@ -75,7 +75,7 @@ def doctor(as_json: bool = False) -> int:
     else:
         width = max(len(finding.name) for finding in findings)
         for finding in findings:
-            mark = "" if finding.usable else "  <- PUT THIS RIGHT"
+            mark = "" if finding.usable else "  <- FIX THIS"
             print(f"{finding.name:<{width}}  {finding.value}{mark}")
         print("\nusable" if usable else "\nnot usable: see the marked lines")
     return 0 if usable else 1
@@ -89,10 +89,10 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Diagnose; 0 when the library can be used, 1 when not."""
-    given, faults = parse(parser(arguments), arguments)
-    if faults:
-        raise ConfigError(faults)
+    """Diagnose; 0 if the library can be used, else 1."""
+    given, errors = parse(parser(arguments), arguments)
+    if errors:
+        raise ConfigError(errors)
     return doctor(as_json=given.json)
 
 
@@ -102,16 +102,16 @@ def _software() -> list[Finding]:
         Finding("python", f"{platform.python_version()} ({sys.implementation.name})"),
     ]
     for name in NEEDED:
-        found = _installed(name)
+        installed = _installed(name)
         missing = f"missing: pip install {name}"
-        findings.append(Finding(name, found or missing, usable=found is not None))
+        findings.append(Finding(name, installed or missing, usable=installed is not None))
     tensorboard = _installed("tensorboard")
     without = "not installed (optional): pip install 'unbounded[tensorboard]'"
     findings.append(Finding("tensorboard", tensorboard or without))
     return findings
 
 
-def _machine() -> list[Finding]:
+def _hardware() -> list[Finding]:
     import torch
 
     from unbounded.evaluation.provenance import processor
@@ -159,7 +159,7 @@ def _kernels_for_cuda() -> list[Finding]:
 
 
 def _parity(backend: str) -> list[Finding]:
-    """The kernels against the reference: outputs and every gradient of a small layer."""
+    """Compare kernels and reference: outputs and every gradient of a small layer."""
     from unbounded.kernels import gpu
     from unbounded.layers.parity import TOLERANCE, kernel_error
     from unbounded.memories import MEMORIES

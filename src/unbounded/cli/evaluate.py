@@ -1,4 +1,4 @@
-"""`unbounded evaluate RUN`."""
+"""`unbounded evaluate RUN`: score a trained run over length ranges."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unbounded.cli.defaults import exact_options, import_modules
-from unbounded.cli.faults import missing_folder
-from unbounded.cli.parsing import Parser, add_rounded, parse
+from unbounded.cli.errors import missing_folder
+from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError, RunExistsError, UnboundedError
 from unbounded.experiments.config import plain_yaml
 
@@ -25,17 +25,16 @@ examples:
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
   unbounded evaluate RUN --model.memory.slots 256
 
-Coarse is the share of sequences that are right to the end, fine the mean share of a target
-that is right before its first error. Streams are scored n by n: an n is mastered when all its
-sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
---out.
+Exact match is the share of sequences that are wholly correct. Prefix accuracy is the mean share of
+a target before its first error. Streams are scored for each n; an n is mastered if all its
+sequences are correct. The report goes to a new file in RUN/evaluations/, or to --out.
 
---model.memory.OPTION VALUE changes an option of the run's memory, where no weight depends on it.
+--model.memory.OPTION VALUE changes a memory option on which no weight depends.
 """
 _MEMORY = "--model.memory."
-#: Between two lines on what is scored.
+#: Time between two progress lines.
 _EVERY_SECONDS = 2.0
-# No name of a file may have more than 255 bytes.
+# File names have at most 255 bytes.
 _LONGEST_LABEL = 150
 _T = TypeVar("_T")
 
@@ -43,49 +42,45 @@ _T = TypeVar("_T")
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded evaluate", description=_DESCRIPTION)
-    made.add_argument(
-        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
-    )
+    made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument(
         "--lengths",
         type=str | None,
         default=None,
-        help="Ranges such as 65:128,129:256; by default those of the run's own report.",
+        help="Ranges such as 65:128,129:256; default: the ranges of the run's report.",
     )
     made.add_argument("--split", type=str, default="test", help="train, validation or test.")
     made.add_argument(
         "--count",
         type=int | None,
         default=None,
-        help="Sequences a range, or of streams for each n; by default as many as in the run's own "
-        "report, where long ranges have fewer.",
+        help="Sequences per range, or per n on streams; default: as in the report, where long "
+        "ranges have fewer.",
     )
     made.add_argument(
         "--every",
         type=int | None,
         default=None,
-        help="Of streams: score every so manyth n, of each of the ranges.",
+        help="On streams: score every EVERY-th n of each range.",
     )
     made.add_argument(
-        "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
+        "--seed", type=int | None, default=None, help="Seed of the sequences; default: the run's."
     )
-    add_rounded(made)
+    add_hardened(made)
     made.add_argument(
         "--discretize",
         action="store_true",
-        help="Take every decision of the memory whole: the likeliest action alone.",
+        help="Use only the most likely action of each memory gate, at full weight.",
     )
+    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
     made.add_argument(
-        "--data", type=str, default=None, help="Folder of the corpus, if it has moved."
-    )
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module with the run's custom components."
     )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
     made.add_argument("--out", type=str, default=None, help="File for the JSON report.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     made.add_argument(
-        "--quiet", action="store_true", help="Do not show, of what takes long, what is scored."
+        "--quiet", action="store_true", help="Do not show progress of long evaluations."
     )
     return made
 
@@ -93,24 +88,24 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
     arguments, texts = _without_memory(arguments)
-    given, faults = parse(parser(arguments), arguments)
+    given, errors = parse(parser(arguments), arguments)
     from unbounded.experiments.config.check import ranges
     from unbounded.experiments.config.checking import check_choice, check_number
     from unbounded.tasks import SPLITS
     from unbounded.tasks.randomness import LAST_SEED
 
-    check_choice(faults, "--split", "split", given.split, SPLITS)
+    check_choice(errors, "--split", "split", given.split, SPLITS)
     if given.count is not None and given.count < 1:
-        faults.append(f"--count: expected at least 1, got {given.count}")
+        errors.append(f"--count: expected at least 1, got {given.count}")
     if given.seed is not None:
-        check_number(faults, "--seed", given.seed, 0, LAST_SEED)
-    check_choice(faults, "--device", "device", given.device, ("cpu", "cuda"))
-    faults += missing_folder("--out", given.out)
+        check_number(errors, "--seed", given.seed, 0, LAST_SEED)
+    check_choice(errors, "--device", "device", given.device, ("cpu", "cuda"))
+    errors += missing_folder("--out", given.out)
     lengths = None
     if given.lengths is not None:
-        lengths = _collect(faults, "--lengths", lambda: ranges(given.lengths.split(",")))
-    if faults:
-        raise ConfigError(faults)
+        lengths = _collect(errors, "--lengths", lambda: ranges(given.lengths.split(",")))
+    if errors:
+        raise ConfigError(errors)
     out = None if given.out is None else Path(given.out)
     if out is not None and out.exists() and not given.overwrite:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
@@ -118,7 +113,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.evaluate import evaluate_run
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.loading import load_config
-    from unbounded.files import json_text, storage_faults, write_text
+    from unbounded.files import json_text, storage_errors, write_text
 
     import_modules([] if given.imports is None else [given.imports])
     folder = find_run(given.run)
@@ -131,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         seed=given.seed,
         every=given.every,
         data=given.data,
-        rounded=given.rounded,
+        hardened=given.hardened,
         discretize=given.discretize,
         device=given.device,
         memory=memory,
@@ -148,7 +143,7 @@ def run(arguments: Sequence[str]) -> int:
     print(table(report))
     if out is None:
         evaluations = folder / "evaluations"
-        with storage_faults(evaluations, "making folder"):
+        with storage_errors(evaluations, "making folder"):
             evaluations.mkdir(exist_ok=True)
         out = _unused(evaluations / f"{_name(report)}.json")
     write_text(out, json_text(report, indent=2) + "\n")
@@ -157,21 +152,21 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def progress() -> Callable[[str, float], None]:
-    """Says on standard error, now and then, what is scored."""
-    said, last = time.monotonic(), ""
+    """A function that prints progress to standard error, at most every two seconds."""
+    printed_at, last = time.monotonic(), ""
 
     def look(what: str, share: float) -> None:
-        nonlocal said, last
+        nonlocal printed_at, last
         line = f"scoring {what}, {share:.0%} done"
-        if what and line != last and time.monotonic() - said > _EVERY_SECONDS:
-            said, last = time.monotonic(), line
+        if what and line != last and time.monotonic() - printed_at > _EVERY_SECONDS:
+            printed_at, last = time.monotonic(), line
             print(line, file=sys.stderr, flush=True)
 
     return look
 
 
 def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The arguments without the options of a memory, and these as they were typed."""
+    """The arguments without memory options, and the memory options as typed."""
     rest: list[str] = []
     memory: dict[str, str] = {}
     words = iter(arguments)
@@ -190,23 +185,23 @@ def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]
 
 
 def _typed(texts: Mapping[str, str], memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a memory as its signature has them; what cannot be read stays a text."""
+    """Memory options with the types of the signature; unreadable values stay text."""
     from unbounded.models.model_parts import part_factory
 
-    with suppress(UnboundedError):  # what is wrong with the memory is said with the run
+    with suppress(UnboundedError):  # errors of the memory are reported with the run
         values = {name: plain_yaml.load_or_text(text) for name, text in texts.items()}
         return exact_options(part_factory("memory", memory, None), values, {}, texts)
     return dict(texts)
 
 
 def _name(report: dict[str, Any]) -> str:
-    from unbounded.evaluation import scoring_of
+    from unbounded.evaluation import metric_set_of
 
     head = report["split"]
-    head += "-rounded" if report["weights"] == "model-rounded" else ""
+    head += "-hardened" if report["weights"] == "model-hardened" else ""
     head += "-discrete" if report["discretized"] else ""
     head += "".join(f"-{name}{value}" for name, value in report["memory_options"].items())
-    label = scoring_of(report["scoring"]).label(report["rows"])
+    label = metric_set_of(report["metric_set"]).label(report["rows"])
     if len(label) > _LONGEST_LABEL:
         digest = hashlib.sha256(label.encode()).hexdigest()[:8]
         label = f"{len(report['rows'])}-ranges-{digest}"
@@ -214,7 +209,7 @@ def _name(report: dict[str, Any]) -> str:
 
 
 def _unused(path: Path) -> Path:
-    """The path, with a number behind its name where there is such a file already."""
+    """The path, with a number appended to its name if the file exists."""
     for number in itertools.count(2):
         if not path.exists():
             break
@@ -222,9 +217,9 @@ def _unused(path: Path) -> Path:
     return path
 
 
-def _collect(faults: list[str], name: str, build: Callable[[], _T]) -> _T | None:
+def _collect(errors: list[str], name: str, build: Callable[[], _T]) -> _T | None:
     try:
         return build()
     except ConfigError as error:
-        faults += [f"{name}: {fault}" for fault in error.faults]
+        errors += [f"{name}: {line}" for line in error.errors]
         return None

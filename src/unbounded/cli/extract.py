@@ -1,4 +1,4 @@
-"""`unbounded extract RUN`: the machine that a hardened network is."""
+"""`unbounded extract RUN`: extract an automaton from a hardened network."""
 
 from __future__ import annotations
 
@@ -8,73 +8,76 @@ from pathlib import Path
 from jsonargparse import Namespace
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, add_rounded, parse
+from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable
 
-#: More cases than these are not printed.
+#: Largest number of table rows to print.
 _SHOWN = 60
 
-_DESCRIPTION = """Extract the machine that a trained network with whole decisions is.
+_DESCRIPTION = """Extract the automaton of a trained network with saturated gates.
 
 examples:
   unbounded extract RUN
   unbounded extract RUN --alphabet 3 --symbols 20000
-  python RUN/machine/machine.py a a b b
-  unbounded extract RUN --check RUN/machine/machine.py
+  python RUN/automaton/automaton.py a a b b
+  unbounded extract RUN --check RUN/automaton/automaton.py
 
-The network is run on every word up to a length. Its hidden states become control states, and what
-it writes symbols, as few as make every step determined: in each state, for each input and each
-symbol read, what it writes, pops, reads and says. Then the machine is compared with the network, on
-these words and on long ones. RUN/machine/ gets it as a table, a graph (DOT, SVG, PNG), JSON and a
-Python program that needs no torch.
+The command runs the network on every input up to a length. Hidden states become control states,
+and written vectors become stack symbols, as few as make every step deterministic. For each state,
+input and read symbol, the automaton writes, pops, reads and outputs. It is then compared with the
+network on these inputs and on long ones. RUN/automaton/ gets a table, a graph (DOT, SVG, PNG), JSON
+and a Python program that does not need torch.
 
---check executes the file that it is given, as `python FILE` would: give none that you do not trust.
+--check executes its file, as `python FILE` would. Do not give it a file that you do not trust.
 
-The decisions must be 0 or 1: `unbounded harden RUN` makes them so.
+The gates must be 0 or 1; `unbounded harden RUN` trains a network to this.
 """
 
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded extract", description=_DESCRIPTION)
+    made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument(
-        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
+        "--alphabet", type=int, default=2, help="On sources: number of input symbols."
     )
-    made.add_argument("--alphabet", type=int, default=2, help="Of sources: symbols of the words.")
     made.add_argument(
-        "--symbols", type=int, default=10_000, help="Symbols of all words together, at the most."
+        "--symbols",
+        type=int,
+        default=10_000,
+        help="Maximum number of symbols of all inputs together.",
     )
     made.add_argument(
         "--lengths",
         type=str | None,
         default=None,
-        help="Lengths such as 128,640 to compare at; by default the longest that were verified.",
+        help="Lengths such as 128,640 to compare at; default: the longest verified lengths.",
     )
     made.add_argument(
         "--check",
         type=str | None,
-        help="A program that was extracted before: RUN IT (give none that you do not trust) and "
-        "compare it with the run; nothing is written.",
+        help="A previously extracted program: RUN IT (give none that you do not trust) and "
+        "compare it with the run; writes nothing.",
     )
-    add_rounded(made, default=None)
+    add_hardened(made, default=None)
     made.add_argument(
-        "--import", dest="imports", type=str, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module with the run's custom components."
     )
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Extract the machine, print it, write it."""
-    given, faults = parse(parser(arguments), arguments)
-    faults += [
+    """Extract the automaton, print it, write it."""
+    given, errors = parse(parser(arguments), arguments)
+    errors += [
         f"--{name}: expected at least 1, got {getattr(given, name)}"
         for name in ("alphabet", "symbols")
         if getattr(given, name) < 1
     ]
-    lengths = _lengths(given.lengths, faults)
-    if faults:
-        raise ConfigError(faults)
+    lengths = _lengths(given.lengths, errors)
+    if errors:
+        raise ConfigError(errors)
     if given.check is not None:
         return _check(given, lengths)
     from unbounded.cli.verify import progress
@@ -84,25 +87,25 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.extraction import table_lines
 
     import_modules([] if given.imports is None else [given.imports])
-    found, files = extract_run(
+    extraction, files = extract_run(
         find_run(given.run),
         symbols=given.alphabet,
         budget=given.symbols,
         lengths=lengths,
-        rounded=given.rounded,
+        hardened=given.hardened,
         look=progress(),
     )
-    lines = aligned(table_lines(found.machine))
+    lines = aligned(table_lines(extraction.automaton))
     print("\n".join(lines[: _SHOWN + 2]))
     if len(lines) > _SHOWN + 2:
-        print(f"and {len(lines) - _SHOWN - 2} more cases, in machine.txt")
-    print("", *(printable(line) for line in summary(found)), sep="\n")
+        print(f"and {len(lines) - _SHOWN - 2} more cases, in automaton.txt")
+    print("", *(printable(line) for line in summary(extraction)), sep="\n")
     print("\nwritten:", *files, sep="\n  ")
     return 0
 
 
 def _check(given: Namespace, lengths: list[int] | None) -> int:
-    """Compare a program with the run; 1 where it is refused."""
+    """Compare a program with the run; 1 if they differ."""
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.folder import find_run
 
@@ -113,13 +116,13 @@ def _check(given: Namespace, lengths: list[int] | None) -> int:
         symbols=given.alphabet,
         budget=given.symbols,
         lengths=lengths,
-        rounded=given.rounded,
+        hardened=given.hardened,
     )
     print(*(printable(line) for line in lines), sep="\n")
     return 0 if is_equal else 1
 
 
-def _lengths(text: str | None, faults: list[str]) -> list[int] | None:
+def _lengths(text: str | None, errors: list[str]) -> list[int] | None:
     if text is None:
         return None
     try:
@@ -127,5 +130,5 @@ def _lengths(text: str | None, faults: list[str]) -> list[int] | None:
     except ValueError:
         lengths = [0]
     if min(lengths) < 1:
-        faults.append(f"--lengths: expected lengths of at least 1 such as 128,640, got {text!r}")
+        errors.append(f"--lengths: expected lengths of at least 1 such as 128,640, got {text!r}")
     return lengths

@@ -1,4 +1,4 @@
-"""`unbounded harden RUN`."""
+"""`unbounded harden RUN`: fine-tune a run until its memory gates are 0 or 1."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable
 
-_DESCRIPTION = """Make the decisions of a finished run's memory 0 or 1, for greater lengths.
+_DESCRIPTION = """Train a finished run's memory gates to 0 or 1, to generalise to longer inputs.
 
 examples:
   unbounded harden runs/copy-queue-lstm-*-seed1
   unbounded harden RUN --batches 1000 --every 25
-  unbounded evaluate RUN --rounded --lengths 640:640,6400:6400 --count 20
+  unbounded evaluate RUN --hardened --lengths 640:640,6400:6400 --count 20
 
-What decides (push, pop, actions, gates, shifts) is sharpened step by step while the rest learns on;
-where validation gets worse, it goes back and takes smaller steps. The machine goes into
-RUN/model-rounded beside the trained RUN/model, and what came of it into the run's report. After
-Ctrl-C the same command goes on.
+The inverse temperature of all gates (push, pop, action, shift, ...) grows step by step while the
+other weights train on. If validation gets worse, it returns to an earlier value and takes smaller
+steps. The hardened model goes into RUN/model-hardened and its scores into the run's report; the
+trained RUN/model stays. After Ctrl-C the same command resumes.
 """
-#: Options of `RoundingConfig` by the same name.
+#: Options with the same names as fields of `HardeningConfig`.
 _OPTIONS: Final = (
-    *("batches", "every", "factor", "decided", "settle", "enough", "patience", "cool"),
+    *("batches", "every", "factor", "saturated", "settle", "enough", "patience", "cool"),
     *("tolerance", "far", "learning_rate"),
 )
 
@@ -33,57 +33,71 @@ _OPTIONS: Final = (
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded harden", description=_DESCRIPTION)
+    made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
+    made.add_argument("--batches", type=int | None, help="Budget of fine-tuning, in batches.")
+    made.add_argument("--every", type=int | None, help="Batches between two increases.")
     made.add_argument(
-        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
+        "--factor",
+        type=float | None,
+        help="Factor on the inverse temperature at each increase; default 1.25.",
     )
-    made.add_argument("--batches", type=int | None, help="Budget of fine-tuning.")
-    made.add_argument("--every", type=int | None, help="Batches between two sharpenings.")
-    made.add_argument("--factor", type=float | None, help="Of each sharpening; 1.25.")
-    made.add_argument("--decided", type=float | None, help="Certainty to reach; 0.999.")
+    made.add_argument(
+        "--saturated",
+        type=float | None,
+        help="Value from which a gate counts as saturated; default 0.999.",
+    )
     made.add_argument(
         "--tolerance",
         type=float | None,
-        help="How much worse on validation it may be before it goes back; 0.03.",
+        help="Loss of validation score that is accepted before going back; default 0.03.",
     )
     made.add_argument(
         "--settle",
         type=int | None,
-        help="Looks at which the machine must do as well; 0 for no end.",
+        help="Checks in a row with a hardened error of at most 0.001 to stop; 0: no such stop.",
     )
     made.add_argument(
         "--enough",
         type=float | None,
-        help="What validation may say against model and machine with which it is over.",
+        help="Stop at this validation error of both the model and the hardened model.",
     )
     made.add_argument(
         "--patience",
         type=int | None,
-        help="Looks without a clearly better machine after which it is given up; 0 for no end.",
+        help="Checks without a clearly better hardened model to stop; 0: no such stop.",
     )
-    made.add_argument("--cool", type=int | None, help="Looks at the end with a falling rate.")
+    made.add_argument(
+        "--cool",
+        type=int | None,
+        help="Multiples of EVERY batches at the end with a decaying learning rate.",
+    )
     made.add_argument(
         "--far",
         type=int | None,
-        help="How many times the longest of training a machine is validated at too, 0 to 1000.",
+        help="Also validate at this multiple of the longest training length, 0 to 1000.",
     )
-    made.add_argument("--learning_rate", type=float | None, help="Of the fine-tuning.")
     made.add_argument(
-        "--count", type=int | None, help="Validation sequences; 100, of streams as in training."
+        "--learning_rate", type=float | None, help="Learning rate of the fine-tuning."
     )
-    made.add_argument("--data", type=str, help="Folder of the data, if it has moved.")
     made.add_argument(
-        "--import", dest="imports", type=str, help="A module of your own that the run names."
+        "--count",
+        type=int | None,
+        help="Validation sequences; default 100, on streams as in training.",
     )
-    made.add_argument("--overwrite", action="store_true", help="Harden a run anew.")
+    made.add_argument("--data", type=str, help="Folder of the data, if it moved.")
+    made.add_argument(
+        "--import", dest="imports", type=str, help="A module with the run's custom components."
+    )
+    made.add_argument("--overwrite", action="store_true", help="Replace an earlier hardening.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Harden; 0 when it is done, 130 or 143 when a signal stopped it."""
-    given, faults = parse(parser(arguments), arguments)
-    if faults:
-        raise ConfigError(faults)
+    """Harden; 0 if finished, 130 or 143 if a signal stopped it."""
+    given, errors = parse(parser(arguments), arguments)
+    if errors:
+        raise ConfigError(errors)
     from unbounded.evaluation import table
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.harden import harden_run
@@ -101,7 +115,8 @@ def run(arguments: Sequence[str]) -> int:
     except Interrupted as error:
         again = " without --overwrite" if given.overwrite else ""
         print(
-            f"\n{error}; the hardening is saved, the same command{again} goes on", file=sys.stderr
+            f"\n{error}; the hardening is saved; the same command{again} resumes it",
+            file=sys.stderr,
         )
         return error.exit_code
     print(f"as trained:\n{table(report)}\n\n{hardened_text(report)}")
@@ -110,23 +125,25 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def hardened_text(report: Mapping[str, Any]) -> str:
-    """What came of a hardening, and what its machine scores; below the table of the trained model.
+    """The outcome of hardening and the hardened model's score table.
 
     Args:
-        report: with "rounded".
+        report: a run's report with "hardened".
     """
     from unbounded.evaluation import table
 
-    part = report["rounded"]
-    said = _how_it_ended(part)
+    part = report["hardened"]
+    outcome = _how_it_ended(part)
     if part.get("harm"):  # the table above is the trained model's, which stays
-        return said
-    return f"{said}\n{table({**report, **part})}"
+        return outcome
+    return f"{outcome}\n{table({**report, **part})}"
 
 
 def _how_it_ended(part: Mapping[str, Any]) -> str:
-    if part.get("decided", True):
-        return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
+    if part.get("saturated", True):
+        return (
+            f"hardened, a hardened model (inverse temperature {part['inverse_temperature']:.3g}):"
+        )
     if part.get("harm") and not part.get("batches"):
         return f"not hardened, for {printable(part['stopped'])}; it stays"
     if part.get("harm"):
@@ -134,12 +151,12 @@ def _how_it_ended(part: Mapping[str, Any]) -> str:
         why = f"hardened, it is worse on {worse}" if worse else "hardening did not make it better"
         return f"{printable(part['stopped'])}\n{why}; the trained model stays"
     few = ", ".join(
-        f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
-        for name, each in part["decisions"].items()
-        if each["undecided"]
+        f"{each['unsaturated']} of {each['gates']} of {name} (least {each['least']:.3f})"
+        for name, each in part["gates"].items()
+        if each["unsaturated"]
     )
     return (
         f"{printable(part['stopped'])}\n"
-        f"not decided, since the discrete machine does worse on validation: {few or 'nothing'}\n"
-        f"hardened as far as it went (sharpness {part['sharpness']:.3g}):"
+        f"not saturated, because the hardened model does worse on validation: {few or 'nothing'}\n"
+        f"hardened in part (inverse temperature {part['inverse_temperature']:.3g}):"
     )

@@ -1,4 +1,4 @@
-"""`unbounded VERB ...`: finds the verb, and turns every foreseen error into one message."""
+"""`unbounded VERB ...`: run a verb and print each expected error as one message."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 from unbounded.files import printable_lines, refusal
 
-#: Each verb with what it does; its module in this folder has the same name.
+#: Verbs and their descriptions; each module in this folder has its verb's name.
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
-    "explore": "watch a trained network at work, in a page that runs it",
-    "harden": "make the decisions of a trained run 0 or 1, for greater lengths",
-    "verify": "find out how far a trained run is right, and where it first errs",
-    "extract": "extract the machine that a hardened run is: a table, a graph, a program",
+    "explore": "write a page that runs a trained network and shows its memory",
+    "harden": "train the gates of a run to 0 or 1, to generalise to longer inputs",
+    "verify": "find the lengths at which a run is correct, and its first error",
+    "extract": "extract the automaton of a hardened run: a table, a graph, a program",
     "predict": "write the outputs of a trained run for lines of input",
-    "actions": "show what the stacks or lists of a run do with an input, step by step",
-    "reproduce": "make a paper's table: published values beside measured ones",
+    "actions": "show the stack or list actions of a run on an input, step by step",
+    "reproduce": "make a paper's table of published and measured values",
     "sample": "show examples of a task, or write them to a file",
     "list": "show the tasks, memories, controllers, presets and papers",
-    "bench": "time the fused kernels beside torch, the reference and jax",
-    "doctor": "show what is installed and whether it can be used",
+    "bench": "time the fused kernels against torch, the reference and jax",
+    "doctor": "show what is installed and whether it is usable",
 }
 
-#: The verbs whose work goes on when their output is no longer read.
+#: Verbs that continue when their output is no longer read.
 WORKING: Final = ("train", "harden", "reproduce")
 
 _HELP = """usage: unbounded VERB [options]
@@ -51,7 +51,7 @@ example:
   unbounded train copy
 
 exit codes: 0 done; 2 bad input or a full disk; 3 training diverged (NaN or infinite);
-130 stopped by Ctrl-C; 129 by the end of the terminal (SIGHUP);
+130 stopped by Ctrl-C; 129 by a closed terminal (SIGHUP);
 143 by SIGTERM, SIGUSR1, SIGUSR2 or SIGXCPU, which schedulers send before a time limit.
 """
 
@@ -60,30 +60,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: the command line without the program's name; None for the process's own.
+        arguments: the command line without the program's name; None for sys.argv.
     Returns:
         The exit code: 0 done, 2 bad input, 3 a NaN or infinite loss, 130 or 143 stopped.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Pictures go into files: no window system is needed, whatever the environment names.
+    # Figures go into files, so no window system is needed.
     os.environ["MPLBACKEND"] = "agg"
     with _ctrl_c() as stopped:
         try:
             with outliving(work=bool(given) and given[0] in WORKING), _plain_warnings():
                 return _run(given)
         except BrokenPipeError:
-            return 0  # the reader of our output has gone (head, less): nobody wants the rest
+            return 0  # the reader of the output has gone (head, less)
         except KeyboardInterrupt:
             return _fail("stopped by Ctrl-C", 130)
         except Exception as error:
-            # Ctrl-C while a library is being imported comes out as whatever that makes of it.
+            # Ctrl-C during the import of a library can surface as another exception.
             if stopped.is_set():
                 return _fail("stopped by Ctrl-C", 130)
             return _foreseen(error)
 
 
 def _foreseen(error: Exception) -> int:
-    """The exit code of an error with a message for the user; any other is raised again."""
+    """The exit code of an expected error; any other error is raised again."""
     if isinstance(error, UnboundedError):
         return _fail(str(error), 3 if isinstance(error, NonFiniteError) else 2)
     if _out_of_memory(error):
@@ -96,7 +96,7 @@ def _foreseen(error: Exception) -> int:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show the library's own warnings inside the block as one line, without a line of code."""
+    """Inside the block, show the library's own warnings as one line without source code."""
     before = warnings.formatwarning
 
     def formatted(
@@ -119,7 +119,7 @@ def _plain_warnings() -> Iterator[None]:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """An event that tells whether Ctrl-C came inside the block, where it has its usual effect."""
+    """An event that is set by Ctrl-C inside the block; Ctrl-C still raises KeyboardInterrupt."""
     stopped = Event()
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or current_thread() is not main_thread():
@@ -169,7 +169,7 @@ def verb_module(verb: str) -> ModuleType:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    # torch has no class of its own for memory of the CPU.
+    # torch has no exception class for CPU memory.
     text = str(error)
     return isinstance(error, MemoryError) or any(
         part in text for part in ("can't allocate memory", "out of memory")

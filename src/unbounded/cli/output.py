@@ -1,4 +1,4 @@
-"""Standard output that may go away under a command: a pipe is closed, a disk is full."""
+"""Standard output that survives a closed pipe or a full disk."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class _Output:
-    """A stream that falls silent with the first write that fails.
+    """A stream that discards all output after the first failed write.
 
     Args:
-        stream: where the text goes.
-        name: of the stream, for the message.
-        needed: whether a command ends with the stream; else it goes on in silence.
-        tell: where to say that it does.
+        stream: the underlying stream.
+        name: the stream's name, for the message.
+        needed: whether a failed write ends the command; else it continues without output.
+        tell: the stream for a notice of this; None for no notice.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class _Output:
         self._tell = tell
 
     def write(self, text: str) -> int:
-        """Write, or say nothing more.
+        """Write, or discard the text after a failure.
 
         Raises:
-            BrokenPipeError: the reader has gone and this stream is needed.
-            StorageError: it cannot be written for another reason and is needed.
+            BrokenPipeError: the reader has gone and the stream is needed.
+            StorageError: another error, and the stream is needed.
         """
         try:
             return self._stream.write(text)
-        except UnicodeEncodeError:  # a terminal of another language: symbols are escaped
+        except UnicodeEncodeError:  # the terminal's encoding lacks a symbol: escape it
             encoding = self._stream.encoding
             self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             return len(text)
@@ -60,7 +60,7 @@ class _Output:
         return getattr(self._stream, name)
 
     def _failed(self, error: OSError) -> None:
-        # What is buffered is flushed once more at exit: give it somewhere to go.
+        # Python flushes the buffer again at exit; redirect it to the null device.
         with suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -71,19 +71,19 @@ class _Output:
             raise StorageError(f"writing {self._name} failed: {error.strerror}") from error
         if self._tell is not None:
             print(
-                f"unbounded: {self._name} cannot be written ({error.strerror}); going on in "
-                "silence",
+                f"unbounded: {self._name} cannot be written ({error.strerror}); continuing "
+                "without it",
                 file=self._tell,
             )
 
 
 @contextmanager
 def outliving(work: bool) -> Iterator[None]:
-    """Put streams that are sure to fall silent in the place of the process's own.
+    """Replace the process's standard streams by streams that survive failed writes.
 
     Args:
-        work: whether what the command does matters without what it prints, as training does: it
-            goes on when standard output is gone. Else the error ends the command.
+        work: whether the command continues without standard output, as training does; else a
+            failed write ends it.
     """
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         err = _Output(sys.stderr or nowhere, "standard error", needed=False, tell=None)

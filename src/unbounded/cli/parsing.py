@@ -1,4 +1,4 @@
-"""Argument parsers that report every fault of a command line together."""
+"""Argument parsers that report all errors of a command line together."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from jsonargparse import (
     set_loader,
 )
 
-from unbounded.cli.faults import fault, odd_number
+from unbounded.cli.errors import odd_number, option_error
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 
 _MODE = "plain_yaml"
-#: Options that take several values in one text.
+#: Options that take comma-separated values.
 _BY_COMMAS = ("lengths", "times", "log_with")
 set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
 set_dumper(_MODE, plain_yaml.dump)
@@ -33,22 +33,21 @@ class UsageError(Exception):
 
 
 class _Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Types and defaults beside each option, descriptions as they are written."""
+    """Help with the type and default of each option, and unwrapped descriptions."""
 
 
 class Parser(ArgumentParser):
-    """An argument parser that raises where argparse would print its usage and exit.
+    """An argument parser that raises UsageError instead of printing its usage and exiting.
 
     Args:
-        arguments, options: of jsonargparse's parser.
-        first: option strings that --help shows, where there are many; --help-all shows the others
-            too. Empty for all.
+        arguments, options: arguments of jsonargparse's parser.
+        first: option strings that --help shows; --help-all shows all. Empty: --help shows all.
     """
 
     def __init__(self, *arguments: Any, first: Sequence[str] = (), **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
         options.setdefault("parser_mode", _MODE)
-        # What is read off a command line before it is parsed knows whole names only.
+        # Code that reads the command line before parsing recognises full names only.
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
         self._first, self._is_short = frozenset(first), bool(first)
@@ -57,7 +56,7 @@ class Parser(ArgumentParser):
             self.add_argument("--help-all", action=_HelpAll, default=argparse.SUPPRESS, help=more)
 
     def format_help(self, *arguments: Any) -> str:
-        """The help text, of the first options alone where there are such."""
+        """The help text; without --help-all, of the `first` options only."""
         hidden = [
             (action, action.help)
             for action in self._actions
@@ -83,24 +82,24 @@ class Parser(ArgumentParser):
         raise UsageError(message) from ex
 
 
-def add_rounded(parser: Parser, *, default: bool | None = False) -> None:
-    """Add the flags that choose between a trained model and what hardening made of it.
+def add_hardened(parser: Parser, *, default: bool | None = False) -> None:
+    """Add the flags that choose between the trained and the hardened model.
 
     Args:
-        parser: of a verb. default: which is taken where neither is given; None for the hardened one
-            where there is one.
+        parser: a verb's parser.
+        default: value without either flag; None for the hardened model if it exists.
     """
-    usual = "the hardened one where it is there" if default is None else "the trained one"
+    usual = "the hardened one, if it exists" if default is None else "the trained one"
     parser.add_argument(
-        "--rounded",
+        "--hardened",
         action=ActionYesNo(no_prefix="no-"),
         default=default,
-        help=f"Take the hardened model, or the trained one; by default {usual}.",
+        help=f"Use the hardened or the trained model; default: {usual}.",
     )
 
 
 class _HelpAll(argparse.Action):
-    """Prints the help text of every option, and ends the command."""
+    """Prints the help text of every option and exits."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, nargs=0)
@@ -113,17 +112,17 @@ class _HelpAll(argparse.Action):
 def parse(
     parser: Parser, arguments: Sequence[str], typed: Sequence[str] | None = None
 ) -> tuple[Namespace, list[str]]:
-    """Parse a command line as far as it goes.
+    """Parse a command line and collect the errors of invalid arguments.
 
     Args:
         parser: the verb's parser.
-        arguments: what follows the verb.
-        typed: those of them that a person typed, where a config file adds others; None for all.
+        arguments: the arguments after the verb.
+        typed: those of the user, if a config file added others; None for all.
     Returns:
-        What the sound arguments say, and the faults of the others, one line each.
+        The values of the valid arguments, and one line per error.
     Raises:
-        UsageError: the faults cannot be told apart.
-        ConfigError: nothing of it can be parsed, or an option that takes a list is there twice.
+        UsageError: the error cannot be attributed to an argument.
+        ConfigError: nothing can be parsed, or a list or mapping option is repeated.
     """
     odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
     odd += _repeated(parser, arguments if typed is None else typed)
@@ -133,12 +132,12 @@ def parse(
         return parser.parse_args(list(arguments)), []
     except UsageError as error:
         whole = str(error)
-    # A placeholder stands in for a required argument while the others are tried one by one.
+    # Try each option alone, with a placeholder for the required argument.
     needed = [a.dest for a in parser._actions if a.required and not a.option_strings]
     first = next(iter(arguments), "-")
     stand_in = [] if not needed else ["-" if first.startswith("-") else first]
     sound: list[str] = [*stand_in]
-    faults = (
+    errors = (
         [f"{needed[0]}: this argument is required; --help has examples"]
         if stand_in == ["-"]
         else []
@@ -149,19 +148,19 @@ def parse(
                 parser.parse_args([*stand_in, *group])
                 sound += group
         except UsageError as error:
-            faults.append(fault(parser._actions, group, str(error)))
-    if not faults:
+            errors.append(option_error(parser._actions, group, str(error)))
+    if not errors:
         raise UsageError(whole)
     if stand_in == ["-"]:
-        raise ConfigError(faults)
+        raise ConfigError(errors)
     try:
-        return parser.parse_args(sound), faults
+        return parser.parse_args(sound), errors
     except UsageError:
-        raise ConfigError(faults) from None
+        raise ConfigError(errors) from None
 
 
 def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
-    """A line for each list or mapping that is given again: only the last would count."""
+    """One line for each repeated list or mapping option; only the last would count."""
     names = [word.partition("=")[0] for word in arguments]
     examples = (
         (_takes_list, "list, such as {} A,B"),
@@ -180,7 +179,7 @@ def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
 def _takes_list(action: argparse.Action) -> bool:
     kind = getattr(action, "_typehint", None)
     kinds = (kind, *typing.get_args(kind))
-    return action.dest in _BY_COMMAS or any(typing.get_origin(each) is list for each in kinds)
+    return action.dest in _BY_COMMAS or any(typing.get_origin(part) is list for part in kinds)
 
 
 def _takes_mapping(action: argparse.Action) -> bool:
@@ -188,7 +187,7 @@ def _takes_mapping(action: argparse.Action) -> bool:
 
 
 def _groups(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """Arguments cut into an option with its values each."""
+    """Split arguments into groups of one option and its values."""
     group: list[str] = []
     for argument in [*arguments, "--"]:
         if argument.startswith("--") and group:

@@ -1,4 +1,4 @@
-"""`unbounded train TASK`."""
+"""`unbounded train TASK`: train a model on a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unbounded.cli.defaults import (
     begin,
     exact_options,
     import_modules,
-    said_of,
+    specified_options,
 )
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
@@ -40,27 +40,26 @@ examples:
   unbounded train copy
   unbounded train anbn --harden
   unbounded train anbn --restarts 5 --jobs 2
-  unbounded train anbn --protocol paper --training.update symbol
+  unbounded train anbn --protocol paper --training.update per_symbol
   unbounded train penn_treebank --data DIR
   unbounded train copy --model.memory superposition_stack --model.memory.count 20
   unbounded train pairs --data FILE --model.memory none --model.controller gru
   unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 
-Without further options this is the task's preset. What is set is, in rising precedence: the
-preset, what --protocol changes in it, --config FILE, the other options. The defaults below are the
-preset's where a task is named (`unbounded train TASK --help`), else general ones, which presets
-override; --print_config prints what a task has. Another memory or controller than the preset's has
-none of its options, nor has one that FILE gives with its name and options. The run lives in
-RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
-a crash --resume goes on, and it begins a run that is not there: one command for every attempt.
+Values come from the task's preset, --protocol, --config FILE and the other options, in rising
+precedence. `unbounded train TASK --help` shows the preset's defaults; without a task, the defaults
+are general and presets override them. --print_config prints a task's config. A memory or controller
+other than the preset's, or given by name in FILE, takes none of the preset's options. The run
+folder RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, report and figures. After Ctrl-C,
+SIGTERM or a crash, --resume continues the run; it starts a run that does not exist yet.
 """
 
 
 _PRINT = "--print_config"
-#: How a fault begins that only says that the task's data were not named.
+#: Prefix of the error that the task's data are missing.
 _NO_DATA = "--data: give"
-#: What --help shows; --help-all has the other options too.
+#: Options that --help shows; --help-all shows all.
 _FIRST = (
     "--help",
     "--help-all",
@@ -88,15 +87,15 @@ _FIRST = (
     "--training.lengths",
     "--evaluation.count",
     "--evaluation.lengths",
-    "--machine.device",
+    "--hardware.device",
 )
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb; the task among the arguments chooses the defaults.
+    """The parser of this verb, with the defaults of the task in the arguments.
 
     Raises:
-        ChoiceError: there is no such task or protocol.
+        ChoiceError: unknown task or protocol.
         ConfigError: a config file cannot be read.
     """
     made = _bare_parser()
@@ -112,12 +111,12 @@ def _bare_parser() -> Parser:
     )
     made.add_argument("task", nargs="?", type=str, help="See `unbounded list`.")
     made.add_argument(
-        "--protocol", type=str | None, help="paper: train as the task's paper did, not as fast."
+        "--protocol", type=str | None, help="paper: train as in the task's paper, which is slower."
     )
     made.add_argument(
         "--config",
         type=str,
-        help="A YAML file with any of the options; a later one counts more.",
+        help="A YAML file with any of the options; later files take precedence.",
     )
     made.add_argument(_PRINT, action="store_true", help="Print the config and stop.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
@@ -126,26 +125,26 @@ def _bare_parser() -> Parser:
         "--import",
         dest="imports",
         type=str,
-        help="A module of your own that a config names.",
+        help="A module with custom components that the config names.",
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(
         "--restarts",
         type=int,
         default=1,
-        help="Train so many seeds, from --seed on, and report each, and the best by the measure "
-        "that the table names.",
+        help="Train this many seeds, from --seed on; report each, and the best by the selection "
+        "metric.",
     )
     made.add_argument(
         "--harden",
         action="store_true",
-        help="Make the decisions of the trained memory 0 or 1, as --rounding.* says.",
+        help="Then train the memory's gates to 0 or 1 (see --hardening.*).",
     )
-    made.add_argument("--jobs", type=int, default=1, help="Restarts at once, one thread each.")
+    made.add_argument("--jobs", type=int, default=1, help="Concurrent restarts, one thread each.")
     made.add_argument(
         "--resume",
         action="store_true",
-        help="Go on with the run, or begin it.",
+        help="Continue the run, or start it.",
     )
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
@@ -169,7 +168,7 @@ def _flags(made: Parser) -> list[str]:
 def _with_defaults(made: Parser, beginning: Beginning) -> Parser:
     flat: dict[str, Any] = {}
     for key, value in beginning.defaults.items():
-        if key in ("model", "training", "rounding", "evaluation", "machine"):
+        if key in ("model", "training", "hardening", "evaluation", "hardware"):
             flat |= {f"{key}.{name}": own for name, own in value.items()}
         elif key != "task":
             flat[key] = value
@@ -178,61 +177,61 @@ def _with_defaults(made: Parser, beginning: Beginning) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Train; 0 when the run finished, 130 or 143 when a signal stopped it."""
+    """Train; 0 if the run finished, 130 or 143 if a signal stopped it."""
     made = _bare_parser()
-    # jsonargparse has something of its own under this name.
+    # jsonargparse has an option of this name itself.
     print_only = _PRINT in arguments
     arguments = [argument for argument in arguments if argument != _PRINT]
     beginning = begin(arguments, _flags(made))
-    given, faults = parse(_with_defaults(made, beginning), beginning.arguments, arguments)
+    given, errors = parse(_with_defaults(made, beginning), beginning.arguments, arguments)
     if given.data is not None:
-        given.machine.data = given.data
-    named = {fault.partition(":")[0] for fault in faults}
-    faults += [error for error in beginning.errors if error.partition(":")[0] not in named]
+        given.hardware.data = given.data
+    named = {error.partition(":")[0] for error in errors}
+    errors += [error for error in beginning.errors if error.partition(":")[0] not in named]
     import_modules(beginning.modules)
     config = _config(given, beginning)
     if given.harden and config is not None:
-        said = said_of("rounding", beginning.arguments)
-        if "batches" in said and config.rounding.batches == 0:
-            faults.append("harden: --rounding.batches 0 hardens nothing; leave one of them out")
+        specified = specified_options("hardening", beginning.arguments)
+        if "batches" in specified and config.hardening.batches == 0:
+            errors.append("harden: --hardening.batches 0 hardens nothing; leave one of them out")
         else:
-            config = with_hardening(config, said)
+            config = with_hardening(config, specified)
     from unbounded.experiments.config.check import examine
 
     task = None
     if config is None:
-        faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")
+        errors.append(f"task: expected a task, got none. Valid: {', '.join(sorted(PRESETS))}.")
     else:
-        task, found = examine(config)
-        # A config is the same wherever the data lie.
-        faults += [each for each in found if not (print_only and each.startswith(_NO_DATA))]
+        task, problems = examine(config)
+        # Printing a config does not need the data.
+        errors += [line for line in problems if not (print_only and line.startswith(_NO_DATA))]
     if not given.runs.strip():
-        faults.append("runs: expected a folder, got an empty text; '.' is the current one")
+        errors.append("runs: expected a folder, got an empty string; '.' is the current folder")
     for name in ("restarts", "jobs"):
         if getattr(given, name) < 1:
-            faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")
+            errors.append(f"{name}: expected at least 1, got {getattr(given, name)}")
     if given.jobs > 1 and given.restarts == 1:
-        faults.append("jobs: one run is one job; give --restarts too")
-    if given.jobs > 1 and config is not None and config.machine.threads not in (None, 1):
-        faults.append("machine.threads: restarts at once have one thread each; leave it out")
+        errors.append("jobs: a single run has one job; give --restarts too")
+    if given.jobs > 1 and config is not None and config.hardware.threads not in (None, 1):
+        errors.append("hardware.threads: concurrent restarts have one thread each; leave it out")
     if given.log_with is not None:
-        from unbounded.experiments.run.trackers import tracker_faults, tracker_names
+        from unbounded.experiments.run.trackers import tracker_errors, tracker_names
 
         given.log_with = tracker_names(given.log_with)
-        faults += tracker_faults(given.log_with)
+        errors += tracker_errors(given.log_with)
         if given.jobs > 1:
-            faults.append("jobs: --log_with is for restarts one after the other; give --jobs 1")
-    if print_only and config is not None and not faults:
+            errors.append("jobs: --log_with needs sequential restarts; give --jobs 1")
+    if print_only and config is not None and not errors:
         print(plain_yaml.dump(to_dict(config)), end="")
         return 0
-    if faults or config is None or task is None:
-        raise ConfigError(faults)
+    if errors or config is None or task is None:
+        raise ConfigError(errors)
     from unbounded.training import Interrupted
 
     try:
         return _train(config, task, given, beginning.modules)
     except Interrupted as error:
-        after = "the run is saved, the same command with --resume goes on with it"
+        after = "the run is saved; the same command with --resume continues it"
         print(f"\n{error}; {after}", file=sys.stderr)
         return error.exit_code
 
@@ -264,7 +263,7 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
     if not result.fresh:
         print(f"this run is finished: {printable(result.report['stopped'])}")
     print(table(result.report))
-    if "rounded" in result.report:
+    if "hardened" in result.report:
         print(f"\n{hardened_text(result.report)}")
     print(f"run folder: {result.folder}")
     _say_next(config, task, result.folder, given.quiet)
@@ -272,8 +271,8 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
 
 
 def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
-    """Show what can be done with a run whose memory decides something."""
-    from unbounded.evaluation import scoring_of
+    """Print the next commands for a run whose memory has gates."""
+    from unbounded.evaluation import metric_set_of
     from unbounded.experiments.config.check_training import decides, has_actions
     from unbounded.experiments.run.folder import read_report
     from unbounded.tasks import LengthRange
@@ -281,9 +280,9 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     if quiet or not decides(config):
         return
     report = read_report(folder) or {}
-    part = report.get("rounded")
-    # Where hardening made nothing better the trained model is all there is.
-    hardened = " --rounded" if part and not part.get("harm", False) else ""
+    part = report.get("hardened")
+    # If hardening improved nothing, there is only the trained model.
+    hardened = " --hardened" if part and not part.get("harm", False) else ""
     named = shlex.quote(str(folder))
     lines = [f"unbounded explore {named}{hardened}    # watch it at work"]
     if task.layout == "stream" and has_actions(config):
@@ -294,11 +293,11 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         lines.append(f"unbounded actions {named} {symbols}{hardened}")
     scores = [report["validation"]] if "validation" in report else report.get("rows", [])
     if scores and all(score.get("right") == 0 for score in scores):
-        pass  # neither hardens nor verifies to anything
+        pass  # hardening and verification would achieve nothing
     elif part:
-        lines.append(f"unbounded verify {named}    # how far it is right")
-    elif scoring_of(task.scoring).rounds:
-        lines.append(f"unbounded harden {named}    # decisions made wholly, for greater lengths")
+        lines.append(f"unbounded verify {named}    # lengths at which it is correct")
+    elif metric_set_of(task.metric_set).rounds:
+        lines.append(f"unbounded harden {named}    # train gates to 0 or 1, for longer inputs")
     print("next:", *lines, sep="\n  ")
 
 
@@ -326,13 +325,13 @@ def _config(given: Namespace, beginning: Beginning) -> RunConfig | None:
 
 
 def _factory(group: str, task: str, data: dict[str, Any]) -> Callable[..., Any] | None:
-    """What makes the component whose options a group has; None where its name is wrong."""
+    """The factory of the component whose options a section holds; None if its name is invalid."""
     from unbounded.models.model_parts import part_factory
     from unbounded.tasks import task_factory
     from unbounded.training.optimizers import OPTIMIZERS
 
     model = data["model"]
-    with suppress(UnboundedError):  # which the check of the config names
+    with suppress(UnboundedError):  # reported by the check of the config
         if group == "task_options":
             return task_factory(task)
         if group == "training.optimizer_options":

@@ -1,4 +1,4 @@
-"""`unbounded verify RUN`: is a trained network right, or right so far?"""
+"""`unbounded verify RUN`: at which lengths is a trained network correct?"""
 
 from __future__ import annotations
 
@@ -8,71 +8,71 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, add_rounded, parse
+from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError
 
-#: Between two lines on what is looked at.
+#: Time between two progress lines.
 _EVERY_SECONDS = 2.0
 
-_DESCRIPTION = """Find out how far a trained network is right, and how near its first error is.
+_DESCRIPTION = """Find the lengths at which a network is correct, and how near its first error is.
 
 examples:
   unbounded verify RUN
   unbounded verify RUN --most 300
   unbounded verify RUN --alphabet 3 --times 2,10 --count 20
 
-Of streams every sequence of each n is taken, from a fresh memory, while there are few: of a^n b^n
-every n to 2000. Of sources every word of a small alphabet, of brackets every word. Beyond, words
-are drawn at multiples of the longest length of training. The margins of answers and decisions, and
-how far what is read has drifted, say at which length the first error is to be expected.
+For streams, every sequence of each n is tested from an empty memory while there are few: for
+a^n b^n, every n up to 2000. For sources, every string over a small alphabet is tested; for
+brackets, every string. Beyond these lengths, strings are drawn at multiples of the longest training
+length. The margins of outputs and gates, and the drift of read vectors, predict the length of the
+first error.
 
-A model whose decisions were hardened (model-rounded) is taken where it is there. The report goes to
-RUN/verification-model.json or RUN/verification-model-rounded.json. Ctrl-C ends the looking: what
-was found until then is reported. A report of the same weights that is whole and says more stays
-where it is, unless --overwrite is given.
+The hardened model (model-hardened) is used if it exists. The report goes to
+RUN/verification-model.json or RUN/verification-model-hardened.json. After Ctrl-C, the results so
+far are reported. A more complete report of the same weights is kept, unless --overwrite is given.
 """
 
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded verify", description=_DESCRIPTION)
+    made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument(
-        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
-    )
-    made.add_argument(
-        "--most", type=int, default=2000, help="The greatest length that is taken whole."
+        "--most", type=int, default=2000, help="The greatest length to test exhaustively."
     )
     made.add_argument(
         "--symbols_each",
         type=int,
         default=50_000,
-        help="Symbols of all sequences of one length beyond which they are drawn.",
+        help="Number of symbols of one length above which sequences are sampled.",
     )
-    made.add_argument("--alphabet", type=int, default=2, help="Of sources: symbols of the words.")
+    made.add_argument(
+        "--alphabet", type=int, default=2, help="On sources: number of input symbols."
+    )
     made.add_argument(
         "--times",
         type=str,
         default="2,4,10,100",
-        help="Multiples of the longest length of training to draw sequences at; 0 for none.",
+        help="Multiples of the longest training length at which to sample; 0 for none.",
     )
-    made.add_argument("--count", type=int, default=100, help="Sequences drawn at each.")
-    made.add_argument("--seed", type=int, default=1, help="Of what is drawn.")
-    add_rounded(made, default=None)
+    made.add_argument("--count", type=int, default=100, help="Sequences sampled at each multiple.")
+    made.add_argument("--seed", type=int, default=1, help="Seed of the samples.")
+    add_hardened(made, default=None)
     made.add_argument(
         "--overwrite",
         action="store_true",
-        help="Take the place of a report of the same weights that says more.",
+        help="Replace a more complete report of the same weights.",
     )
     made.add_argument(
-        "--import", dest="imports", type=str, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module with the run's custom components."
     )
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Verify the run, print what was found, write the report."""
-    given, faults = parse(parser(arguments), arguments)
-    times = _times(given.times, faults)
+    """Verify the run, print the results, write the report."""
+    given, errors = parse(parser(arguments), arguments)
+    times = _times(given.times, errors)
     from unbounded.verification import VerifyOptions, text_of
 
     names = ("most", "symbols_each", "alphabet", "count", "seed")
@@ -80,9 +80,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         options = VerifyOptions(**{name: getattr(given, name) for name in names}, times=times)
     except ConfigError as error:
-        faults += [f"--{fault}" for fault in error.faults]
-    if faults or options is None:
-        raise ConfigError(faults)
+        errors += [f"--{line}" for line in error.errors]
+    if errors or options is None:
+        raise ConfigError(errors)
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.verification import verify_run
 
@@ -98,38 +98,38 @@ def run(arguments: Sequence[str]) -> int:
     report = verify_run(
         find_run(given.run),
         options,
-        rounded=given.rounded,
+        hardened=given.hardened,
         overwrite=given.overwrite,
         look=progress(),
         shown=show,
     )
     if report["file"] is None:
         print(
-            "not written: the report of before is of the same weights and says more; --overwrite "
-            "puts this one in its place"
+            "not written: the earlier report of the same weights is more complete; --overwrite "
+            "replaces it"
         )
     else:
         print(f"report: {report['file']}")
     return 0 if report["finished"] else 130
 
 
-def _times(text: str, faults: list[str]) -> tuple[float, ...]:
+def _times(text: str, errors: list[str]) -> tuple[float, ...]:
     try:
         return tuple(time for part in text.split(",") if (time := float(part)) != 0)
     except ValueError:
-        faults.append(f"--times: expected numbers such as 2,4,10, got {text!r}")
+        errors.append(f"--times: expected numbers such as 2,4,10, got {text!r}")
         return ()
 
 
 def progress() -> Callable[[str, float], None]:
-    """Says on standard error, now and then, what is looked at."""
-    said = time.monotonic()
+    """A function that prints progress to standard error, at most every two seconds."""
+    printed_at = time.monotonic()
 
     def look(name: str, share: float) -> None:
-        nonlocal said
+        nonlocal printed_at
         now = time.monotonic()
-        if now - said > _EVERY_SECONDS:
-            said = now
+        if now - printed_at > _EVERY_SECONDS:
+            printed_at = now
             print(f"{name}: {100 * share:.0f} %", file=sys.stderr, flush=True)
 
     return look

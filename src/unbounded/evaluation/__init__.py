@@ -8,11 +8,18 @@ from unbounded.evaluation.actions import (
 )
 from unbounded.evaluation.answers import Answer, answer_to, answers_of
 from unbounded.evaluation.memory_use import memory_use
+from unbounded.evaluation.metric_sets import (
+    METRIC_SETS,
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Place,
+    metric_set_of,
+)
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import details, make_report, table
 from unbounded.evaluation.score import Score, score
-from unbounded.evaluation.scorings import SCORINGS, Exam, Place, Scoring, Sweep, scoring_of
 from unbounded.evaluation.streams import (
     LengthScore,
     StreamScore,
@@ -26,17 +33,17 @@ from unbounded.evaluation.typed_symbols import read_symbols
 from unbounded.models.memory_room import with_room
 
 __all__ = [
-    "SCORINGS",
+    "METRIC_SETS",
     "ActionRow",
     "Answer",
-    "Exam",
+    "EvaluationPlan",
+    "Evaluator",
     "LengthScore",
+    "MetricSet",
     "Place",
     "Removal",
     "Score",
-    "Scoring",
     "StreamScore",
-    "Sweep",
     "action_cells",
     "action_rows",
     "action_table",
@@ -45,13 +52,13 @@ __all__ = [
     "details",
     "make_report",
     "memory_use",
+    "metric_set_of",
     "percent_of_lengths",
     "read_symbols",
     "remove_unused",
     "score",
     "score_lengths",
     "score_streams",
-    "scoring_of",
     "sequence_rights",
     "sequence_scores",
     "stream_loss",

@@ -1,4 +1,4 @@
-"""What a Stack RNN or List RNN does with an input: the table of its actions and tops.
+"""The table of a Stack RNN's or List RNN's actions and tops on an input.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
 """
@@ -20,21 +20,21 @@ from unbounded.models.memory_room import with_room
 from unbounded.tasks import StreamTask, Task
 from unbounded.tasks.task import check_task
 
-#: An action with at least this weight is shown without it: it is decided.
-DECIDED = 0.995
-#: Columns of the table before those of the stacks, and what stands between two columns.
-_OF_SYMBOLS, _GAP = 4, "  "
+#: An action with at least this weight is saturated and shown without its weight.
+SATURATED = 0.995
+#: Columns of the table before those of the stacks, and the separator of columns.
+_SYMBOL_COLUMNS, _GAP = 4, "  "
 
 
 class ActionRow(NamedTuple):
     """One step.
 
     Fields:
-        current, following: the symbol that was read, and the one that comes next.
-        predicted: the likeliest next symbol; "" where the task has nothing predicted.
-        probability: of the one that does come next; NaN where nothing is predicted.
+        current, following: the input symbol, and the next symbol.
+        predicted: the likeliest next symbol; "" where the task predicts nothing.
+        probability: of the actual next symbol; NaN where the task predicts nothing.
         actions: the heaviest action of each stack or list.
-        weights: their weights, 1 where an action is decided.
+        weights: their weights, 1 for a saturated action.
         tops: the top of each stack, or the cell at each list's HEAD, after the action.
     """
 
@@ -48,22 +48,22 @@ class ActionRow(NamedTuple):
 
 
 def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
-    """Run a model over symbols, from an empty memory, and say what it does at each step.
+    """Run a model over symbols, from an empty memory, and record its actions at each step.
 
-    Of streams the first step reads the symbol that a stream begins behind (`StreamTask.before`), as
-    in training. As where words are scored, a memory with a capacity has room for all of the symbols
-    (`with_room`); of a running text, which is scored with the memory as it is, it keeps its own.
+    A stream starts with the symbol before it (`StreamTask.before`), as in training. A memory with a
+    capacity gets room for all symbols (`with_room`), as in scoring. For a running text it keeps its
+    capacity, as in scoring too.
 
     Args:
-        model: a MemoryModel or SequenceModel with superposition stacks or lists, discretized
+        model: a MemoryModel or SequenceModel with superposition stacks or lists, hardened
             (`unbounded.models.discretized`) or not.
-        task: knows the alphabet: a stream, a text, or pairs whose answer is fed back.
-        symbols: at least two, as `read_symbols` gives them; a string is read letter by letter. The
-            last one is only predicted. Of pairs <s> SOURCE ||| TARGET </s>, or the beginning of
-            it: what follows ||| is predicted, nothing before.
+        task: has the alphabet: a stream, a text, or pairs whose answer is fed back.
+        symbols: at least two, from `read_symbols`; a string is read letter by letter. The last one
+            is only predicted. For pairs: <s> SOURCE ||| TARGET </s>, or a prefix of it; only the
+            symbols after ||| are predicted.
     Raises:
         ConfigError: the model has another memory or alphabet, the task is another one, there are
-            fewer than two symbols, or of pairs one stands where it cannot.
+            fewer than two symbols, or a symbol of a pair is in the wrong place.
         ChoiceError: a symbol is not in the alphabet.
     """
     check_task(task)
@@ -90,15 +90,15 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
     with torch.no_grad():
         embedded = sequence.embed(inputs[None].to(device))
         hidden, _, trace = layer(embedded, return_trace=True)
-        chances = torch.softmax(sequence.logits(hidden)[0], dim=-1).cpu()
+        probabilities = torch.softmax(sequence.logits(hidden)[0], dim=-1).cpu()
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
-    read = trace.arrays["reading"][0].unflatten(-1, (memory.count, memory.depth))
+    read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, memory.depth))
     return [
         ActionRow(
             names[t],
             names[t + 1],
-            "" if target == NOTHING else task.output_vocabulary[int(chances[t].argmax())],
-            float("nan") if target == NOTHING else float(chances[t, target]),
+            "" if target == NOTHING else task.output_vocabulary[int(probabilities[t].argmax())],
+            float("nan") if target == NOTHING else float(probabilities[t, target]),
             tuple(memory.actions[action] for action in actions[t].tolist()),
             tuple(weights[t].tolist()),
             tuple(read[t, :, 0].tolist()),
@@ -110,8 +110,7 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
 def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
     """The rows as text, headings first, with the columns of the paper's Table 3.
 
-    An action that is not decided has its weight beside it, and a step at which nothing is
-    predicted has no chance.
+    A soft action is followed by its weight. A step without a prediction has an empty probability.
     """
     count = len(rows[0].actions) if rows else 0
     places = range(1, count + 1)
@@ -127,7 +126,7 @@ def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
                 *(row.current, row.following, row.predicted),
                 "" if math.isnan(row.probability) else f"{row.probability:.2f}",
                 *(
-                    action if weight >= DECIDED else f"{action} {weight:.2f}"
+                    action if weight >= SATURATED else f"{action} {weight:.2f}"
                     for action, weight in zip(row.actions, row.weights, strict=True)
                 ),
                 *(f"{top:.2f}" for top in row.tops),
@@ -141,17 +140,17 @@ def action_table(rows: Sequence[ActionRow], width: int | None = None) -> str:
     """The rows as aligned text, with the columns of the paper's Table 3.
 
     Args:
-        rows: as `action_rows` gives them.
-        width: most characters of a line; stacks for which there is no room follow below, beside
-            the symbols once more. None for lines of any length.
+        rows: from `action_rows`.
+        width: longest line; further stacks follow in blocks below, with the symbols repeated.
+            None for lines of any length.
     """
     lines = action_cells(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    stacks = range((len(widths) - _OF_SYMBOLS) // 2)
+    stacks = range((len(widths) - _SYMBOL_COLUMNS) // 2)
 
     def columns(block: Sequence[int]) -> list[int]:
-        actions = [_OF_SYMBOLS + stack for stack in block]
-        return [*range(_OF_SYMBOLS), *actions, *(len(stacks) + action for action in actions)]
+        actions = [_SYMBOL_COLUMNS + stack for stack in block]
+        return [*range(_SYMBOL_COLUMNS), *actions, *(len(stacks) + action for action in actions)]
 
     blocks: list[list[int]] = [[]]
     for stack in stacks:

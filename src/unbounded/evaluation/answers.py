@@ -1,4 +1,4 @@
-"""What a model answers beside the truth, and what it answers to a source that a person typed."""
+"""A model's answers next to the targets, and its answer to a source that a person typed."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ class Answer(NamedTuple):
     """One answer.
 
     Fields:
-        source: what was read. wanted: the right answer with its end. said: as many symbols.
+        source: the input symbols. expected: the target with its end. said: as many predicted ones.
     """
 
     source: tuple[str, ...]
-    wanted: tuple[str, ...]
+    expected: tuple[str, ...]
     said: tuple[str, ...]
 
     @property
     def first_error(self) -> int | None:
-        """Place of the first symbol that is wrong, from 0; None where all are right."""
-        pairs = zip(self.wanted, self.said, strict=True)
-        return next((place for place, (right, said) in enumerate(pairs) if right != said), None)
+        """Index of the first incorrect symbol, from 0; None where all are correct."""
+        pairs = zip(self.expected, self.said, strict=True)
+        return next((place for place, (target, said) in enumerate(pairs) if target != said), None)
 
 
 def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
-    """What a model says to the examples of a batch, with room in its memory (`with_room`).
+    """A model's answers to the examples of a batch, with room in its memory (`with_room`).
 
     Args:
-        model: called as model(inputs), gives logits [B, T, V] first.
-        task: of the batch.
+        model: called as model(inputs), returns logits [B, T, V] first.
+        task: the batch's task.
         batch: on the CPU.
     Raises:
         DTypeError: an argument is of another kind.
@@ -54,29 +54,29 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
     model, _ = with_room(model, batch.inputs.shape[1])
     with torch.no_grad():
         logits = model(batch.inputs.to(device))[0]
-    predicted = OBJECTIVES[task.objective].predict(logits).cpu()
+    predictions = OBJECTIVES[task.objective].predict(logits).cpu()
     return [
         Answer(
             _named(task.input_vocabulary, inputs[: int(mask.nonzero()[0])]),
             _named(task.output_vocabulary, targets[mask]),
-            _named(task.output_vocabulary, said[mask]),
+            _named(task.output_vocabulary, predicted[mask]),
         )
-        for inputs, targets, mask, said in zip(
-            batch.inputs, batch.targets, batch.mask, predicted, strict=True
+        for inputs, targets, mask, predicted in zip(
+            batch.inputs, batch.targets, batch.mask, predictions, strict=True
         )
     ]
 
 
 def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
-    """What a model answers to a source that no task drew, with room in its memory (`with_room`).
+    """A model's answer to a source of a person, with room in its memory (`with_room`).
 
     Args:
-        model: called as model(inputs), gives logits [B, T, V] first.
-        task: knows the symbols, and what is fed while answering.
+        model: called as model(inputs), returns logits [B, T, V] first.
+        task: has the symbols, and the input symbol of the answer phase.
         symbols: of the source.
     Returns:
-        one sequence, whose targets are what was said, to its end or to four times the source's
-        length and 40 symbols.
+        one sequence, whose targets are the predicted symbols, up to the end symbol or to four times
+        the source's length and 40 symbols.
     Raises:
         ConfigError: the task has no answer phase, or the source is empty or has an unknown symbol.
     """
@@ -91,17 +91,19 @@ def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
     device = next(model.parameters()).device
     model, _ = with_room(model, inputs.shape[1])
     with torch.no_grad():
-        said = OBJECTIVES[task.objective].predict(model(inputs.to(device))[0]).cpu()
+        predicted = OBJECTIVES[task.objective].predict(model(inputs.to(device))[0]).cpu()
     first = len(prompt) - 1
-    ends = torch.eq(said[0, first:], -1 if task.end_token is None else task.end_token).nonzero()
+    ends = torch.eq(
+        predicted[0, first:], -1 if task.end_token is None else task.end_token
+    ).nonzero()
     steps = first + (int(ends[0]) + 1 if len(ends) else most)
     mask = (torch.arange(steps) >= first).unsqueeze(0)
-    targets = said[:, :steps].masked_fill(~mask, 0)
+    targets = predicted[:, :steps].masked_fill(~mask, 0)
     return Batch(inputs[:, :steps], targets, mask, torch.tensor([steps]))
 
 
 def answers_json(named: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:
-    """Answers by their range of lengths, as plain data."""
+    """Answers by length range, as plain data."""
     examples = [
         {"lengths": lengths, **{name: list(part) for name, part in answer._asdict().items()}}
         for lengths, answers in named.items()
@@ -111,7 +113,7 @@ def answers_json(named: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:
 
 
 def answers_from_json(data: Any) -> list[Answer]:
-    """The answers that `answers_json` made data of.
+    """The answers from the data of `answers_json`.
 
     Raises:
         CheckpointError: the data has another form.
@@ -119,15 +121,15 @@ def answers_from_json(data: Any) -> list[Answer]:
     try:
         if (data["format"], data["version"]) != (FORMAT, VERSION):
             raise ValueError(f"expected {FORMAT} version {VERSION}")
-        found = [
-            Answer(*(tuple(map(str, each[field])) for field in Answer._fields))
-            for each in data["examples"]
+        answers = [
+            Answer(*(tuple(map(str, example[field])) for field in Answer._fields))
+            for example in data["examples"]
         ]
-        if any(len(each.wanted) != len(each.said) for each in found):
+        if any(len(example.expected) != len(example.said) for example in answers):
             raise ValueError("an answer has another number of symbols than the truth")
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"these are no answers of a run: {error}") from error
-    return found
+    return answers
 
 
 def _named(vocabulary: Sequence[str], tokens: Tensor) -> tuple[str, ...]:

@@ -10,17 +10,17 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 
-# Of a normal distribution, for intervals of 95 %.
+# Quantile of the normal distribution for 95 % intervals.
 _NORMAL_95 = 1.959963984540054
 
 
 class Auc(NamedTuple):
-    """How well scores tell two classes apart.
+    """The area under a ROC curve with its confidence interval.
 
     Fields:
-        area: the chance that a positive scores above a negative, ties counting half, in [0, 1].
-        low, high: DeLong's interval of 95 %, cut at 0 and 1. It has no width where the area is 0
-            or 1: then the numbers of positives and negatives say how sure that is.
+        area: the probability that a positive scores above a negative (ties: half), in [0, 1].
+        low, high: DeLong's 95 % interval, clipped to [0, 1]. Its width is 0 where the area is 0 or
+            1; the certainty is then given by the numbers of positives and negatives.
     """
 
     area: float
@@ -32,13 +32,13 @@ def auc(scores: Tensor, labels: Tensor) -> Auc | None:
     """The area under the ROC curve with its interval; None where a class is missing.
 
     Args:
-        scores: the higher the more positive, [N]; only their order counts.
+        scores: higher is more positive, [N]; only their order counts.
         labels: 0 or 1, [N].
     Raises:
         ShapeError: the two shapes differ, or are not [N].
     Source: DeLong, DeLong & Clarke-Pearson 1988, with the midranks of Sun & Xu 2014.
     """
-    # Both take a second to import, and most commands need neither.
+    # Both imports take a second, and most commands need neither.
     from scipy.stats import rankdata
     from torchmetrics.functional.classification import binary_auroc
 
@@ -53,8 +53,8 @@ def auc(scores: Tensor, labels: Tensor) -> Auc | None:
     if positives == 0 or negatives == 0:
         return None
     ranks = torch.as_tensor(rankdata(scores.double().numpy()))
-    # Ranks in (0, 1): from other numbers the library would take a sigmoid, and lose their order.
-    # It sums in float32, and many trapezia can come to a little more than 1.
+    # Ranks in (0, 1): the library applies a sigmoid to other numbers, which may merge close ones.
+    # It sums in float32, so many trapezia can sum to slightly more than 1.
     area = min(1.0, float(binary_auroc(ranks / (count + 1), positive.to(torch.int64))))
     above = _places(scores, ranks, positive) / negatives
     below = 1 - _places(scores, ranks, ~positive) / positives
@@ -63,11 +63,11 @@ def auc(scores: Tensor, labels: Tensor) -> Auc | None:
     return Auc(area, max(0.0, area - width), min(1.0, area + width))
 
 
-def _places(scores: Tensor, ranks: Tensor, chosen: Tensor) -> Tensor:
-    """For each of one class, how many of the other class score below it, ties counting half."""
+def _places(scores: Tensor, ranks: Tensor, is_in_class: Tensor) -> Tensor:
+    """For each member of a class, how many of the other score below it, ties counting half."""
     from scipy.stats import rankdata
 
-    return ranks[chosen] - torch.as_tensor(rankdata(scores[chosen].double().numpy()))
+    return ranks[is_in_class] - torch.as_tensor(rankdata(scores[is_in_class].double().numpy()))
 
 
 def _variance_of_mean(values: Tensor) -> float:

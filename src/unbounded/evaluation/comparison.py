@@ -1,4 +1,4 @@
-"""Two versions of one model on the same validation strings: is the second worse anywhere?"""
+"""Comparison of two versions of a model on the same validation strings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from unbounded.errors import ConfigError
+from unbounded.evaluation.metric_sets.base import Evaluator, MetricSet
 from unbounded.evaluation.score import wilson
-from unbounded.evaluation.scorings.base import Exam, Scoring
 from unbounded.tasks import LengthRange, Task
 
-#: Strings of each range of lengths, at least.
+#: Strings of each length range, at least.
 STRINGS = 1000
-#: Strings of a shifted input.
+#: Strings of each set with shifted inputs.
 FEW = 200
 
 
@@ -25,18 +25,18 @@ class ComparisonSet:
     """Validation strings on which two models are compared.
 
     Fields:
-        name: what the strings are.
-        exam: its task, `validation_lengths` and `validation_count` say which they are.
-        is_shifted: whether they differ from the strings of training in more than their length.
+        name: description of the strings.
+        evaluator: its task, `validation_lengths` and `validation_count` define the strings.
+        is_shifted: whether they differ from training strings in more than length.
     """
 
     name: str
-    exam: Exam
+    evaluator: Evaluator
     is_shifted: bool = False
 
 
 class Share(NamedTuple):
-    """How many strings of a set a model gets wholly correct.
+    """How many strings of a set match exactly.
 
     Fields:
         right: correct strings, 0..total.
@@ -53,80 +53,87 @@ class Share(NamedTuple):
 
 
 def comparison_sets(
-    exam: Exam, ranges: Iterable[LengthRange], far: LengthRange | None = None
+    evaluator: Evaluator, ranges: Iterable[LengthRange], far: LengthRange | None = None
 ) -> list[ComparisonSet]:
     """The sets for a model: each range, lengths far beyond, and shifted inputs.
 
-    Shifted inputs are strings of two symbols and of one repeated symbol, where the task can draw
-    from fewer symbols, lengths shorter than those of training, and the shortest length alone.
+    Shifted inputs are strings over two symbols and over one repeated symbol (where the task can
+    restrict its symbols), lengths shorter than those of training, and the shortest length alone.
 
     Args:
-        exam: task, seed, place and lengths of training.
+        evaluator: task, seed, place and lengths of training.
         ranges: lengths of training and of validation.
         far: a length far beyond training; None for none.
     """
     spans = list(dict.fromkeys(ranges))
-    count = max(STRINGS, exam.validation_count)
-    sets = [_set(f"lengths {each}", exam, each, count) for each in spans]
+    count = max(STRINGS, evaluator.validation_count)
+    sets = [_set(f"lengths {span}", evaluator, span, count) for span in spans]
     if far is not None:
-        sets.append(_set(f"lengths {far}", exam, far, STRINGS))
-    task, longest = exam.task, max(spans, key=lambda lengths: lengths.maximum)
+        sets.append(_set(f"lengths {far}", evaluator, far, STRINGS))
+    task, longest = evaluator.task, max(spans, key=lambda lengths: lengths.maximum)
     for symbols, name in ((2, "two symbols"), (1, "one symbol repeated")):
         few = task.over(symbols)
         if few is None:
             continue
         spanned = [longest, *([far] if far is not None and symbols > 1 else [])]
-        own = replace(exam, task=few)
-        sets += [_set(f"{name}, lengths {each}", own, each, FEW, True) for each in spanned]
-    shortest = _shortest(task, exam.train_lengths.minimum)
+        evaluator_few = replace(evaluator, task=few)
+        sets += [
+            _set(f"{name}, lengths {span}", evaluator_few, span, FEW, True) for span in spanned
+        ]
+    shortest = _shortest(task, evaluator.train_lengths.minimum)
     if shortest is not None:
-        below = exam.train_lengths.minimum - 1
+        below = evaluator.train_lengths.minimum - 1
         if below > shortest:
             short = LengthRange(shortest, below)
-            sets.append(_set(f"lengths {short}", exam, short, FEW, True))
+            sets.append(_set(f"lengths {short}", evaluator, short, FEW, True))
         alone = LengthRange(shortest, shortest)
-        sets.append(_set(f"lengths {alone}", exam, alone, FEW, True))
+        sets.append(_set(f"lengths {alone}", evaluator, alone, FEW, True))
     return sets
 
 
-def compare(scoring: Scoring, model: nn.Module, sets: Sequence[ComparisonSet]) -> dict[str, Share]:
-    """How many strings of each set a model gets correct, by the set's name.
+def compare(
+    metric_set: MetricSet, model: nn.Module, sets: Sequence[ComparisonSet]
+) -> dict[str, Share]:
+    """The number of correct strings of each set, by the set's name.
 
     Args:
-        scoring: of the sets' task.
+        metric_set: the metric set of the sets' task.
         model: in evaluation mode.
-        sets: see `comparison_sets`.
+        sets: from `comparison_sets`.
     """
     shares = {}
-    for each in sets:
-        exam = replace(each.exam, model=model)
-        score = scoring.assess(exam, exam.validation_lengths, 0, exam.validation_count)
-        shares[each.name] = Share(score.right, score.count)
+    for subset in sets:
+        evaluator = replace(subset.evaluator, model=model)
+        score = metric_set.assess(
+            evaluator, evaluator.validation_lengths, 0, evaluator.validation_count
+        )
+        shares[subset.name] = Share(score.right, score.count)
     return shares
 
 
 def worse_sets(
     sets: Sequence[ComparisonSet], before: Mapping[str, Share], after: Mapping[str, Share]
 ) -> list[str]:
-    """Names of the sets on which a model is worse than before by more than its interval.
+    """Names of the sets on which a model is worse than before, beyond the interval.
 
-    At the lengths of training and validation and far beyond, the share before lies above Wilson's
-    95 % interval of the share after: where all was correct before, one error is enough. On shifted
-    inputs the 95 % interval of the difference lies above 0: of 200 strings, five errors are enough.
+    For the lengths of training, validation and far beyond, the criterion is: the share before is
+    above Wilson's 95 % interval of the share after. If all were correct before, one error is
+    enough. For shifted inputs the 95 % interval of the difference must be above 0: with 200
+    strings five errors are enough.
     """
     return [
-        each.name
-        for each in sets
+        subset.name
+        for subset in sets
         if (
-            _difference_at_least(before[each.name], after[each.name]) > 0
-            if each.is_shifted
-            else before[each.name].share > wilson(*after[each.name])[1]
+            _difference_at_least(before[subset.name], after[subset.name]) > 0
+            if subset.is_shifted
+            else before[subset.name].share > wilson(*after[subset.name])[1]
         )
     ]
 
 
 def _difference_at_least(before: Share, after: Share) -> float:
-    """The lower end of the 95 % interval of the share before less the share after.
+    """The lower end of the 95 % interval of the share before minus the share after.
 
     Source: Newcombe 1998, Interval estimation for the difference between independent proportions,
     method 10.
@@ -137,20 +144,22 @@ def _difference_at_least(before: Share, after: Share) -> float:
 
 def mean_share(shares: Mapping[str, Share]) -> float:
     """The mean over the sets of the share that is correct, in [0, 1]."""
-    return sum(each.share for each in shares.values()) / len(shares)
+    return sum(subset.share for subset in shares.values()) / len(shares)
 
 
 def is_exact(shares: Mapping[str, Share], sets: Sequence[ComparisonSet]) -> bool:
-    """Whether every string is correct of the sets that are not shifted."""
+    """Whether every string of every set without shifted inputs is correct."""
     return all(
-        shares[each.name].right == shares[each.name].total for each in sets if not each.is_shifted
+        shares[subset.name].right == shares[subset.name].total
+        for subset in sets
+        if not subset.is_shifted
     )
 
 
 def comparison_rows(
     before: Mapping[str, Share], after: Mapping[str, Share]
 ) -> list[dict[str, Any]]:
-    """The comparison for a report, a row a set."""
+    """The comparison for a report, one row for each set."""
     return [
         {"set": name, "count": count, "trained": right, "hardened": after[name].right}
         for name, (right, count) in before.items()
@@ -158,16 +167,16 @@ def comparison_rows(
 
 
 def _set(
-    name: str, exam: Exam, lengths: LengthRange, count: int, is_shifted: bool = False
+    name: str, evaluator: Evaluator, lengths: LengthRange, count: int, is_shifted: bool = False
 ) -> ComparisonSet:
-    own = replace(exam, validation_lengths=lengths, validation_count=count)
-    return ComparisonSet(name, own, is_shifted)
+    set_evaluator = replace(evaluator, validation_lengths=lengths, validation_count=count)
+    return ComparisonSet(name, set_evaluator, is_shifted)
 
 
 def _shortest(task: Task, longest: int) -> int | None:
     """The shortest length that can be drawn, at most `longest`; None for a finite set of examples.
 
-    Source lengths of some tasks are even, and some begin at 2.
+    Some tasks have only even source lengths, or lengths from 2 on.
     """
     for length in range(1, longest + 1):
         lengths = LengthRange(length, length)

@@ -1,7 +1,7 @@
-"""Does a head follow the path? The correlation of where a read head is with a path's height.
+"""Correlation of a read head's position with the height of a Dyck word's path.
 
-Source: Deleu & Dureau 2016, arXiv:1612.00827, section 4: the read head goes up and down with the
-word, as the top of a stack would.
+Source: Deleu & Dureau 2016, arXiv:1612.00827, section 4: the read head moves up and down with the
+word, like the top of a stack.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from unbounded.tasks import LengthRange, Task
 
 
 def head_position(weights: Tensor) -> Tensor:
-    """Where a head is, [..., N] weights to locations [...]: where it has the greatest weight.
+    """The head's position, [..., N] weights to locations [...]: the location of greatest weight.
 
-    Not the mean location: a hundredth of the weight spread over 128 locations outweighs there what
-    a head does between two neighbours.
+    Not the mean location: a hundredth of the weight, spread over 128 locations, changes the mean
+    more than a move between two neighbours.
     """
     return weights.argmax(dim=-1)
 
 
 def correlation(left: Tensor, right: Tensor) -> float | None:
-    """Pearson's correlation of two rows of numbers; None where one of them never changes."""
+    """Pearson's correlation of two rows of numbers; None where one of them is constant."""
     deviations = [row.double() - row.double().mean() for row in (left, right)]
     norms = [float(row.norm()) for row in deviations]
     if min(norms) < 1e-9:
@@ -36,18 +36,18 @@ def correlation(left: Tensor, right: Tensor) -> float | None:
 def following(
     model: SequenceModel, task: Task, seed: int, lengths: LengthRange, count: int = 100
 ) -> float | None:
-    """The mean over test words of how the best read head's position correlates with the height.
+    """The mean over test words of the correlation of the best read head's position with the height.
 
-    Words whose path goes below 0 are left out: nothing is below a tape's first location. A head
-    that runs the other way round the tape follows the path as well: the sign is kept, so that -1 is
-    as close as 1. Words in which the head, or the path, never moves count 0.
+    Words whose path goes below 0 are excluded: a tape has nothing below its first location. A head
+    may follow the path in the opposite direction: the sign is kept, so -1 is as good as 1. A word
+    with a constant position or path counts as 0.
 
     Args:
         model: in any mode.
-        task: gives the words, and the heights of their paths.
+        task: yields the words and the heights of their paths.
         seed, lengths, count: of the words, of the split "test".
     Returns:
-        -1 to 1; None of a model without a tape, a task without paths, or words all left out.
+        -1 to 1; None for a model without a tape, a task without paths, or if no word is included.
     """
     layer = model.layer
     if not task.has_path or not isinstance(layer, MemoryRNN):

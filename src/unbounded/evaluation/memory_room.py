@@ -1,4 +1,4 @@
-"""What is said about the room in a memory for sequences longer than those of training."""
+"""Messages about the room in a memory for sequences longer than those of training."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from unbounded.tasks import LengthRange, Task
 
 
 def room_note(cells: int) -> str:
-    """What is said under numbers of a model that `with_room` gave more cells."""
+    """The note for numbers of a model that got more cells from `with_room`."""
     return f"to score these, the memory was given room for {cells} cells, beyond its own capacity"
 
 
 def warn_of_room(model: nn.Module, task: Task, lengths: Iterable[LengthRange]) -> None:
-    """Warn, once, where a tape has fewer slots than what it reads may have to be kept at once.
+    """Warn once if a tape has fewer slots than the task may have to keep at once.
 
     Args:
-        model: whose tapes are looked at.
-        task: says what must be kept.
-        lengths: that are scored.
+        model: the model with the tapes.
+        task: gives the number of symbols to keep.
+        lengths: the scored ranges.
     """
     tapes = [part.memory for part in model.modules() if isinstance(part, MemoryRNN)]
     slots = [tape.slots for tape in tapes if isinstance(tape, TuringTape)]
-    held = [task.most_held(each) for each in lengths]
-    most = max((each for each in held if each is not None), default=0)
+    most_held = [task.most_held(span) for span in lengths]
+    most = max((needed for needed in most_held if needed is not None), default=0)
     if slots and most > min(slots):
         say_once(
             f"words of task {task.name} may be up to {most} high, and the tape has {min(slots)} "

@@ -1,7 +1,7 @@
-"""Does a model use its memory? What it tells it in the mean, on validation sequences.
+"""The mean gates of a memory on validation sequences: does a model use its memory?
 
-A Stack-LSTM can be right on what it was trained on with pushes near 0: then the LSTM alone has
-learned it, and nothing says that longer sequences come out right.
+A Stack-LSTM can be correct on its training lengths with pushes near 0. Then the LSTM alone solves
+the task, and longer sequences may fail.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import nn
 from unbounded.checks import check_device, check_items, check_module, check_positive
 from unbounded.errors import MemoryOverflowError
 from unbounded.layers import MemoryRNN
-from unbounded.models.decisions import mean_decisions
+from unbounded.models.gates import mean_gates
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
 from unbounded.tasks.task import check_task
 
-#: Sequences of a range that are looked at, and their tokens, at most.
+#: Limits of the sequences of a range, and of their tokens.
 _SEQUENCES, _TOKENS = 64, 32768
 
 
@@ -34,18 +34,18 @@ def memory_use(
     device: torch.device | str = "cpu",
     count: int = _SEQUENCES,
 ) -> dict[str, Any] | None:
-    """The mean of each decision on validation sequences of each range.
+    """The mean of each gate on validation sequences of each range.
 
     Args:
         model: is or holds a SequenceModel, in eval mode.
         task, seed: of the sequences.
         lengths: the ranges.
-        device: where the model is.
-        count: sequences of a range at most; never more than 64, and fewer of long ones.
+        device: the model's device.
+        count: most sequences of a range; never more than 64, and fewer long ones.
     Returns:
-        range -> "unscored" and "scored" -> head -> mean, as of `mean_decisions`, without ranges of
-        which the task has no validation sequence, or which overflow the memory; None of a model
-        without one memory that decides, and of a task without lengths.
+        range -> "unscored" and "scored" -> head -> mean, as in `mean_gates`. Ranges without a
+        validation sequence, or which overflow the memory, are left out. None for a model without
+        exactly one memory with gates, and for a task without lengths.
     """
     check_module("model", model)
     check_task(task)
@@ -57,22 +57,22 @@ def memory_use(
         return None
     if not any(head.can_harden for head in layers[0].memory.heads):
         return None
-    found = {}
-    for each in lengths:
-        there = task.available("validation", each)  # None where there is no end of them
-        if there == 0:
+    use = {}
+    for span in lengths:
+        available = task.available("validation", span)  # None for an unlimited number
+        if available == 0:
             continue
         # A source and its target: twice the length.
-        few = max(1, min(count, _SEQUENCES, _TOKENS // (2 * each.maximum + 2)))
+        sequences = max(1, min(count, _SEQUENCES, _TOKENS // (2 * span.maximum + 2)))
         if isinstance(task, StreamTask):
-            streams = max(1, few // task.sequences)
-            judged = task.judged(seed, "validation", 0, streams, each)
+            streams = max(1, sequences // task.sequences)
+            judged = task.judged(seed, "validation", 0, streams, span)
             batch, longest = judged.batch, judged.longest
         else:
-            batch = task.batch(seed, "validation", 0, min(few, there or few), each)
+            batch = task.batch(seed, "validation", 0, min(sequences, available or sequences), span)
             longest = batch.inputs.shape[1]
         roomy, _ = with_room(model, longest)
-        # A full memory says nothing of its use, and is no reason to lose the scores.
+        # A full memory has no mean gates; the scores must not be lost for that.
         with suppress(MemoryOverflowError):
-            found[str(each)] = mean_decisions(roomy, batch, device=device)
-    return found
+            use[str(span)] = mean_gates(roomy, batch, device=device)
+    return use

@@ -1,4 +1,4 @@
-"""Coarse and fine accuracy, exactly as Grefenstette et al. define them."""
+"""Exact match and prefix accuracy: "coarse" and "fine" of Grefenstette et al."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from unbounded.errors import ShapeError
 def sequence_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Score each sequence of a batch.
 
-    coarse = 1 if every target symbol is right, the closing </s> among them;
-    fine   = (symbols right before the first error) / |target|, where |target| counts </s>.
+    exact match     = 1 if every target symbol is correct, the closing </s> among them;
+    prefix accuracy = (symbols before the first error) / |target|, where |target| counts </s>.
 
-    A teacher-forced prediction gives the numbers of greedy generation: up to and including the
-    first error both have read the same symbols, and neither score looks further.
+    Teacher forcing gives the scores of greedy generation: up to and including the first error both
+    have the same inputs, and neither score depends on later symbols.
 
     Args:
         predicted: tokens, int64 [B, T].
         targets: tokens, int64 [B, T].
         mask: True at the target's symbols, bool [B, T], at least one a row.
     Returns:
-        coarse, bool [B], and fine, float64 [B] in [0, 1].
+        exact match, bool [B], and prefix accuracy, float64 [B] in [0, 1].
     Raises:
         ShapeError: the three shapes differ, or a row has no target.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
     length = check_scored(predicted, targets, mask)
-    wrong = (predicted != targets) & mask
-    flawless = wrong.cumsum(dim=1) == 0
-    right = (flawless & mask).sum(dim=1)
-    return right == length, right.to(torch.float64) / length
+    is_wrong = (predicted != targets) & mask
+    is_before_error = is_wrong.cumsum(dim=1) == 0
+    correct = (is_before_error & mask).sum(dim=1)
+    return correct == length, correct.to(torch.float64) / length
 
 
 def check_scored(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-    """Check what is scored; how many steps of each row count, int64 [B].
+    """Check the arguments of a score; return the number of counted steps of each row, int64 [B].
 
     Raises:
         ShapeError: the three shapes differ, or a row has no target.

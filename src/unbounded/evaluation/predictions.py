@@ -1,4 +1,4 @@
-"""What a trained model puts out for inputs that a person gives, a line each."""
+"""A trained model's outputs for input lines that a person typed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from unbounded.models.memory_room import with_room
 from unbounded.tasks import ProgramTask, StreamTask, Task, TransductionTask
 from unbounded.training.objective import OBJECTIVES
 
-#: Layouts whose output is generated after the whole input; of the others each step has an output.
+#: Layouts whose output is generated after the whole input; others have an output at each step.
 _GENERATED = ("pairs", "answer")
-#: Faulty lines that are named in one message.
+#: Most erroneous lines that a message names.
 _NAMED = 10
 
 
@@ -31,11 +31,11 @@ class Prediction(NamedTuple):
     """The output for one input.
 
     Fields:
-        symbols: output symbols without the end symbol. Of labels the label after each symbol, "1"
-            or "0"; of streams and texts the likeliest next symbol after each.
-        probabilities: of each symbol in turn, in [0, 1], and of the end symbol where it came; of
-            labels that the label is 1.
-        is_ended: whether the end symbol came; True where a task has none.
+        symbols: output symbols without the end symbol. For labels the label after each symbol, "1"
+            or "0"; for streams and texts the likeliest next symbol after each.
+        probabilities: of each symbol, in [0, 1], and of the end symbol if it was generated; for
+            labels, of the label 1.
+        is_ended: whether the end symbol was generated; True for a task without one.
     """
 
     symbols: tuple[str, ...]
@@ -44,35 +44,35 @@ class Prediction(NamedTuple):
 
 
 def read_inputs(task: Task, lines: Sequence[str], name: str = "input") -> list[Tensor]:
-    """Input tokens of each line, int64 [T], up to where the output begins.
+    """Input tokens of each line, int64 [T], up to the start of the output.
 
-    Symbols stand between blanks, or, where all symbols are single characters, side by side, as
-    `parted` reads them. A program is taken character by character.
+    Symbols are separated by blanks, or adjacent where all are single characters (`parted`). A
+    program is read character by character.
 
     Args:
-        task: says the symbols.
-        lines: without their ends.
-        name: of the lines, for the messages.
+        task: has the symbols.
+        lines: without line ends.
+        name: name of the lines in messages.
     Raises:
-        ConfigError: lines that cannot be read, by number; or the task reads no symbols.
+        ConfigError: lines that cannot be read, by number; or the task's inputs are bit vectors.
     """
     if task.objective == "bits":
         raise ConfigError(
             [f"task {task.name!r}: its inputs are bit vectors, which no line of text can give"]
         )
     tokens: list[Tensor] = []
-    faults: list[str] = []
+    errors: list[str] = []
     for number, line in enumerate(lines, start=1):
         try:
             tokens.append(_tokens(task, line))
         except UnboundedError as error:
-            reason = "; ".join(getattr(error, "faults", None) or [str(error)])
-            faults.append(f"{name}, line {number}: {reason}")
-    if len(faults) > _NAMED:
-        more = len(faults) - _NAMED
-        faults = [*faults[:_NAMED], f"{name}: {more} more lines cannot be read"]
-    if faults:
-        raise ConfigError(faults)
+            reason = "; ".join(getattr(error, "errors", None) or [str(error)])
+            errors.append(f"{name}, line {number}: {reason}")
+    if len(errors) > _NAMED:
+        more = len(errors) - _NAMED
+        errors = [*errors[:_NAMED], f"{name}: {more} more lines cannot be read"]
+    if errors:
+        raise ConfigError(errors)
     return tokens
 
 
@@ -89,10 +89,9 @@ def predictions(
     Args:
         model: is or holds a SequenceModel, in eval mode.
         task: of the inputs.
-        inputs: as `read_inputs` gives them, at least one.
-        max_length: most symbols of an output, the end symbol included; None for four times its
-            input and 40.
-        probabilities: whether they are computed too; one more pass where outputs are generated.
+        inputs: from `read_inputs`, at least one.
+        max_length: longest output, with the end symbol; None for four times its input and 40.
+        probabilities: whether to compute them; it costs one more pass for generated outputs.
     """
     steps = torch.tensor([len(each) for each in inputs])
     padded = torch.nn.utils.rnn.pad_sequence(list(inputs), batch_first=True)
@@ -102,55 +101,57 @@ def predictions(
     device = next(model.parameters()).device
     with torch.no_grad():
         logits = model(padded.to(device))[0].cpu()
-    chances = _chances(task, logits)
+    output_probabilities = _probabilities(task, logits)
     predicted = OBJECTIVES[task.objective].predict(logits)
-    first = int(isinstance(task, StreamTask))  # the step before the first symbol of a stream
-    found = []
-    for row, own, count in zip(predicted, chances, steps.tolist(), strict=True):
-        tokens, shares = row[first:count].tolist(), own[first:count]
+    first = int(isinstance(task, StreamTask))  # skips the step before a stream's first symbol
+    results = []
+    for row, row_probabilities, count in zip(
+        predicted, output_probabilities, steps.tolist(), strict=True
+    ):
+        tokens, shares = row[first:count].tolist(), row_probabilities[first:count]
         if task.objective == "binary":
             symbols = tuple(str(token) for token in tokens)
             values = shares[:, 0].tolist()
         else:
             symbols = tuple(task.output_vocabulary[token] for token in tokens)
             values = shares.max(dim=-1).values.tolist()
-        found.append(Prediction(symbols, tuple(values), True))
-    return found
+        results.append(Prediction(symbols, tuple(values), True))
+    return results
 
 
 def joined(task: Task, symbols: Sequence[str]) -> str:
-    """Output symbols as a line: side by side where all are single characters, else with blanks.
+    """Output symbols as a line: adjacent where all are single characters, else with blanks.
 
-    A blank that is a symbol among longer ones is written as BLANK then.
+    Among longer symbols, a symbol that is a blank is written as BLANK.
     """
     if task.layout == "labels":
         return " ".join(symbols)
-    return as_typed(_said(task), symbols)
+    return as_typed(_output_symbols(task), symbols)
 
 
-def written_faults(task: Task) -> list[str]:
-    """Why the outputs of a task cannot be lines that say which symbols they are; a line or none."""
-    found = [] if task.layout == "labels" else unwritable(_said(task))
-    if not found:
+def written_errors(task: Task) -> list[str]:
+    """Why the outputs of a task cannot be written as lines; one line or none."""
+    blocked = [] if task.layout == "labels" else unwritable(_output_symbols(task))
+    if not blocked:
         return []
     return [
-        f"task {task.name!r}: a line cannot hold its symbols {', '.join(map(repr, found[:3]))}; "
+        f"task {task.name!r}: a line cannot hold its symbols {', '.join(map(repr, blocked[:3]))}; "
         "unbounded.evaluation.predictions gives outputs as tuples"
     ]
 
 
 def with_blanks(task: Task) -> bool:
-    """Whether white space alone can be an input."""
-    return not isinstance(task, ProgramTask) and keeps_blanks(_read_alphabet(task))
+    """Whether an input may consist of white space alone."""
+    return not isinstance(task, ProgramTask) and keeps_blanks(_input_symbols(task))
 
 
-def _said(task: Task) -> tuple[str, ...]:
-    """The output symbols, without the end where outputs stop at it."""
+def _output_symbols(task: Task) -> tuple[str, ...]:
+    """The output symbols, without an end symbol that only ends them."""
     end = task.end_token if task.layout in _GENERATED else None
-    return tuple(each for token, each in enumerate(task.output_vocabulary) if token != end)
+    return tuple(symbol for token, symbol in enumerate(task.output_vocabulary) if token != end)
 
 
-def _read_alphabet(task: Task) -> tuple[str, ...]:
+def _input_symbols(task: Task) -> tuple[str, ...]:
     return task.source_vocabulary if isinstance(task, TransductionTask) else task.input_vocabulary
 
 
@@ -158,7 +159,7 @@ def _tokens(task: Task, line: str) -> Tensor:
     if isinstance(task, ProgramTask):
         return task.asked(line)
     if isinstance(task, TransductionTask):
-        return task.prompt_of(parted(_read_alphabet(task), line))
+        return task.prompt_of(parted(_input_symbols(task), line))
     symbols = read_symbols(task, line)
     if not symbols:
         raise ConfigError(["expected at least one symbol, got none"])
@@ -191,10 +192,10 @@ def _generated(
     ends = outputs == end
     ended = ends.any(dim=1)
     counts = torch.where(ended, ends.int().argmax(dim=1), outputs.shape[1])  # without the end
-    # A line's output does not depend on the lines that are computed with it.
+    # A line's output must not depend on the other lines of its batch.
     ended &= counts < limits
     counts = torch.minimum(counts, limits)
-    chances = torch.zeros(outputs.shape)
+    output_probabilities = torch.zeros(outputs.shape)
     if probabilities:
         whole = torch.zeros(len(prompts), prompts.shape[1] + outputs.shape[1], dtype=torch.int64)
         whole[:, : prompts.shape[1]] = prompts
@@ -202,19 +203,21 @@ def _generated(
         whole.scatter_(1, places, fed[outputs])
         with torch.no_grad():
             logits = model(whole.to(device))[0].cpu()
-        shares = _chances(task, logits).gather(
+        shares = _probabilities(task, logits).gather(
             1, (places - 1).unsqueeze(-1).expand(-1, -1, logits.shape[-1])
         )
-        chances = shares.gather(2, outputs.unsqueeze(-1)).squeeze(-1)
+        output_probabilities = shares.gather(2, outputs.unsqueeze(-1)).squeeze(-1)
     return [
         Prediction(
             tuple(task.output_vocabulary[token] for token in row[:count].tolist()),
-            tuple(own[: count + int(is_ended)].tolist()),
+            tuple(row_probabilities[: count + int(is_ended)].tolist()),
             bool(is_ended),
         )
-        for row, own, count, is_ended in zip(outputs, chances, counts.tolist(), ended, strict=True)
+        for row, row_probabilities, count, is_ended in zip(
+            outputs, output_probabilities, counts.tolist(), ended, strict=True
+        )
     ]
 
 
-def _chances(task: Task, logits: Tensor) -> Tensor:
+def _probabilities(task: Task, logits: Tensor) -> Tensor:
     return logits.sigmoid() if task.objective == "binary" else logits.softmax(dim=-1)

@@ -1,4 +1,4 @@
-"""What a result file says about where it came from: versions, commit and class of machine."""
+"""The origin of a result file: versions, commit and hardware."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import torch
 import unbounded
 from unbounded.kernels import available, gpu, product_precision
 
-#: Written into a wheel when it is built (CMakeLists.txt); a working copy has none.
+#: Written into a wheel when it is built (CMakeLists.txt); a working copy has no such file.
 BUILT_FROM = "_commit.txt"
 
 
 def provenance(device: torch.device | None = None) -> dict[str, Any]:
-    """Versions, commit, threads, kernels and class of machine; nothing names a person or a host.
+    """Versions, commit, threads, kernels and hardware; nothing identifies a person or a host.
 
     Args:
-        device: where it was computed; None for the CPU.
+        device: the device of the computation; None for the CPU.
     """
     return {
         "versions": {
@@ -30,7 +30,7 @@ def provenance(device: torch.device | None = None) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "commit": commit(),
-        "machine": {
+        "hardware": {
             "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
@@ -48,34 +48,34 @@ def _accelerator(device: torch.device | None) -> dict[str, Any]:
 
 
 def kernels(device: torch.device | None = None) -> str:
-    """What the kernels for a device are, whether a model has one or not; "none" without any.
+    """The kernels for a device, whether a model uses one or not; "none" without any.
 
     Args:
         device: None for the CPU; "cuda" without a number for the current one.
     Returns:
-        Of the CPU the instruction set that they were compiled for, and the precision of their
-        products in float32 if that is not the highest; "triton" of CUDA.
+        for the CPU the instruction set of the compiled kernels, and the precision of their float32
+        products if it is not the highest; "triton" for CUDA.
     """
     if device is not None and device.type == "cuda":
         number = torch.cuda.current_device() if device.index is None else device.index
         return "triton" if gpu.why_not(None, number) is None else "none"
     if device is not None and device.type != "cpu":
         return "none"
-    found = available()
-    if not found.ok:
+    cpu_kernels = available()
+    if not cpu_kernels.ok:
         return "none"
     precision = product_precision()
-    rest = "" if precision == "highest" else f", products of {precision} precision"
-    return found.instruction_set + rest
+    precision_note = "" if precision == "highest" else f", products of {precision} precision"
+    return cpu_kernels.instruction_set + precision_note
 
 
 def commit() -> str | None:
-    """The commit the package was run from, with -dirty when files differ; None where none is known.
+    """The package's commit, with -dirty when files differ; None if unknown.
 
-    A working copy is asked anew each time; an installed package has what it was built from.
+    A working copy is inspected at each call; an installed package has the commit of its build.
     """
     folder = Path(unbounded.__file__).parent
-    # In somebody else's repository (a virtual environment inside it) the package is not tracked.
+    # In a foreign repository (around a virtual environment) the package is not tracked.
     if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
         try:
             return (folder / BUILT_FROM).read_text(encoding="utf-8").strip() or None
@@ -87,7 +87,7 @@ def commit() -> str | None:
 
 
 def processor() -> str:
-    """The processor's model name where the system tells it, its architecture elsewhere."""
+    """The processor's model name where the system gives it, else its architecture."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as stream:
             for line in stream:
@@ -100,7 +100,7 @@ def processor() -> str:
 
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
             text=True,
@@ -109,4 +109,4 @@ def _git(folder: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return result.stdout.strip() if result.returncode == 0 else None

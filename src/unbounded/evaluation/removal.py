@@ -1,4 +1,4 @@
-"""Which stacks a model does not need: a depth-first search over subsets.
+"""Removal of unused stacks: a depth-first search over subsets.
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding": the tree of removable stacks.
 """
@@ -16,14 +16,14 @@ from unbounded.models.pruning import without_stacks
 
 
 class Removal(NamedTuple):
-    """What the search found.
+    """The result of the search.
 
     Fields:
-        model: without the stacks that it does not need.
+        model: the model without the unused stacks.
         removed: the numbers that they had, in order; may be empty.
-        scored: models that were scored, the whole one included.
-        whole: how many stacks or lists there were.
-        complete: whether the search came to its end; if not, a larger subset may be removable.
+        scored: number of scored models, the whole one included.
+        whole: original number of stacks or lists.
+        complete: whether the search finished; if not, a larger subset may be removable.
     """
 
     model: MemoryModel
@@ -34,31 +34,31 @@ class Removal(NamedTuple):
 
 
 class _Search:
-    """The tree: a node is a removable subset, its children are it and one later stack."""
+    """The search tree: a node is a removable subset; each child has one later stack more."""
 
     def __init__(
-        self, keeps: Callable[[tuple[int, ...]], bool], largest: int, most: int | None
+        self, is_removable: Callable[[tuple[int, ...]], bool], largest: int, max_scored: int | None
     ) -> None:
-        self._keeps, self._largest, self._most = keeps, largest, most
+        self._is_removable, self._largest, self._max_scored = is_removable, largest, max_scored
         self.best: tuple[int, ...] = ()
-        self.asked = 0
+        self.scored = 0
         self.complete = True
 
     def descend(self, removed: tuple[int, ...], later: list[int]) -> None:
-        """Look below `removed`, to which each of `later` might be added."""
+        """Search below `removed`, with the candidates `later`."""
         if len(removed) > len(self.best):
             self.best = removed
         children: list[int] = []
         for place, stack in enumerate(later):
-            # What is below here cannot be larger than the best: leave it.
+            # Subsets below here cannot be larger than the best.
             possible = min(len(removed) + len(children) + len(later) - place, self._largest)
             if possible <= len(self.best):
                 return
-            if self._most is not None and self.asked >= self._most:
+            if self._max_scored is not None and self.scored >= self._max_scored:
                 self.complete = False
                 break
-            self.asked += 1
-            if self._keeps((*removed, stack)):
+            self.scored += 1
+            if self._is_removable((*removed, stack)):
                 children.append(stack)
         for place, stack in enumerate(children):
             if len(removed) + len(children) - place > len(self.best):
@@ -73,17 +73,16 @@ def remove_unused(
 ) -> Removal:
     """Remove as many stacks or lists as the score allows.
 
-    A subset is removable if the model without it, with empty stacks in its place, scores at least
-    as well as the whole one. From each removable subset the search goes on to those with one stack
-    more; below one that is not removable it does not look. Of the largest subsets that it meets,
-    the first in the order of their numbers is taken.
+    A subset is removable if the model with empty stacks in its place scores at least as well as the
+    whole one. From each removable subset the search continues with one stack more; below one that
+    is not removable it does not search. Among the largest subsets found, it takes the first in the
+    order of their numbers.
 
     Args:
-        model: rounded or not; a discrete one (`unbounded.models.discretized`) makes a discrete
-            machine. It stays as it is.
-        score: of a model on validation data, higher is better, for example how many sequences are
-            right.
-        most: subsets to score at the most; None for all. The worst case of 10 stacks is 1022.
+        model: hardened (`unbounded.models.discretized`) or not. It is not changed.
+        score: score of a model on validation data, higher is better, for example the number of
+            correct sequences.
+        most: most subsets to score; None for all. The worst case for 10 stacks is 1022.
     Raises:
         ConfigError: `most` is no integer of at least 1, or the model is not of this kind.
     """
@@ -93,10 +92,10 @@ def remove_unused(
     check_callable("score", score)
     whole = score(model)
 
-    def keeps(removed: tuple[int, ...]) -> bool:
+    def is_removable(removed: tuple[int, ...]) -> bool:
         return score(without_stacks(model, removed)) >= whole
 
-    search = _Search(keeps, count - 1, most)
+    search = _Search(is_removable, count - 1, most)
     search.descend((), list(range(count)))
     smaller = without_stacks(model, search.best)
-    return Removal(smaller, search.best, search.asked + 1, count, search.complete)
+    return Removal(smaller, search.best, search.scored + 1, count, search.complete)

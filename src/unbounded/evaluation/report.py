@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.evaluation.provenance import provenance
-from unbounded.evaluation.scorings import scoring_of
 from unbounded.evaluation.use_text import use_lines
 from unbounded.files import printable
 
@@ -19,23 +19,23 @@ VERSION = 2
 def make_report(
     *,
     task: str,
-    scoring: str,
+    metric_set: str,
     split: str,
     seed: int,
     rows: Sequence[Mapping[str, Any]],
     device: torch.device | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
-    """A report: what was scored, the rows, any further facts, and where it came from.
+    """A report: the score's settings, the rows, further facts, and their origin.
 
     Args:
-        device: where it was computed; None for the CPU.
+        device: the device of the computation; None for the CPU.
     """
     return {
         "format": FORMAT,
         "version": VERSION,
         "task": task,
-        "scoring": scoring,
+        "metric_set": metric_set,
         "split": split,
         "seed": seed,
         **facts,
@@ -44,23 +44,28 @@ def make_report(
     }
 
 
-def outcome(scoring: str, report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a table takes from a run's report beside its rows: merit and success."""
-    rule = scoring_of(scoring)
-    return {"merit": rule.merit_of(report), "success": rule.succeeded(report["rows"])}
+def outcome(metric_set: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's values from a run's report besides its rows: selection metric and success."""
+    rule = metric_set_of(metric_set)
+    return {
+        "selection_metric": rule.selection_metric_of(report),
+        "success": rule.succeeded(report["rows"]),
+    }
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The rows of a report as aligned text, and how its memory is used."""
-    scoring = scoring_of(report["scoring"])
+    """The rows of a report as aligned text, and the use of the memory."""
+    metric_set = metric_set_of(report["metric_set"])
     head = f"{report['task']}, split {report['split']}, seed {report['seed']}"
     rows = report["rows"]
-    notes = map(printable, [*scoring.notes(rows), *_nan_notes(rows)])
-    return "\n".join([printable(head), *aligned(scoring.lines(rows)), *notes, *use_lines(report)])
+    notes = map(printable, [*metric_set.notes(rows), *_nan_notes(rows)])
+    return "\n".join(
+        [printable(head), *aligned(metric_set.lines(rows)), *notes, *use_lines(report)]
+    )
 
 
 def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where logits were NaN: such strings are wrong, and the numbers of the model overflowed."""
+    """Where logits are NaN (the model overflowed); such strings are incorrect."""
     return [
         f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
         for row in rows
@@ -70,12 +75,12 @@ def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def details(report: Mapping[str, Any]) -> str:
     """More than the table, as aligned text; empty where there is no more."""
-    lines = scoring_of(report["scoring"]).details(report["rows"])
+    lines = metric_set_of(report["metric_set"]).details(report["rows"])
     return "\n".join(aligned(lines)) if lines else ""
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines of cells in columns, with a rule below the first; what cannot be printed is a "?"."""
+    """Cells in columns, with a rule below the first line; a "?" for what cannot be printed."""
     lines = [tuple(printable(cell) for cell in line) for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = [

@@ -16,44 +16,45 @@ from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 
-#: Scores each sequence of predicted tokens, targets and mask [B, T]: coarse bool [B], fine [B].
+#: Maps predicted tokens, targets and mask [B, T] to exact match, bool [B], and partial accuracy
+#: [B].
 Judge = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-#: Makes numbers [B, K] of logits [B, T, V], targets and mask [B, T].
+#: Maps logits [B, T, V], targets and mask [B, T] to numbers [B, K].
 Look = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Score:
-    """Coarse and fine accuracy over some sequences.
+    """Exact match and partial accuracy over some sequences.
 
     Fields:
         count: sequences scored, at least 1.
-        right: sequences right to the end.
-        fine: mean share of a target right before its first error, in [0, 1].
-        fine_error: standard error of that mean, 0 for a single sequence.
-        nan: sequences with NaN among the logits that count; they are wrong.
+        right: sequences that match exactly.
+        partial_accuracy: mean share of a target before its first error, in [0, 1].
+        partial_error: standard error of that mean, 0 for a single sequence.
+        nan: sequences with NaN among the counted logits; they are incorrect.
     """
 
     count: int
     right: int
-    fine: float
-    fine_error: float
+    partial_accuracy: float
+    partial_error: float
     nan: int = 0
 
     @property
-    def coarse(self) -> float:
-        """Share of sequences that are right to the end."""
+    def exact_match(self) -> float:
+        """Share of sequences that match exactly."""
         return self.right / self.count
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Wilson's interval for `coarse`."""
+        """Wilson's interval for `exact_match`."""
         return wilson(self.right, self.count, confidence)
 
 
 def wilson(right: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval for the share of `right` among `count`.
 
-    Written out, because scipy.stats takes longer to import than most runs take to be scored.
+    It is written out here because importing scipy.stats takes longer than most scores.
 
     Source: Wilson 1927, Probable inference, the law of succession, and statistical inference.
     """
@@ -83,23 +84,23 @@ def score(
 ) -> Score:
     """Score examples `start` to `start + count - 1` of a split.
 
-    Sequences go through the model in chunks of like length, so that little is padding and
-    memory is bounded. One teacher-forced pass gives what greedy generation would: see
-    `sequence_scores`. The model's mode (train or eval) is the caller's.
+    Sequences are processed in chunks of similar length, so that padding is small and memory is
+    bounded. One teacher-forced pass gives the scores of greedy generation: see `sequence_scores`.
+    The caller sets the model's mode (train or eval).
 
     Args:
-        model: called as model(inputs), gives logits [B, T, V] first.
+        model: called as model(inputs), returns logits [B, T, V] first.
         task: yields the examples.
         seed: of the examples.
         split: "train", "validation" or "test".
         lengths: range of source lengths.
         count: sequences, at least 1.
         start: index of the first.
-        device: where the model is.
+        device: the model's device.
         chunk_tokens: most padded tokens a pass.
-        share: this process's rank and the number of processes that share the work.
+        share: this process's rank and the number of processes.
         total: sums a tensor over all processes; needed with several.
-        check: called between chunks; may raise to give up.
+        check: called between chunks; may raise to interrupt.
         judge: scores each sequence.
     Raises:
         ConfigError: `count` is below 1.
@@ -109,8 +110,8 @@ def score(
     predict = OBJECTIVES[task.objective].predict
 
     def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-        judged = judge(predict(logits).cpu(), targets, mask)
-        return torch.stack([each.double() for each in judged], dim=1)
+        scores = judge(predict(logits).cpu(), targets, mask)
+        return torch.stack([values.double() for values in scores], dim=1)
 
     numbers, nan = numbers_of(
         model,
@@ -123,10 +124,10 @@ def score(
         total=total,
         check=check,
     )
-    coarse, fine = numbers.unbind(dim=1)
-    mean = float(fine.mean())
-    error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
-    right = int((coarse.bool() & ~nan).sum())
+    exact_match, partial_accuracy = numbers.unbind(dim=1)
+    mean = float(partial_accuracy.mean())
+    error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
+    right = int((exact_match.bool() & ~nan).sum())
     return Score(count, right, mean, error, int(nan.sum()))
 
 
@@ -145,14 +146,14 @@ def numbers_of(
     """Numbers of each sequence of a batch, in its order.
 
     Args:
-        model: called as model(inputs), gives logits [B, T, V] first.
+        model: called as model(inputs), returns logits [B, T, V] first.
         batch: on the CPU.
-        look: makes K numbers of each sequence out of logits (on the device), targets and mask (on
-            the CPU); gives float64 on the CPU.
+        look: maps logits (on the device), targets and mask (on the CPU) to K numbers of each
+            sequence, float64 on the CPU.
         width: K.
         device, chunk_tokens, share, total, check: as for `score`.
     Returns:
-        the numbers, float64 [B, K], and whether a logit that counts is NaN, bool [B].
+        the numbers, float64 [B, K], and whether a counted logit is NaN, bool [B].
     """
     rank, processes = share
     model, _ = with_room(model, batch.inputs.shape[1])
@@ -173,7 +174,7 @@ def numbers_of(
 
 
 def nan_fact(nan: int) -> dict[str, int]:
-    """What a row of a report has of sequences with NaN logits; nothing where there is none."""
+    """A report's entry for sequences with NaN logits; empty where there are none."""
     return {"nan": nan} if nan else {}
 
 
@@ -189,7 +190,7 @@ def mean_nats(
     """The mean loss of a batch, in nats per counted step.
 
     Args:
-        model: called as model(inputs), gives logits [B, T, V] first.
+        model: called as model(inputs), returns logits [B, T, V] first.
         objective: of the task.
         batch, device, chunk_tokens, check: as for `score`.
     """
@@ -206,7 +207,7 @@ def mean_nats(
 
 
 def _chunks(lengths: Tensor, chunk_tokens: int) -> Iterator[Tensor]:
-    """Rows sorted by length, longest first, cut so that a padded chunk stays within bounds."""
+    """Rows sorted by length, longest first, in chunks of at most `chunk_tokens` padded tokens."""
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0
     while start < len(order):

@@ -1,4 +1,4 @@
-"""How many lengths a model has mastered: scores of streams, sequence by sequence, n by n.
+"""Scores of streams, by sequence and by length n: how many lengths has a model mastered?
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' program.
 """
@@ -17,23 +17,23 @@ from unbounded.checks import check_bool, check_device, check_items, check_kind, 
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.layers.memory_drops import drops_are_meant
 from unbounded.models.memory_room import with_room
-from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, pieces
+from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, chunks
 from unbounded.tasks.batch import check_batch
 from unbounded.training import masked_cross_entropy
 
 
 @dataclass(frozen=True)
 class LengthScore:
-    """How many sequences of one n are right.
+    """How many sequences of one n are correct.
 
     Fields:
         n: the length, as the task counts it.
-        right: sequences of which every judged symbol is right.
+        right: sequences with every judged symbol correct.
         count: sequences scored, at least 1.
-        capacity: cells that a memory of less capacity was given room for, None where it had room.
-        wrong_first: of those that are not right, the first scored ones of streams that begin with
+        capacity: cells that a memory was given beyond its capacity, None where it had room.
+        wrong_first: incorrect sequences that are the first scored ones of a stream that starts with
             an empty memory.
-        nan: sequences with NaN among the logits that are judged; they are wrong.
+        nan: sequences with NaN among the judged logits; they are incorrect.
     """
 
     n: int
@@ -45,36 +45,36 @@ class LengthScore:
 
     @property
     def accuracy(self) -> float:
-        """Share of sequences that are right, in [0, 1]."""
+        """Share of correct sequences, in [0, 1]."""
         return self.right / self.count
 
 
 @dataclass(frozen=True)
 class StreamScore:
-    """How well what is determined is predicted.
+    """Scores of the determined symbols.
 
     Fields:
-        count, right: sequences scored, and those of which every judged symbol is right.
-        fine: share of the judged symbols that are right.
-        nats: mean cross entropy of the judged symbols, in nats; 0 for a model that knows them.
+        count, right: sequences scored, and those with every judged symbol correct.
+        partial_accuracy: share of correct judged symbols.
+        nats: mean cross entropy of the judged symbols, in nats; 0 for a perfect model.
     """
 
     count: int
     right: int
-    fine: float
+    partial_accuracy: float
     nats: float
 
     @property
-    def coarse(self) -> float:
-        """Share of sequences that are right, in [0, 1]."""
+    def exact_match(self) -> float:
+        """Share of correct sequences, in [0, 1]."""
         return self.right / self.count
 
 
 def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: int) -> Tensor:
-    """Say which sequences of streams are right.
+    """Which sequences of streams are correct.
 
-    A sequence is right if every symbol that the rest of it determines was the likeliest, and,
-    where all sequences start alike, the first symbol of the next one too.
+    A sequence is correct if every symbol that the rest of it determines was the likeliest. Where
+    all sequences start alike, the first symbol of the next one counts too.
 
     Args:
         predicted: likeliest tokens, int64 [B, T].
@@ -82,6 +82,7 @@ def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: i
         judged: the sequence for which each step counts, -1 for none, int64 [B, T].
         count: sequences of each stream that are scored, 0..count-1.
     Returns:
+        bool [B, count].
         bool [B, count].
     Raises:
         ShapeError: the three shapes differ.
@@ -92,7 +93,7 @@ def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: i
             f"{tuple(predicted.shape)}, {tuple(targets.shape)}, {tuple(judged.shape)}"
         )
     wrong = ((predicted != targets) & (judged >= 0)).to(torch.int64)
-    # Steps that count for no sequence, or for one that is not scored, go into a place of their own.
+    # Steps of no sequence, or of one that is not scored, are counted in an extra column.
     place = torch.where((judged >= 0) & (judged < count), judged, count)
     errors = torch.zeros(len(wrong), count + 1, dtype=torch.int64).scatter_add_(1, place, wrong)
     return errors[:, :count] == 0
@@ -103,8 +104,8 @@ def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> flo
 
     Args:
         scores: one for each n.
-        share: a length is mastered if at least this share of its sequences is right. The paper
-            does not say which share it asks for; all is the strictest reading.
+        share: a length is mastered if at least this share of its sequences is correct. The paper
+            gives no share; all is the strictest reading.
     Returns:
         0..100.
     Raises:
@@ -121,16 +122,16 @@ def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> flo
 def score_streams(
     model: nn.Module,
     *streams: JudgedStreams,
-    piece_steps: int = 1000,
+    chunk_steps: int = 1000,
     device: torch.device | str = "cpu",
     check: Callable[[], None] | None = None,
 ) -> StreamScore:
-    """Score a model on streams of any n, all of them side by side.
+    """Score a model on streams of mixed n, all in parallel.
 
     Args:
-        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
-        streams: what is scored; the memory has room for the longest sequence (`with_room`).
-        piece_steps, device, check: as for `score_lengths`.
+        model: called as model(inputs, state), returns logits [B, T, V] and the next state.
+        streams: the streams; the memory gets room for the longest sequence (`with_room`).
+        chunk_steps, device, check: as for `score_lengths`.
     """
     check_module("model", model)
     device = check_device(device)
@@ -141,18 +142,26 @@ def score_streams(
     batch = _side_by_side([part.batch for part in streams])
     roomy, _ = with_room(model, max(part.longest for part in streams))
     with torch.no_grad():
-        predicted, nats, _ = _predict(roomy, batch, None, piece_steps, device, check)
+        predicted, nats, _ = _predict(roomy, batch, None, chunk_steps, device, check)
     rights, hits, costs, row = [], [], [], 0
     for part in streams:
         targets, judged = part.batch.targets, part.judged
-        own = slice(row, row + len(targets)), slice(targets.shape[1])
+        rows_and_steps = slice(row, row + len(targets)), slice(targets.shape[1])
         counted = (judged >= 0) & (judged < part.scored)
-        rights.append(sequence_rights(predicted[own], targets, judged, part.scored).flatten())
-        hits.append((predicted[own] == targets)[counted])
-        costs.append(nats[own][counted])
+        rights.append(
+            sequence_rights(predicted[rows_and_steps], targets, judged, part.scored).flatten()
+        )
+        hits.append((predicted[rows_and_steps] == targets)[counted])
+        costs.append(nats[rows_and_steps][counted])
         row += len(targets)
-    right, fine, mean = torch.cat(rights), torch.cat(hits).double(), torch.cat(costs).double()
-    return StreamScore(right.numel(), int(right.sum()), float(fine.mean()), float(mean.mean()))
+    right, partial_accuracy, mean = (
+        torch.cat(rights),
+        torch.cat(hits).double(),
+        torch.cat(costs).double(),
+    )
+    return StreamScore(
+        right.numel(), int(right.sum()), float(partial_accuracy.mean()), float(mean.mean())
+    )
 
 
 def score_lengths(
@@ -163,70 +172,70 @@ def score_lengths(
     seed: int,
     split: str = "test",
     streams: int = 1,
-    carry: bool = False,
-    piece_steps: int = 1000,
+    carry_state: bool = False,
+    chunk_steps: int = 1000,
     device: torch.device | str = "cpu",
     check: Callable[[], None] | None = None,
     look: Callable[[float], None] | None = None,
 ) -> list[LengthScore]:
     """Score a model on every n of a range, with streams of sequences of that n alone.
 
-    The authors' test is task.with_sequences(200), one stream and carry=True over n = 2, 3, ...:
-    199 scored sequences for each n. The model's mode (train or eval) is the caller's. A memory
-    that grows without a capacity grows over a whole stream; one with a capacity has room for the
-    longest sequence (`with_room`).
+    The authors' test is task.with_sequences(200), one stream and carry_state=True over n = 2, 3,
+    ...: 199 scored sequences for each n. The caller sets the model's mode (train or eval). A memory
+    without a capacity grows over a whole stream; one with a capacity gets room for the longest
+    sequence (`with_room`).
 
-    Where n alone determines a sequence, as in a^n b^n, all streams of one n are the same stream.
-    It is scored once, not `streams` times, unless the state is carried.
+    Where n alone determines a sequence, as in a^n b^n, all streams of one n are equal. One is
+    scored, not `streams` of them, unless the state is carried.
 
     Args:
-        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
+        model: called as model(inputs, state), returns logits [B, T, V] and the next state.
         task: yields the streams; its `sequences` less one are scored in each.
         lengths: every n to score, such as a LengthRange.
         seed: of the sequences.
         split: "train", "validation" or "test".
         streams: parallel streams for each n.
-        carry: whether each stream goes on from one n to the next, state and input, instead of
-            beginning anew.
-        piece_steps: steps of one call of the model.
-        device: where the model is.
-        check: called between the calls; may raise to give up.
-        look: told before each n the share of the steps that is scored, in [0, 1).
+        carry_state: whether each stream continues from one n to the next, state and input; False
+            starts each n from the initial state.
+        chunk_steps: steps of one call of the model.
+        device: the model's device.
+        check: called between the calls; may raise to interrupt.
+        look: called before each n with the share of the steps that is scored, in [0, 1).
     """
     check_module("model", model)
     check_kind("task", task, StreamTask, "Make one with unbounded.tasks.make_task('anbn').")
-    check_bool("carry", carry)
+    check_bool("carry_state", carry_state)
     device = check_device(device)
     lengths = check_items("lengths", lengths, int)
     scores = []
     state: Any = None
-    before: Tensor | None = None
+    last_symbols: Tensor | None = None
     with torch.no_grad():
         for place, n in enumerate(lengths):
             if look is not None:
                 look(sum(lengths[:place]) / sum(lengths))
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
-            if not carry:
+            if not carry_state:
                 state, judged = None, _distinct(judged)
-            elif before is not None:
-                judged.batch.inputs[:, 0] = before
-            before = _last_symbols(judged.batch)
+            elif last_symbols is not None:
+                judged.batch.inputs[:, 0] = last_symbols
+            last_symbols = _last_symbols(judged.batch)
             begins_empty = state is None
-            roomy, given = with_room(model, judged.longest)
+            roomy, capacity = with_room(model, judged.longest)
             predicted, nats, state = _predict(
-                roomy, judged.batch, state, piece_steps, device, check
+                roomy, judged.batch, state, chunk_steps, device, check
             )
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             wrong_first = int((~rights[:, 0]).sum()) if begins_empty else 0
             nan = nats.isnan().long()
             clean = sequence_rights(nan, torch.zeros_like(nan), judged.judged, judged.scored)
-            right, count, lost = int(rights.sum()), rights.numel(), int((~clean).sum())
-            scores.append(LengthScore(n, right, count, given, wrong_first, lost))
+            right, count, nan_count = int(rights.sum()), rights.numel(), int((~clean).sum())
+            scores.append(LengthScore(n, right, count, capacity, wrong_first, nan_count))
     return scores
 
 
 def _last_symbols(batch: Batch) -> Tensor:
-    """The last symbol of each stream, which is the first input of what follows it: int64 [B]."""
+    """The last symbol of each stream, which is the first input of the next stream: int64 [B]."""
     return batch.targets.gather(1, batch.lengths[:, None] - 1)[:, 0]
 
 
@@ -246,7 +255,7 @@ def _side_by_side(batches: Sequence[Batch]) -> Batch:
 
 
 def _distinct(streams: JudgedStreams) -> JudgedStreams:
-    """Each stream once, in the order in which they first come."""
+    """Each distinct stream once, in the order of first occurrence."""
     rows = torch.cat([streams.batch.inputs, streams.batch.targets], dim=1)
     _, kind = torch.unique(rows, dim=0, return_inverse=True)
     first = torch.full((int(kind.max()) + 1,), len(kind)).scatter_reduce_(
@@ -261,20 +270,20 @@ def stream_loss(
     model: nn.Module,
     batch: Batch,
     *,
-    piece_steps: int = 1000,
+    chunk_steps: int = 1000,
     device: torch.device | str = "cpu",
     check: Callable[[], None] | None = None,
 ) -> float:
-    """The mean cross entropy of streams, with the state carried from beginning to end.
+    """The mean cross entropy of streams, with the state carried from start to end.
 
     Args:
-        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
+        model: called as model(inputs, state), returns logits [B, T, V] and the next state.
         batch: the streams; their mask says which steps count.
-        piece_steps: steps of one call of the model.
-        device: where the model is.
-        check: called between the calls; may raise to give up.
+        chunk_steps: steps of one call of the model.
+        device: the model's device.
+        check: called between the calls; may raise to interrupt.
     Returns:
-        nats per counted token; `perplexity` of it is that of a language model.
+        nats per counted token; its `perplexity` is that of a language model.
     """
     check_module("model", model)
     check_batch(batch)
@@ -282,12 +291,12 @@ def stream_loss(
     state: Any = None
     nats = 0.0
     with torch.no_grad():
-        for piece in pieces(batch, piece_steps):
+        for chunk in chunks(batch, chunk_steps):
             if check is not None:
                 check()
             with drops_are_meant():
-                logits, state = model(piece.inputs.to(device), state)
-            targets, mask = piece.targets.to(device), piece.mask.to(device)
+                logits, state = model(chunk.inputs.to(device), state)
+            targets, mask = chunk.targets.to(device), chunk.mask.to(device)
             nats += float(masked_cross_entropy(logits, targets, mask))
     return nats / int(batch.mask.sum())
 
@@ -296,21 +305,21 @@ def _predict(
     model: nn.Module,
     batch: Batch,
     state: Any,
-    piece_steps: int,
+    chunk_steps: int,
     device: torch.device | str,
     check: Callable[[], None] | None,
 ) -> tuple[Tensor, Tensor, Any]:
-    """The likeliest tokens and the nats of the targets, [B, T], and the state at the ends."""
-    # Where streams differ in length, the state at a shorter one's end is kept by its length.
+    """The likeliest tokens and the nats of the targets, [B, T], and the final states."""
+    # For streams of different lengths the model keeps the state at each one's end.
     ragged = bool((batch.lengths != batch.inputs.shape[1]).any())
     predictions, costs = [], []
-    for piece in pieces(batch, piece_steps):
+    for chunk in chunks(batch, chunk_steps):
         if check is not None:
             check()
-        lengths = (piece.lengths.to(device),) if ragged else ()
+        lengths = (chunk.lengths.to(device),) if ragged else ()
         with drops_are_meant():
-            logits, state = model(piece.inputs.to(device), state, *lengths)
-        targets = piece.targets.to(device)
+            logits, state = model(chunk.inputs.to(device), state, *lengths)
+        targets = chunk.targets.to(device)
         cost = F.cross_entropy(logits.mT, targets, reduction="none").cpu()
         # No token is predicted where logits are NaN; -1 is never correct.
         predictions.append(logits.argmax(dim=-1).cpu().masked_fill(cost.isnan(), -1))

@@ -1,4 +1,4 @@
-"""Symbols that a person typed: what a model reads of them, and what it should say at each step."""
+"""Symbols that a person typed, as inputs of a model and targets at each step."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import Task, TransductionTask
 from unbounded.tasks.transduction import END, SEPARATOR, START
 
-#: Where nothing is said at a step.
+#: Target of a step without an output.
 NOTHING: Final = -1
 BLANK_SYMBOL: Final = " "
-#: How a blank that is a symbol can be typed, and must be where blanks part symbols.
+#: How a blank symbol can be typed, and must be where blanks separate symbols.
 BLANK: Final = "\N{OPEN BOX}"
 _PARTS: Final = re.compile(r"[ \t\r\n]+")
 #: A larger alphabet is not listed in a message.
@@ -26,12 +26,12 @@ _LAID_OUT = f"{START} SOURCE {SEPARATOR} TARGET {END}"
 
 
 class TypedSteps(NamedTuple):
-    """Symbols as steps, each of which reads one of them and may say the next.
+    """Symbols as steps: each reads one symbol and may predict the next.
 
     Fields:
         inputs: input tokens, int64 [T].
-        targets: output tokens of the symbols that come next, int64 [T]; NOTHING where the task has
-            nothing said.
+        targets: output tokens of the next symbols, int64 [T]; NOTHING where the task predicts
+            nothing.
     """
 
     inputs: Tensor
@@ -39,10 +39,10 @@ class TypedSteps(NamedTuple):
 
 
 def read_symbols(task: Task, text: str) -> list[str]:
-    """The symbols of a text as a person types it.
+    """The symbols of a text that a person typed.
 
     Args:
-        task: knows the alphabet, which `parted` reads.
+        task: has the alphabet for `parted`.
         text: for example "aab bba" or "101+1=011.".
     Raises:
         ChoiceError, ConfigError: a symbol is not in the alphabet.
@@ -53,17 +53,16 @@ def read_symbols(task: Task, text: str) -> list[str]:
 
 
 def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
-    """The symbols that a text is made of; none is dropped.
+    """The symbols of a text; none is dropped.
 
-    If all symbols are single characters, the text is read character by character, and blanks only
-    make it easier to read, unless white space is a symbol: then it is read as it stands. Otherwise
-    white space parts one symbol from the next. BLANK stands for the blank where that is a symbol
-    and BLANK is none; where BLANK is one it stands for itself.
+    If all symbols are single characters, the text is read character by character, and blanks are
+    ignored unless white space is a symbol. Otherwise white space separates symbols. BLANK is read
+    as a blank if a blank is a symbol and BLANK is none; if BLANK is a symbol, it is read as itself.
     """
     kind = _kind_of(alphabet)
     if not kind.is_spelled:
-        own = kind.spaces.difference(" \t\r\n")
-        symbols = [part for part in _PARTS.split(text) if part] if own else text.split()
+        spaces = kind.spaces.difference(" \t\r\n")
+        symbols = [part for part in _PARTS.split(text) if part] if spaces else text.split()
     else:
         symbols = list(text if kind.spaces else "".join(text.split()))
     if not kind.has_typed_blank:
@@ -72,7 +71,7 @@ def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
 
 
 def as_typed(alphabet: tuple[str, ...], symbols: Sequence[str]) -> str:
-    """The text that `parted` reads as these symbols of an alphabet without `unwritable` ones."""
+    """The text that `parted` reads as these symbols; the alphabet has no `unwritable` ones."""
     kind = _kind_of(alphabet)
     if kind.is_spelled:
         return "".join(symbols)
@@ -87,22 +86,24 @@ def unwritable(alphabet: tuple[str, ...]) -> list[str]:
     if kind.is_spelled:
         return [symbol for symbol in alphabet if symbol in "\r\n"]
     blank = BLANK_SYMBOL if kind.has_typed_blank else None
-    return [each for each in alphabet if each != blank and (not each or _PARTS.search(each))]
+    return [
+        symbol for symbol in alphabet if symbol != blank and (not symbol or _PARTS.search(symbol))
+    ]
 
 
 def keeps_blanks(alphabet: tuple[str, ...]) -> bool:
-    """Whether `parted` reads white space as it stands."""
+    """Whether `parted` reads white space as symbols."""
     kind = _kind_of(alphabet)
     return kind.is_spelled and bool(kind.spaces)
 
 
 class _Kind(NamedTuple):
-    """What decides how texts of an alphabet are read.
+    """Properties of an alphabet that determine how its texts are read.
 
     Fields:
         is_spelled: whether all symbols are single characters.
         spaces: the white space in its symbols.
-        has_typed_blank: whether BLANK stands for a symbol.
+        has_typed_blank: whether BLANK is read as a blank.
     """
 
     is_spelled: bool
@@ -120,18 +121,17 @@ def _kind_of(alphabet: tuple[str, ...]) -> _Kind:
 
 
 def typed_steps(task: Task, symbols: Sequence[str]) -> TypedSteps:
-    """What is read at each step, and what should be said: the next symbol.
+    """The inputs, and the next symbols as targets.
 
-    Of pairs whose answer is fed back the symbols are <s> SOURCE ||| TARGET </s>, or the beginning
-    of that: before ||| they are those of the source and nothing is said, behind it those of the
-    target, which have tokens of their own.
+    Pairs whose answer is fed back are given as <s> SOURCE ||| TARGET </s>, or a prefix of it. Up to
+    ||| nothing is predicted; after it the symbols have the tokens of the target.
 
     Args:
         task: a stream, a text, or such pairs.
-        symbols: at least two; the last one is only said.
+        symbols: at least two; the last one is only predicted.
     Raises:
-        ConfigError: there are fewer than two, or what is said has other symbols than what is read;
-            of pairs, symbols stand where they cannot; all such together.
+        ConfigError: there are fewer than two, or input and output symbols differ; for pairs,
+            symbols in the wrong place, all listed.
         ChoiceError: a symbol is not in the alphabet.
     """
     if len(symbols) < 2:
@@ -157,34 +157,34 @@ def _pair_steps(task: TransductionTask, symbols: Sequence[str]) -> TypedSteps:
     bar = symbols.index(SEPARATOR) if SEPARATOR in symbols else len(symbols)
     source = {symbol: place for place, symbol in enumerate(task.source_vocabulary, start=2)}
     target = {symbol: place for place, symbol in enumerate(task.output_vocabulary)}
-    faults: list[str] = []
-    inputs, said = [], []
+    errors: list[str] = []
+    inputs, outputs = [], []
     for place, symbol in enumerate(symbols):
         if place > bar:
             is_fit = symbol in target and (symbol != END or place == len(symbols) - 1)
             token = target.get(symbol, 0)
-            said.append(token)
+            outputs.append(token)
             inputs.append(int(task.output_to_input[token]))
         else:
             marks = {bar: {SEPARATOR: 1}, 0: {START: 0}}
-            own = marks.get(place, source)
-            is_fit = symbol in own
-            said.append(NOTHING)
-            inputs.append(own.get(symbol, 0))
+            allowed = marks.get(place, source)
+            is_fit = symbol in allowed
+            outputs.append(NOTHING)
+            inputs.append(allowed.get(symbol, 0))
         if not is_fit:
-            faults.append(
+            errors.append(
                 f"symbols: expected {_LAID_OUT}, got {symbol!r} as symbol {place + 1}, where it "
                 "cannot stand"
             )
-    if faults:
-        raise ConfigError(faults)
-    tokens = torch.tensor([inputs, said], dtype=torch.int64)
+    if errors:
+        raise ConfigError(errors)
+    tokens = torch.tensor([inputs, outputs], dtype=torch.int64)
     return TypedSteps(tokens[0, :-1], tokens[1, 1:])
 
 
 def _check_known(task: Task, symbols: Sequence[str]) -> None:
     is_fed_back = isinstance(task, TransductionTask) and task.layout == "pairs"
-    # A name may stand in a vocabulary once for each side of a transduction.
+    # A vocabulary may contain a name once for each side of a transduction.
     alphabet = dict.fromkeys((*task.input_vocabulary, *((END,) if is_fed_back else ())))
     for number, symbol in enumerate(symbols, start=1):
         if symbol not in alphabet and len(alphabet) <= _LISTED:

@@ -1,8 +1,8 @@
-"""The explorer: a trained network in one HTML file, in which it can be watched at work.
+"""The explorer: one HTML file that runs a trained network and shows its memory.
 
-The page (explorer/ beside src/, in TypeScript; built, template.html in this folder) runs the
-network itself. What is written into it is made here: `run_data` of a model and its task,
-`page.html` of one run or several. docs/explorer.md describes the format.
+The page runs the network itself. Its source is explorer/ in TypeScript, built as template.html in
+this folder. `run_data` converts a model and its task to the page's data; `page.html` writes one or
+several runs. docs/explorer.md describes the format.
 
-Nothing is imported here, so that the page of built-in machines needs no torch.
+This module imports nothing, so the page of built-in networks needs no torch.
 """

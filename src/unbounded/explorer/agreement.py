@@ -1,4 +1,4 @@
-"""Which weights stand in a page: the smallest with which test words are answered as before."""
+"""Choose the smallest weight precision of a page that keeps all outputs on test strings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 
-#: Test words that are answered with the weights as they are and with those of the page.
+#: Number of test strings on which the outputs are compared.
 WORDS: Final = 32
-#: What may be asked for, and what is then tried in turn; the last of them is not checked.
+#: Choices, and the precisions to try for each; the last one is not checked.
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "int8": ("int8", "float16", "float32"),
     "half": ("float16", "float32"),
@@ -29,12 +29,12 @@ _WORDS: Final = {
 
 
 class Agreement(NamedTuple):
-    """Whether a model with the weights of a page says what the model says.
+    """Agreement of a model's outputs with those under the page's weights.
 
     Fields:
-        precision: of the page's weights.
-        words: how many test words were answered both ways.
-        differing: how many of them were answered otherwise.
+        precision: precision of the page's weights.
+        words: number of test strings.
+        differing: number of strings with different outputs.
     """
 
     precision: str
@@ -42,8 +42,8 @@ class Agreement(NamedTuple):
     differing: int
 
     @property
-    def fault(self) -> str:
-        """What is wrong with these weights."""
+    def error(self) -> str:
+        """A sentence on the differing outputs."""
         return (
             f"in {_WORDS[self.precision]} {self.differing} of {self.words} test words are "
             "answered otherwise"
@@ -58,19 +58,19 @@ def agreement(
     precision: str = "float16",
     words: int = WORDS,
 ) -> Agreement:
-    """Answer test words with the weights as they are and with those that a page would have.
+    """Compare outputs on test strings under the model's weights and the page's weights.
 
-    A word counts as answered alike if the same is said at each of its steps that count; where none
-    does, as of a model without a task, at each of its steps.
+    Two outputs agree if they are equal at each scored step, or at each step if none is scored, as
+    for a model without a task.
     """
     rounded = as_in_page(model, precision)
     batch = task.batch(seed, "test", 0, words, lengths)
     predict = OBJECTIVES[task.objective].predict
     with torch.no_grad(), drops_are_meant():
-        said, said_rounded = (predict(each(batch.inputs)[0]) for each in (model, rounded))
+        outputs, rounded_outputs = (predict(net(batch.inputs)[0]) for net in (model, rounded))
     steps = torch.arange(batch.inputs.shape[1]) < batch.lengths[:, None]
     counts = batch.mask if bool(batch.mask.any()) else steps
-    differing = ((said != said_rounded) & counts).any(dim=1)
+    differing = ((outputs != rounded_outputs) & counts).any(dim=1)
     return Agreement(precision, words, int(differing.sum()))
 
 
@@ -80,11 +80,12 @@ def weights_data(
     """The weights of a page as plain data, and a sentence about them for its reader.
 
     Args:
-        model: on the CPU. task, seed, lengths: of the test words.
-        choice: "int8", "half", "float32" or "float64". The first two are only taken where they
-            change no answer, and else the next larger.
+        model: a model on the CPU.
+        task, seed, lengths: those of the test strings.
+        choice: "int8", "half", "float32" or "float64". If one of the first two changes an output,
+            the next larger precision is used.
     Raises:
-        ChoiceError: there is no such choice.
+        ChoiceError: unknown choice.
     """
     if choice not in CHOICES:
         raise ChoiceError("weights", choice, CHOICES)
@@ -97,6 +98,6 @@ def weights_data(
             same = f"{WORDS} of {WORDS} test words are answered as with the weights of the run"
             chosen, reasons = precision, [same, *reasons]
             break
-        reasons.append(answers.fault)
+        reasons.append(answers.error)
     note = f"Weights in {_WORDS[chosen]}{': ' if reasons else ''}{'; '.join(reasons)}."
     return packed(model_tensors(model), chosen), note

@@ -1,4 +1,4 @@
-"""A model without a task, as a task of symbols that are numbers: there is something to type."""
+"""A stand-in task for a model without a task, with numbers as symbols."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LENGTHS: Final = LengthRange(8, 12)
 
 
 class _Numbers(Task):
-    """Random symbols, which are named by their numbers; nothing is right or wrong.
+    """Random symbols, named by their numbers, without targets.
 
     Args:
         inputs, outputs: sizes of the two vocabularies.
     """
 
-    layout, scoring, name = "labels", "none", "no task"
+    layout, metric_set, name = "labels", "none", "no task"
     has_lengths: ClassVar[bool] = True
     train_lengths = test_lengths = _LENGTHS
 
@@ -32,7 +32,7 @@ class _Numbers(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; no step counts."""
+        """See `Task.batch`; no step is scored."""
         span = lengths or _LENGTHS
         rows = []
         for index in range(start, start + size):
@@ -55,16 +55,16 @@ class _Numbers(Task):
 
 
 class NumberedSymbols(_Numbers):
-    """Of a model that says a symbol."""
+    """The stand-in task of a model that outputs symbols."""
 
 
 class NumberedYesNo(_Numbers):
-    """Of a model that says yes or no."""
+    """The stand-in task of a model that outputs yes or no."""
 
     objective: ClassVar[str] = "binary"
 
 
 def task_of(model: MemoryModel) -> Task:
-    """Symbols for a model that comes without a task."""
+    """The stand-in task of a model."""
     inputs, outputs = model.sequence.input_vocabulary, model.sequence.output.weight.shape[0]
     return (NumberedYesNo if outputs == 1 else NumberedSymbols)(inputs, outputs)

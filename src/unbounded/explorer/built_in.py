@@ -1,7 +1,7 @@
-"""The machines that lie in the package, so that there is something to watch before anyone trains.
+"""The built-in networks of the package, for the page without a run.
 
-Three were trained and hardened (results/machines in the repository has their run folders), three
-are golden machines, whose weights are set by hand (docs/machines.md).
+Three were trained and hardened; their run folders are in results/constructions. Three are
+constructed networks, with weights set by hand (docs/constructions.md).
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from unbounded.constructions import CONSTRUCTIONS
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.verification import verification_of
 from unbounded.explorer.run_data import run_data, run_of_folder
-from unbounded.machines import MACHINES
 from unbounded.tasks import LengthRange, make_task
 
-#: The run folders of the trained machines, in a checkout.
-RUNS: Final = Path(__file__).parents[3] / "results" / "machines"
-#: By the name of the run folder, the titles.
+#: The run folders of the trained networks, in a checkout of the repository.
+RUNS: Final = Path(__file__).parents[3] / "results" / "constructions"
+#: Titles by the name of the run folder.
 _TRAINED: Final = {
     "copy": "Copy with a queue, trained",
     "reversal": "Reversal with a stack, trained",
     "anbn": "a^n b^n with superposition stacks, trained",
 }
-#: Task, its options, options of the machine, lengths of the samples, and a title.
+#: Task, task options, options of the construction, lengths of the samples, and title.
 _BY_HAND: Final[tuple[tuple[str, dict[str, Any], dict[str, Any], str, str], ...]] = (
     ("copy", {"symbols": 8}, {"symbols": 8}, "3:10", "Copy with a queue, set by hand"),
     ("reversal", {"symbols": 8}, {"symbols": 8}, "3:10", "Reversal with a stack, set by hand"),
@@ -33,10 +33,10 @@ _BY_HAND: Final[tuple[tuple[str, dict[str, Any], dict[str, Any], str, str], ...]
 
 
 def built_in_data() -> list[dict[str, Any]]:
-    """What machines.json holds: `python -m unbounded.explorer.built_in > machines.json` writes it.
+    """The content of machines.json, which `python -m unbounded.explorer.built_in` prints.
 
     Raises:
-        CheckpointError: this is no checkout, with the run folders in it.
+        CheckpointError: the run folders are missing, because this is not a checkout.
     """
     return [*_trained(), *_by_hand()]
 
@@ -44,17 +44,17 @@ def built_in_data() -> list[dict[str, Any]]:
 def _trained() -> list[dict[str, Any]]:
     runs = []
     for name, title in _TRAINED.items():
-        made = run_of_folder(RUNS / name, rounded=True, weights="int8")
+        run = run_of_folder(RUNS / name, hardened=True, weights="int8")
         report = read_report(RUNS / name)
-        made["title"] = title
-        made["note"] = f"{_training(report or {})}{_wrong(RUNS / name)} {made['note']}"
-        runs.append(made)
+        run["title"] = title
+        run["note"] = f"{_training(report or {})}{_wrong(RUNS / name)} {run['note']}"
+        runs.append(run)
     return runs
 
 
 def _training(report: Mapping[str, Any]) -> str:
-    """How a machine came about, and how far it was found to be right."""
-    longest = max(report["rounded"]["rows"], key=lambda row: int(row["lengths"].split(":")[-1]))
+    """A note on a network's training and test scores."""
+    longest = max(report["hardened"]["rows"], key=lambda row: int(row["lengths"].split(":")[-1]))
     first, last = report["train_lengths"].split(":")
     return (
         f"Trained on lengths {first} to {last} for {report['batches']} batches (seed "
@@ -65,11 +65,11 @@ def _training(report: Mapping[str, Any]) -> str:
 
 
 def _wrong(folder: Path) -> str:
-    """Of what lengths a verification found words to be wrong; empty where none was."""
+    """A note on the lengths with incorrect strings in the verification; empty if there are none."""
     rows = (verification_of(folder) or {"rows": []})["rows"]
     wrong = [row for row in rows if row["right"] < row["count"]]
-    said = [f"{row['right']} of {row['count']} of length {row['length']}" for row in wrong]
-    return f" Not all are right of these: {', '.join(said)} are." if said else ""
+    parts = [f"{row['right']} of {row['count']} of length {row['length']}" for row in wrong]
+    return f" Not all are right of these: {', '.join(parts)} are." if parts else ""
 
 
 def _by_hand() -> list[dict[str, Any]]:
@@ -77,11 +77,15 @@ def _by_hand() -> list[dict[str, Any]]:
     for name, task_options, options, lengths, title in _BY_HAND:
         ranges = {"train_lengths": lengths, "test_lengths": lengths}
         task = make_task(name, **task_options, **ranges)
-        made = run_data(
-            MACHINES[name](**options), task, name, title=title, lengths=LengthRange.parse(lengths)
+        run = run_data(
+            CONSTRUCTIONS[name](**options),
+            task,
+            name,
+            title=title,
+            lengths=LengthRange.parse(lengths),
         )
-        made["note"] = f"Not trained: its weights are set by hand. {made['note']}"
-        runs.append(made)
+        run["note"] = f"Not trained: its weights are set by hand. {run['note']}"
+        runs.append(run)
     return runs
 
 

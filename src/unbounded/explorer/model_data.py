@@ -1,4 +1,4 @@
-"""A model as a page knows it: what it is made of as plain data, and its tensors by name."""
+"""A model's data for a page: its structure as plain data, and its tensors by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unbounded.layers.lstm_layer import lstm_weights
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 
-#: The controllers that the page runs.
+#: The controllers that the page supports.
 CONTROLLERS: Final[dict[type[Controller], str]] = {
     LSTMController: "lstm",
     GRUController: "gru",
@@ -24,10 +24,10 @@ _OF_LSTM: Final = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def model_data(model: MemoryModel) -> dict[str, Any]:
-    """What a model is made of, as plain data.
+    """The structure of a model as plain data.
 
     Raises:
-        ConfigError: the page cannot run it; the message says which part.
+        ConfigError: the page cannot run the model; the message names the component.
     """
     sequence = model.sequence
     layer = sequence.layer
@@ -38,14 +38,14 @@ def model_data(model: MemoryModel) -> dict[str, Any]:
         "input": kind if sequence.input_bits is None else "bits",
         "input_bits": sequence.input_bits or 0,
         "read_only_token": sequence.read_only_token,
-        "output_reading": isinstance(layer, MemoryRNN) and layer.output_reading,
+        "output_read_vector": isinstance(layer, MemoryRNN) and layer.output_read_vector,
         "controller": _controller_data(layer),
         "memory": memory_data(layer.memory) if isinstance(layer, MemoryRNN) else None,
     }
 
 
 def model_tensors(model: MemoryModel) -> dict[str, Tensor]:
-    """The weights of a model by their names in a page, and the state in which it begins."""
+    """The weights of a model and its initial state, by their names in a page."""
     sequence, layer = model.sequence, model.sequence.layer
     tensors: dict[str, Tensor | None] = {}
     if sequence.embedding is not None:
@@ -70,7 +70,7 @@ def model_tensors(model: MemoryModel) -> dict[str, Tensor]:
         with torch.no_grad():
             state = layer.initial_loop_state(1)
         begin = state.controller
-        tensors["initial.reading"] = state.reading[0]
+        tensors["initial.reading"] = state.read_vector[0]
         for field, held in zip(layer.memory.state_fields, state.memory, strict=True):
             tensors[f"initial.memory.{field.name}"] = held[0]
     for k, tensor in enumerate(begin):

@@ -1,4 +1,4 @@
-"""The explorer in a notebook: a run shows itself, in an iframe that holds the whole page."""
+"""The explorer in a notebook: an iframe with the whole page."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from unbounded.tasks import Task
 
 _HEIGHT = 860
-#: Parameters of a model in a page of a notebook: 8 MB in half precision, 11 in base64.
+#: Maximum number of parameters in a notebook: 8 MB in half precision, 11 MB in base64.
 _MOST_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of runs that shows itself in a notebook.
+    """A page of runs, with an HTML representation for notebooks.
 
     Fields:
-        runs: as `run_data` makes them.
-        picture: SVG of the first run at work, for where scripts are stripped.
+        runs: runs from `run_data`.
+        picture: SVG of the first run, for viewers that strip scripts.
     """
 
     runs: tuple[dict[str, Any], ...]
@@ -44,13 +44,13 @@ class Page:
         write_page(Path(path), self.html(), overwrite=overwrite)
 
     def beside(self, other: Page) -> Page:
-        """A page with the runs of both, to be seen side by side."""
+        """A page with the runs of both, side by side."""
         return Page((*self.runs, *other.runs), self.picture)
 
     def _repr_html_(self) -> str:
-        """An iframe with the page in it, and the picture, which a script takes away.
+        """An iframe with the page, and the picture, which a script removes.
 
-        Where scripts are stripped, as by viewers of notebooks, so are iframes: the picture stays.
+        Notebook viewers that strip scripts also strip iframes, and then the picture stays.
         """
         image = base64.b64encode(self.picture.encode()).decode("ascii")
         return (
@@ -66,21 +66,20 @@ class Page:
 def explore(
     source: str | Path | RunResult | MemoryModel | None = None, task: Task | None = None
 ) -> Page:
-    """A page in which a trained network can be watched; in a notebook it shows itself.
+    """A page that runs a trained network and shows its memory; a notebook displays it.
 
     Args:
-        source: a run's folder or the beginning of its name, what `train_run` returned, or a model;
-            None for the machines of the package, as on the command line.
-        task: of a model: what it was trained on; None: its symbols are numbers, and nothing is
-            right or wrong.
+        source: a run's folder or a prefix of its name, the result of `train_run`, or a model; None
+            for the built-in networks.
+        task: for a model, its task; None shows symbols as numbers, without targets.
     Returns:
-        the page; `page.save("FILE.html")` writes it.
+        The page; `page.save("FILE.html")` writes it.
     Raises:
-        CheckpointError: the folder is no run, or holds no model that can be used.
-        DTypeError: `source` or `task` is something else.
-        ConfigError: the page cannot run the model, or it is too large to stand in a notebook.
+        CheckpointError: the folder is not a run, or has no usable model.
+        DTypeError: `source` or `task` has another type.
+        ConfigError: the page cannot run the model, or the model is too large for a notebook.
     """
-    # Only here: `from unbounded import *` loads neither matplotlib nor accelerate.
+    # Imported late, so that `from unbounded import *` loads neither matplotlib nor accelerate.
     from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.loading import load_config, load_model
@@ -114,13 +113,13 @@ def explore(
 
 
 def _of_package() -> Page:
-    """The machines that lie in the package."""
+    """The page of the built-in networks."""
+    from unbounded.constructions import CONSTRUCTIONS
     from unbounded.explorer.page import built_in_runs
     from unbounded.explorer.picture import still_picture
-    from unbounded.machines import MACHINES
     from unbounded.tasks import make_task
 
-    model, task = MACHINES["copy"](symbols=8), make_task("copy", symbols=8)
+    model, task = CONSTRUCTIONS["copy"](symbols=8), make_task("copy", symbols=8)
     picture = still_picture(model, task, task.short_example(0), "Copy with a queue, set by hand")
     return Page(tuple(built_in_runs()), picture)
 
@@ -138,7 +137,7 @@ def _of_model(source: MemoryModel, task: Task | None) -> Page:
                 f"cell that shows it; at most {_MOST_NUMBERS:,} are shown"
             ]
         )
-    # On the CPU, and not the model itself, which may be in training.
+    # Use a copy on the CPU, because the model may be in training.
     model = copy.deepcopy(source).cpu().eval()
     known = task_of(model) if task is None else task
     name = "a model without a task" if task is None else f"a model on {task.name}"

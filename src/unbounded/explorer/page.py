@@ -1,4 +1,4 @@
-"""The page as text: the built template with runs in it."""
+"""Write the page: the built template with the data of runs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from unbounded.errors import ConfigError, RunExistsError
-from unbounded.files import storage_faults, write_text
+from unbounded.files import storage_errors, write_text
 
 FORMAT: Final = "unbounded-page"
 VERSION: Final = 1
-#: What every page has in it, by which a file is known to be one.
+#: A tag in every page, which identifies a file as a page.
 MARK: Final = '<meta name="generator" content="unbounded explore">'
 _PLACE: Final = "{data}"
 
 
 def html(runs: Sequence[dict[str, Any]], title: str = "") -> str:
-    """A page that holds everything it needs.
+    """A self-contained page.
 
     Args:
-        runs: as `run_data` makes them; the first is shown first.
-        title: of the page; that of the runs by default.
+        runs: runs from `run_data`, in order.
+        title: the page's title; empty for the runs' titles.
     Raises:
-        ConfigError: there is no run.
+        ConfigError: `runs` is empty.
     """
     if not runs:
         raise ConfigError(["runs: expected at least one, got none"])
@@ -40,12 +40,12 @@ def html(runs: Sequence[dict[str, Any]], title: str = "") -> str:
 
 
 def title_of(runs: Sequence[dict[str, Any]]) -> str:
-    """The titles of runs, one behind the other."""
+    """The titles of runs, joined by commas."""
     return ", ".join(run["title"] for run in runs)
 
 
 def escaped(text: str) -> str:
-    """JSON that may stand in a script element: nothing in it begins a tag or a comment."""
+    """Escape JSON for a script element, so that it contains no tag or comment."""
     codes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
     return "".join(codes.get(character, character) for character in text)
 
@@ -56,7 +56,7 @@ def template() -> str:
 
 
 def built_in_runs() -> list[dict[str, Any]]:
-    """The machines that lie in the package, as runs of a page."""
+    """The built-in networks as runs of a page."""
     runs: list[dict[str, Any]] = json.loads(_package_file("machines.json"))
     return runs
 
@@ -66,21 +66,21 @@ def _package_file(name: str) -> str:
 
 
 def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
-    """Write a page; one that is there already is replaced.
+    """Write a page; an existing page is replaced.
 
     Args:
-        path: the file; its folder is made.
-        text: as `html` makes it.
-        overwrite: whether a file that is no page may be replaced.
+        path: the file; its folder is created.
+        text: the page, from `html`.
+        overwrite: whether to replace a file that is not a page.
     Raises:
-        RunExistsError: the file is no page of this library.
-        StorageError: the disk refused.
+        RunExistsError: the file exists and is not a page of this library.
+        StorageError: the file cannot be written.
     """
     if path.exists() and not overwrite and not _is_page(path):
         raise RunExistsError(
-            f"{path} exists and is no page of `unbounded explore`; --overwrite replaces it"
+            f"{path} exists and is not a page of `unbounded explore`; --overwrite replaces it"
         )
-    with storage_faults(path.parent, "making folder"):
+    with storage_errors(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
 

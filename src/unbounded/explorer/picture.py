@@ -1,4 +1,4 @@
-"""A still picture of a memory at work, for places where no script may run."""
+"""A still picture of a memory's steps, for viewers without scripts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from unbounded.tasks import Batch, Task
 
 _STEP, _ROW, _LEFT, _TOP = 26, 7, 8, 26
 _BLUE: Final = "#0072b2"
-#: Weights below this are not seen.
+#: Weights below this are not drawn.
 _LEAST: Final = 0.02
-#: Steps that still fit into the width of a page.
+#: Maximum number of steps, by the width of a page.
 _MOST_STEPS: Final = 40
 
 
 def still_picture(model: MemoryModel, task: Task, batch: Batch, title: str) -> str:
-    """An SVG of what the memory does with an example: rows below each other, steps side by side.
+    """An SVG of the memory on an example, with memory rows vertically and steps horizontally.
 
     Args:
-        model: on the CPU. task: names the symbols. batch: of which the first example is drawn, cut
-            at 40 steps. title: above it.
+        model: a model on the CPU.
+        task: names the symbols.
+        batch: its first example is drawn, cut at 40 steps.
+        title: the title.
     """
     trace = trace_of(model, task, _first(batch))
     symbols = [task.input_vocabulary[token] for token in batch.inputs[0, :_MOST_STEPS].tolist()]
@@ -37,11 +39,12 @@ def still_picture(model: MemoryModel, task: Task, batch: Batch, title: str) -> s
 
 
 def drawn(title: str, symbols: Sequence[str], grid: Tensor) -> str:
-    """The SVG of a map.
+    """The SVG of a grid of weights.
 
     Args:
-        title: above it. symbols: what was read at each step, T of them.
-        grid: in [0, 1], [T, N]; rows without a weight that is seen are left out.
+        title: the title.
+        symbols: the T input symbols.
+        grid: weights [T, N] in [0, 1]; rows with only small weights are omitted.
     """
     seen = (grid >= _LEAST).any(dim=0)
     shown = grid[:, seen] if bool(seen.any()) else grid[:, :1]
@@ -74,7 +77,7 @@ def _first(batch: Batch) -> Batch:
 
 
 def _grid(trace: Trace) -> tuple[str, Tensor]:
-    """What is drawn of a memory, and its numbers [T, N]."""
+    """The title of a memory's drawn quantity, and its values [T, N]."""
     arrays = trace.arrays
     for name, what in (
         ("strengths", "strength of each row after each step"),
@@ -83,4 +86,4 @@ def _grid(trace: Trace) -> tuple[str, Tensor]:
     ):
         if name in arrays:
             return what, arrays[name][0].flatten(1).detach()
-    return "what was read at each step", arrays["reading"][0].detach().abs()
+    return "what was read at each step", arrays["read_vector"][0].detach().abs()

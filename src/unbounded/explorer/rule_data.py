@@ -1,4 +1,4 @@
-"""How a page finds the truth for a typed source: the rule of a task as plain data."""
+"""The rule of a task as plain data, from which a page computes the target of a typed source."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from unbounded.tasks.streams import SequenceSource, StreamTask
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.transduction import PairSource, TransductionTask
 
-#: Grammars in which a source has one target, so that the page may take any derivation.
+#: Grammars with one target per source, so the page may use any derivation.
 _DETERMINED: Final = (SVO_SOV, GENDER)
 
 
 def rule_of(task: Task) -> dict[str, Any] | None:
-    """How the page finds the truth for a typed source; None where it cannot.
+    """The rule by which the page computes the target of a typed source; None if it cannot.
 
-    explorer/src/machine/rules/ has each kind; "name" is one of its variants.
+    explorer/src/machine/rules/ implements each kind; "name" is a variant of it.
     """
     if isinstance(task, TransductionTask):
         return _of_pairs(task.pairs)
@@ -42,7 +42,7 @@ def rule_of(task: Task) -> dict[str, Any] | None:
 
 
 def no_rule(task: Task) -> str:
-    """Why the page finds no truth for a typed source, as the end of a sentence."""
+    """The reason why the page knows no target of a typed source, as the end of a sentence."""
     if isinstance(task, ProgramTask):
         return "the page runs no programs; the samples have their truth."
     if isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs):
@@ -82,14 +82,14 @@ def _of_stream(source: SequenceSource) -> dict[str, Any] | None:
 
 
 def _rules(grammar: Grammar) -> dict[str, Any]:
-    """A grammar as the page reads it: rules of left, source and target, and word classes."""
+    """A grammar for the page: rules (left, source, target) and word classes."""
     return {
         "root": grammar.root,
         "rules": [[rule.left, rule.source, rule.target] for rule in grammar.rules],
-        "classes": [[each.name, each.source, each.target, each.count] for each in grammar.classes],
+        "classes": [[part.name, part.source, part.target, part.count] for part in grammar.classes],
     }
 
 
 def _every_prefix(task: DyckMembership) -> bool:
-    """Whether each prefix of a word has a label, and not the word alone."""
+    """Whether each prefix of a string has a label, not only the whole string."""
     return bool(task.batch(0, "test", 0, 1, LengthRange(2, 2)).mask.all())

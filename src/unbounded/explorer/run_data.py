@@ -1,4 +1,4 @@
-"""A trained run, or a model and its task, as the plain data of a page."""
+"""Convert a trained run, or a model and its task, to the plain data of a page."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task, TextTask
 
-#: Samples of a run in its page, and the longest that a reader still follows.
+#: Number of samples of a run in its page, and their maximum length.
 SAMPLES: Final = 8
 _READABLE: Final = 24
-#: Moments of a training in its page, at the most.
+#: Maximum number of checkpoints of a training in its page.
 MOMENTS: Final = 6
 
 
@@ -45,15 +45,16 @@ def run_data(
     """A model and its task as the plain data of a page.
 
     Args:
-        model: on the CPU. task: that it was trained on.
-        name, title: as the page shows them.
-        seed, lengths: of the samples; None for the task's own lengths of training.
-        weights: "int8" or "half", which are taken where the answers to some test words are then the
-            same, and else the next larger; "float32" or "float64".
-        curves: of training.
+        model: a model on the CPU.
+        task: its task.
+        name, title: name and title in the page.
+        seed, lengths: those of the samples; None for the task's training lengths.
+        weights: "int8" or "half", used if no output on test strings changes, else the next larger;
+            "float32" or "float64".
+        curves: training curves.
     Raises:
         ConfigError: the page cannot run the model or show the task.
-        ChoiceError: there are no such weights.
+        ChoiceError: unknown weights.
     """
     if isinstance(task, TextTask):
         return {**traced_run(model, task, name, title or name), "curves": curves or []}
@@ -81,83 +82,83 @@ def run_data(
 
 
 def run_of_folder(
-    folder: Path, *, rounded: bool = False, data: str | None = None, weights: str = "half"
+    folder: Path, *, hardened: bool = False, data: str | None = None, weights: str = "half"
 ) -> dict[str, Any]:
     """The data of a run folder's page.
 
     Args:
-        folder: of a run, finished or with a checkpoint.
-        rounded: take the machine that hardening made.
-        data: folder of the corpus, if it has moved.
+        folder: folder of a run, finished or with a checkpoint.
+        hardened: show the hardened model.
+        data: folder of the corpus, if it moved.
         weights: as for `run_data`.
     Raises:
-        CheckpointError: the folder is no run, or holds no model that can be used.
+        CheckpointError: the folder is not a run, or has no usable model.
         ConfigError: the page cannot run the model or show the task.
     """
     config = load_config(folder)
     if data is not None:
-        config.machine.data = data
+        config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
-    model, source = load_model(folder, rounded)
-    made = run_data(
+    model, source = load_model(folder, hardened)
+    run = run_data(
         model,
         planned.task,
         folder.resolve().name,
         title=f"{model_name(config.model)} on {config.task}"
-        + (_how_hard(folder) if rounded else ""),
+        + (_how_hard(folder) if hardened else ""),
         seed=config.seed,
         lengths=planned.train_lengths,
         weights=weights,
         curves=curves,
     )
-    made["note"] = damage + made["note"]
+    run["note"] = damage + run["note"]
     if source.startswith("checkpoints"):
-        made["note"] = f"Not finished: weights of {source}. {made['note']}"
-    elif fault := _report_fault(folder):
-        made["note"] = f"{fault} {made['note']}"
-    return made
+        run["note"] = f"Not finished: weights of {source}. {run['note']}"
+    elif error := _report_error(folder):
+        run["note"] = f"{error} {run['note']}"
+    return run
 
 
-def _report_fault(folder: Path) -> str:
-    """What is wrong with the report of a run that has a model; empty where nothing is."""
+def _report_error(folder: Path) -> str:
+    """A note on a missing or damaged report of a run with a model; empty if it is fine."""
     try:
         missing = read_report(folder) is None
     except CheckpointError as error:
         return f"Its report is damaged: {error}."
-    return "It has no report.json, so that what it was found to do is not known." if missing else ""
+    return "It has no report.json, so its scores are unknown." if missing else ""
 
 
 def _how_hard(folder: Path) -> str:
-    """What a title says of a hardened model, as far as its report says it."""
+    """The part of a title on the hardening, from the report."""
     try:
         report = read_report(folder) or {}
     except CheckpointError:
         report = {}
-    part = report.get("rounded") or {}
+    part = report.get("hardened") or {}
     if part.get("harm"):
         return ", as trained: hardening made it no better"
-    is_machine = part.get("decided", True)
-    return ", hardened" if is_machine else ", hardened as far as it went"
+    return ", hardened" if part.get("saturated", True) else ", hardened in part"
 
 
 def course_of_folder(
     folder: Path, *, data: str | None = None, weights: str = "half"
 ) -> list[dict[str, Any]]:
-    """A run at several moments of its training, each as a run of a page: those that it kept.
+    """The kept checkpoints of a run, each as a run of a page, at most MOMENTS.
 
     Args:
-        folder: of a run whose checkpoints were kept (training.keep_checkpoints).
-        data, weights: as above.
+        folder: folder of a run with kept checkpoints (training.keep_checkpoints).
+        data, weights: as for `run_of_folder`.
     Raises:
-        ConfigError: it has no checkpoint. CheckpointError: one cannot be used.
+        ConfigError: the run has no checkpoint.
+        CheckpointError: a checkpoint cannot be used.
     """
     kept = list(kept_checkpoints(folder).items())
     count = min(MOMENTS, len(kept))
     chosen = [kept[(len(kept) - 1) * place // max(1, count - 1)] for place in range(count)]
     config = load_config(folder)
     if data is not None:
-        config.machine.data = data
+        config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
     runs = [
@@ -180,7 +181,7 @@ def course_of_folder(
 
 
 def _curves(folder: Path) -> tuple[list[dict[str, Any]], str]:
-    """What was measured in training, a curve each, and what is wrong with the file of it."""
+    """The training curves, and a note if their file is damaged."""
     if not (folder / "metrics.jsonl").is_file():
         return [], ""
     try:
@@ -188,7 +189,7 @@ def _curves(folder: Path) -> tuple[list[dict[str, Any]], str]:
     except CheckpointError as error:
         return [], f"There are no curves of its training: {error}. "
     named = {"training perplexity": curves.perplexity}
-    named |= {f"words right, {lengths}": points for lengths, points in curves.coarse.items()}
+    named |= {f"words right, {lengths}": points for lengths, points in curves.exact_match.items()}
     drawn = [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""A task as a page knows it: its symbols, how a typed source is laid out, its rule, its samples."""
+"""A task's data for a page: symbols, layout of a typed source, rule and samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unbounded.tasks.bit_vectors import BitTask
 from unbounded.tasks.streams import StreamTask
 from unbounded.tasks.transduction import TransductionTask
 
-#: Symbols of a vocabulary beyond which a page would be too large.
+#: Largest vocabulary in a page.
 MOST_SYMBOLS: Final = 4096
 
 
@@ -19,10 +19,10 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
     """A task as plain data.
 
     Args:
-        task: of any layout but "text".
-        longest: of the lengths that the page proposes.
+        task: a task of any layout but "text".
+        longest: longest length that the page proposes.
     Raises:
-        ConfigError: the page cannot show it.
+        ConfigError: the page cannot show the task.
     """
     symbols = max(len(task.input_vocabulary), len(task.output_vocabulary))
     if task.layout == "text" or symbols > MOST_SYMBOLS:
@@ -56,7 +56,7 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
 
 
 def _laid_out(task: Task) -> tuple[list[int], list[int], list[int]]:
-    """Tokens before a typed source and after it; its first token and how many there are."""
+    """Tokens before and after a typed source; the first source token and the number of them."""
     if isinstance(task, TransductionTask):
         return [0], [1], [2, len(task.source_vocabulary)]
     size = len(task.input_vocabulary)
@@ -71,7 +71,9 @@ def samples_of(task: Task, seed: int, lengths: LengthRange, count: int) -> list[
     """Test examples as plain data.
 
     Args:
-        seed: of the run. lengths: to draw from. count: how many.
+        seed: the run's seed.
+        lengths: range of lengths.
+        count: number of examples.
     """
     if isinstance(task, StreamTask):
         return [_stream_sample(task, seed, index, lengths) for index in range(count)]
@@ -87,13 +89,13 @@ def _sample(task: Task, batch: Batch, row: int) -> dict[str, Any]:
         "inputs": batch.inputs[row, :steps].tolist(),
         "targets": batch.targets[row, :steps].tolist(),
         "mask": mask.int().tolist(),
-        # What is read at the first answering step belongs to the prompt.
+        # The input of the first answering step belongs to the prompt.
         "prompt": steps if task.layout == "labels" else first + 1,
     }
 
 
 def _stream_sample(task: StreamTask, seed: int, index: int, lengths: LengthRange) -> dict[str, Any]:
-    """Two sequences, one after the other; what is determined counts."""
+    """Two consecutive sequences; only determined symbols are scored."""
     judged = task.with_sequences(2).judged(seed, "test", index, 1, lengths)
     batch = judged.batch
     steps = int(batch.lengths[0])

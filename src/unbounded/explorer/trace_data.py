@@ -1,4 +1,4 @@
-"""A run on a text as traces alone, for a page: its words are too many for the weights."""
+"""A text run's traces for a page; the vocabulary is too large to include the weights."""
 
 from __future__ import annotations
 
@@ -12,22 +12,27 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
 from unbounded.tasks import TextTask
 
-#: Words of a text that are traced, in parts of so many.
+#: Number of traced parts of a text, and words per part.
 _PARTS, _WORDS = 4, 60
 
 
 def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dict[str, Any]:
-    """What a page needs to replay a model on the beginning of a text, as plain data.
+    """The data to replay a model on the start of a text.
 
     Args:
-        model: with a memory. task: a text. name, title: as the page shows them.
+        model: a model with a memory.
+        task: a text task.
+        name, title: name and title in the page.
     Raises:
-        ConfigError: the model has no memory that the page knows.
+        ConfigError: the page does not support the model's memory.
     """
     traces = _traces(model, task)
     inputs = list(dict.fromkeys(symbol for trace in traces for symbol in trace.symbols))
-    said = [
-        *(word for trace in traces for word in (*trace.said, *trace.wanted) if word is not None)
+    outputs = [
+        symbol
+        for trace in traces
+        for symbol in (*trace.predicted, *trace.target)
+        if symbol is not None
     ]
     places = {symbol: place for place, symbol in enumerate(inputs)}
     samples = [
@@ -51,7 +56,7 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
             "layout": "stream",
             "objective": "cross_entropy",
             "inputs": inputs,
-            "outputs": list(dict.fromkeys(said)),
+            "outputs": list(dict.fromkeys(outputs)),
             "before": [],
             "after": [],
             "source": [0, len(inputs)],
@@ -65,7 +70,7 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
         },
         "model": {
             "inputs": len(inputs),
-            "outputs": len(said),
+            "outputs": len(outputs),
             "input": "one_hot",
             "input_bits": 0,
             "read_only_token": None,
@@ -91,6 +96,6 @@ def _traces(model: MemoryModel, task: TextTask) -> list[RunTrace]:
             model, task, whole._replace(inputs=inputs, targets=targets, mask=mask, lengths=lengths)
         )
         if trace is None:
-            raise ConfigError(["model: it has no memory, of which a trace could be shown"])
+            raise ConfigError(["model: expected a memory, of which to show traces, got none"])
         traces.append(trace)
     return traces

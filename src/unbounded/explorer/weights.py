@@ -1,4 +1,4 @@
-"""The weights of a model as text: tensors by name in one base64 string, smaller than they were."""
+"""Compress the weights of a model into one base64 string."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.models.memory_model import MemoryModel
 
-#: By the name in a page, little endian. Of int8 the matrices alone: the rest is in half precision.
+#: Little-endian types by their names in a page. With int8, tensors other than matrices are float16.
 PRECISIONS: Final[dict[str, torch.dtype]] = {
     "int8": torch.int8,
     "float16": torch.float16,
@@ -24,29 +24,29 @@ PRECISIONS: Final[dict[str, torch.dtype]] = {
 }
 _LARGEST: Final = 127
 _LARGEST_HALF: Final = torch.finfo(torch.float16).max
-#: Of what `model_tensors` gives: the linear maps, which are nearly all of the numbers.
+#: Names of the linear maps in `model_tensors`, which hold nearly all numbers.
 _MAPS: Final = ("embedding", "weight", "weight_ih", "weight_hh")
 
 
 def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
     """Tensors by name as plain data.
 
-    A tensor that is the same number everywhere is that number, whatever the precision.
+    A constant tensor is stored as its number, in any precision.
 
     Args:
-        tensors: of any shapes.
-        precision: one of PRECISIONS. In int8 a linear map has a scale for each of its rows, and the
-            other tensors are in half precision; what is too large for that is in float32.
+        tensors: tensors of any shapes.
+        precision: one of PRECISIONS. In int8 a linear map has a scale per row, and other tensors
+            are float16; tensors too large for float16 are float32.
     Returns:
-        "precision", "data" (base64) and "tensors": for each its shape, and where it begins among
-        the numbers ("offset") or what fills it ("fill"), of int8 also "scales"; and "rest", the
-        tensors that have another precision, in the same form.
+        "precision", "data" (base64) and "tensors". Each tensor has its "shape", its "offset" among
+        the numbers or its constant "fill", and with int8 its "scales". "rest" has the tensors of
+        another precision, in the same form.
     Raises:
-        ChoiceError: there is no such precision.
+        ChoiceError: unknown precision.
     """
     if precision not in PRECISIONS:
         raise ChoiceError("precision", precision, PRECISIONS)
-    own = {name: each for name, each in tensors.items() if _fits(name, each, precision)}
+    own = {name: tensor for name, tensor in tensors.items() if _fits(name, tensor, precision)}
     places: dict[str, dict[str, Any]] = {}
     parts: list[Tensor] = []
     offset = 0
@@ -72,24 +72,24 @@ def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
 
 
 def _fits(name: str, tensor: Tensor, precision: str) -> bool:
-    """Whether a tensor of a page can be held in a precision."""
+    """Whether a tensor can be stored in a precision."""
     if precision == "int8":
         return is_map(name)
     return precision != "float16" or bool((tensor.abs() <= _LARGEST_HALF).all())
 
 
 def is_map(name: str) -> bool:
-    """Whether a tensor of a page is a linear map, which int8 can hold."""
+    """Whether a tensor is a linear map, which can be stored in int8."""
     return name.rpartition(".")[2] in _MAPS
 
 
 def in_steps(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers of a matrix as whole steps of -127 to 127, and the size of a step in each row.
+    """Quantise a matrix to integers from -127 to 127 with a scale per row.
 
     Args:
         matrix: [R, C].
     Returns:
-        steps [R, C] and scales [R]; of a row of zeros the scale is 1.
+        Integers [R, C] and scales [R]; a row of zeros has scale 1.
     """
     scales = matrix.abs().amax(dim=1).double() / _LARGEST
     scales = torch.where(scales == 0, torch.ones_like(scales), scales)
@@ -98,7 +98,7 @@ def in_steps(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The tensors that `packed` made text of, in float64, as the page reads them."""
+    """The tensors from `packed`, in float64, as the page reads them."""
     kinds = {"int8": "<i1", "float16": "<f2", "float32": "<f4", "float64": "<f8"}
     raw = base64.b64decode(weights["data"])
     numbers = torch.from_numpy(
@@ -119,21 +119,22 @@ def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def as_in_page(model: MemoryModel, precision: str) -> MemoryModel:
-    """A copy of a model, in its own dtype, with the weights that its page has.
+    """A copy of a model, in its own dtype, with the weights of its page.
 
     Args:
-        model: on the CPU. precision: one of PRECISIONS.
+        model: a model on the CPU.
+        precision: one of PRECISIONS.
     """
     rounded = copy.deepcopy(model)
-    maps = {name: each for name, each in model_tensors(rounded).items() if is_map(name)}
-    before = {name: each.clone() for name, each in maps.items()}
+    maps = {name: tensor for name, tensor in model_tensors(rounded).items() if is_map(name)}
+    before = {name: tensor.clone() for name, tensor in maps.items()}
     halves = PRECISIONS["float16" if precision == "int8" else precision]
     with torch.no_grad():
         for tensor in (*rounded.parameters(), *rounded.buffers()):
             if tensor.is_floating_point() and bool(tensor.to(halves).isfinite().all()):
                 tensor.copy_(tensor.to(halves))
         if precision == "int8":
-            # These share their memory with the parameters of the copy.
+            # `maps` shares its memory with the parameters of the copy.
             stored = unpacked(packed(before, "int8"))
             for name, tensor in maps.items():
                 tensor.copy_(stored[name])

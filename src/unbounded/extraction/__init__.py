@@ -1,23 +1,23 @@
-"""The machine that a network with whole decisions is: a table, a graph, a program."""
+"""Extraction of the automaton of a hardened network: a table, a graph, a program."""
 
+from unbounded.extraction.automaton import Automaton, Step
 from unbounded.extraction.equivalence import Agreement, agreement
 from unbounded.extraction.extract import Extraction, compare, extract
-from unbounded.extraction.machine import Machine, Step
 from unbounded.extraction.program import Program, program_from, program_of
-from unbounded.extraction.table import dot_of, edges, machine_data, table_lines
+from unbounded.extraction.table import automaton_data, dot_of, edges, table_lines
 
 __all__ = [
     "Agreement",
+    "Automaton",
     "Extraction",
-    "Machine",
     "Program",
     "Step",
     "agreement",
+    "automaton_data",
     "compare",
     "dot_of",
     "edges",
     "extract",
-    "machine_data",
     "program_from",
     "program_of",
     "table_lines",

@@ -1,6 +1,6 @@
-"""What whole decisions make of a tape and of rows with keys: places of symbols, in plain Python.
+"""Hardened tapes and Lie-access memories as data structures of symbols, in plain Python.
 
-An extracted program takes these classes with it as they stand here, so they need nothing else.
+An extracted program contains the source of these classes, so they need nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a network whose decisions are made to the machine that it is."""
+"""Extraction of the automaton of a network with saturated gates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from unbounded.checks import (
     check_size,
 )
 from unbounded.errors import ConfigError
+from unbounded.extraction.automaton import Automaton, automaton_of
 from unbounded.extraction.equivalence import Agreement, agreement
 from unbounded.extraction.fewer import with_fewest
-from unbounded.extraction.machine import Machine, machine_of
 from unbounded.extraction.memories import shape_of
 from unbounded.extraction.merging import merge_states
 from unbounded.extraction.observation import observe
@@ -26,35 +26,35 @@ from unbounded.extraction.program import Program
 from unbounded.extraction.refinement import refine
 from unbounded.extraction.words import check_has_rule, listed_words, long_words
 from unbounded.layers import MemoryRNN
-from unbounded.models.decisions import certainties
+from unbounded.models.gates import certainties
 from unbounded.tasks import Batch, Task
 from unbounded.tasks.task import check_task
 from unbounded.verification.network import Network
 from unbounded.verification.shared import shortened
 
-#: A decision of this certainty is made.
-DECIDED: Final = 0.999
-#: Words that are drawn at each of the long lengths.
+#: Certainty from which a gate is saturated.
+SATURATED: Final = 0.999
+#: Number of drawn strings at each of the long lengths.
 _DRAWN: Final = 20
 
 
 class Extraction(NamedTuple):
-    """A machine and how it was found.
+    """An automaton and how it was extracted.
 
     Fields:
-        machine: what was found.
-        closed: whether every step of every word goes as its table says.
-        determined: the share of the steps that do.
-        longest: every word up to this length was looked at.
-        words, beginnings: how many words, and how many different beginnings they have.
-        certainty: of the least decided decision.
-        listed: how far machine and network agree on these words.
+        automaton: the automaton.
+        closed: whether every step of every string agrees with its table.
+        determined: the share of steps that agree.
+        longest: length up to which all strings were observed.
+        words, beginnings: number of strings, and of their distinct prefixes.
+        certainty: of the least saturated gate.
+        listed: agreement of automaton and network on these strings.
         drawn: the same on drawn ones, by length.
-        example: a word on which they differ; None where there is none.
-        shortest: numbers of a short word.
+        example: a string on which they differ; None for none.
+        shortest: numbers of a short string.
     """
 
-    machine: Machine
+    automaton: Automaton
     closed: bool
     determined: float
     longest: int
@@ -77,52 +77,54 @@ def extract(
     seed: int = 1,
     look: Callable[[str, float], None] = lambda name, share: None,
 ) -> Extraction:
-    """Extract the machine of a network.
+    """Extract the automaton of a network.
 
     Args:
-        model: with stacks, queues, deques, or superposition stacks or lists, all of whose
-            decisions are made.
+        model: with stacks, queues, deques, superposition stacks or lists, a tape or a Lie-access
+            memory, and saturated gates.
         task: with a rule.
-        symbols: of a source, the first so many are in the words.
-        budget: symbols of all words together.
-        lengths: of longer words on which the machine is compared with the network.
+        symbols: number of source symbols that occur in the strings, the first ones.
+        budget: symbols of all strings together.
+        lengths: lengths of longer strings on which automaton and network are compared.
         seed: of these.
-        look: told what is done, and which share.
+        look: called with a description and the share that is done.
     Raises:
-        ConfigError: the task has no rule, the memory is no machine over symbols, a decision is
-            not made, or what is read is said at the same step.
+        ConfigError: the task has no rule, the memory is no automaton over symbols, a gate is not
+            saturated, or the read vector reaches the output of the same step.
     """
     _check_arguments(model, task, symbols, budget, lengths, seed)
     check_callable("look", look)
     check_has_rule(task)
     shape_of(Network(model).memory)
-    check_says_before_it_reads(model)
+    check_output_precedes_read(model)
     words, longest = listed_words(task, symbols, budget)
-    check_decided(model, words)
+    check_saturated(model, words)
     look("running the words", 0.0)
-    seen = observe(model, words)
+    observations = observe(model, words)
     look("finding states and symbols", 0.2)
-    seen, classes = with_fewest(seen, merge_states(seen, refine(seen)))
-    machine = machine_of(seen, classes, input_names(task), output_names(task))
+    observations, classes = with_fewest(
+        observations, merge_states(observations, refine(observations))
+    )
+    automaton = automaton_of(observations, classes, input_names(task), output_names(task))
     look("comparing", 0.6)
-    listed = agreement(machine, model, words)
-    example = None if listed.first is None else _text(machine, words, listed.first)
+    listed = agreement(automaton, model, words)
+    example = None if listed.first is None else _text(automaton, words, listed.first)
     drawn: dict[int, Agreement] = {}
     for number, length in enumerate(lengths):
         look(f"comparing at length {length}", 0.6 + 0.4 * number / len(lengths))
         batch = long_words(task, symbols, length, _DRAWN, seed)
-        drawn[length] = agreement(machine, model, batch)
+        drawn[length] = agreement(automaton, model, batch)
         if example is None and drawn[length].first is not None:
-            example = _text(machine, batch, drawn[length].first or 0)
+            example = _text(automaton, batch, drawn[length].first or 0)
     row = int((words.lengths >= min(6, int(words.lengths.max()))).int().argmax())
     return Extraction(
-        machine,
+        automaton,
         classes.closed,
         classes.determined,
         longest,
         len(words.inputs),
-        len(seen.nodes),
-        seen.certainty,
+        len(observations.nodes),
+        observations.certainty,
         listed,
         drawn,
         example,
@@ -133,7 +135,7 @@ def extract(
 def _check_arguments(
     model: object, task: object, symbols: int, budget: int, lengths: object, seed: int
 ) -> None:
-    """Raise DTypeError or ShapeError unless all are of the kinds that `extract` says."""
+    """Raise DTypeError or ShapeError unless all arguments are of the kinds of `extract`."""
     check_module("model", model)
     check_task(task)
     check_positive("symbols", symbols)
@@ -155,26 +157,26 @@ def compare(
     """Compare a program with a network as an extraction does.
 
     Args:
-        program: extracted before, or changed since.
+        program: an extracted program, possibly edited.
         model, task, symbols, budget, lengths, seed: as for `extract`.
     Returns:
-        how far they agree, on the listed words and on drawn ones of each length; and a word on
-        which they differ, None where there is none.
+        the agreement on the listed strings and on drawn ones of each length; and a string on which
+        they differ, None for none.
     Raises:
-        ConfigError: the task has no rule, or the program reads or says something else.
+        ConfigError: the task has no rule, or the program has other inputs or outputs.
     """
     check_kind("program", program, Program, "unbounded.extraction.program_from reads one.")
     _check_arguments(model, task, symbols, budget, lengths, seed)
     check_has_rule(task)
-    for name, own, wanted in (
+    for name, names, expected in (
         ("INPUTS", program.inputs, input_names(task)),
         ("OUTPUTS", program.outputs, output_names(task)),
     ):
-        if own != wanted:
+        if names != expected:
             raise ConfigError(
                 [
-                    f"program: expected the {len(wanted)} {name} of task {task.name!r}, "
-                    f"{wanted[0]} ... {wanted[-1]}, got {len(own)} others"
+                    f"program: expected the {len(expected)} {name} of task {task.name!r}, "
+                    f"{expected[0]} ... {expected[-1]}, got {len(names)} others"
                 ]
             )
     words, longest = listed_words(task, symbols, budget)
@@ -189,48 +191,48 @@ def compare(
     return agreements, None
 
 
-def check_says_before_it_reads(model: nn.Module) -> None:
-    """Check that what a network says follows from its state, its input and what was read before.
+def check_output_precedes_read(model: nn.Module) -> None:
+    """Check that a network's output depends only on its state, its input and earlier reads.
 
     Raises:
-        ConfigError: what is read at a step reaches what is said at it.
+        ConfigError: the read vector of a step reaches its output.
     """
-    if any(isinstance(part, MemoryRNN) and part.output_reading for part in model.modules()):
+    if any(isinstance(part, MemoryRNN) and part.output_read_vector for part in model.modules()):
         raise ConfigError(
             [
-                "model: with output_reading it says what it reads at the same step, and a row of a "
-                "machine's table knows only what was read before; train one without it "
-                "(--model.output_reading false)"
+                "model: with output_read_vector its output depends on the read vector of the same "
+                "step, but a row of an automaton's table has only earlier reads; train one without "
+                "it (--model.output_read_vector false)"
             ]
         )
 
 
-def check_decided(model: nn.Module, words: Batch) -> None:
-    """Check that every decision is made on some words.
+def check_saturated(model: nn.Module, words: Batch) -> None:
+    """Check that every gate is saturated on some strings.
 
     Raises:
-        ConfigError: one is not; the message says how decided each head is.
+        ConfigError: one is not; the message has the certainty of each head.
     """
     device = next(model.parameters()).device
-    heads = certainties(model, words, decided=DECIDED, device=device)
-    open_ = {name: each for name, each in heads.items() if each.undecided}
-    if not heads or open_:
-        how = "; ".join(
-            f"{name} is {each.least:.4f} sure at least, {each.undecided} of {each.decisions} below "
-            f"{DECIDED}"
-            for name, each in open_.items()
+    heads = certainties(model, words, saturated=SATURATED, device=device)
+    unsaturated = {name: certainty for name, certainty in heads.items() if certainty.unsaturated}
+    if not heads or unsaturated:
+        details = "; ".join(
+            f"{name} has certainty {certainty.least:.4f} at least; of its "
+            f"{certainty.gates} gates {certainty.unsaturated} are below {SATURATED}"
+            for name, certainty in unsaturated.items()
         )
         raise ConfigError(
             [
-                f"model: its decisions are not made wholly ({how or 'it makes none'}), so that it "
-                "is no machine yet. `unbounded harden RUN` makes them 0 or 1; where that was "
-                "tried, `rounded` in the run's report.json says why it ended"
+                f"model: its gates are not saturated ({details or 'it has none'}), so it is no "
+                "automaton yet. `unbounded harden RUN` makes them 0 or 1; if that was tried, "
+                "`hardened` in the run's report.json gives its reason to end"
             ]
         )
 
 
 def input_names(task: Task) -> tuple[str, ...]:
-    """Names of the inputs; what is fed back of a target is said to be."""
+    """Names of the inputs; a symbol of the target that is fed back is marked."""
     names = list(task.input_vocabulary)
     return tuple(
         f"said {name}" if name in names[:place] else name for place, name in enumerate(names)
@@ -243,6 +245,6 @@ def output_names(task: Task) -> tuple[str, ...]:
     return (f"no {names[0]}", names[0]) if task.objective == "binary" else names
 
 
-def _text(machine: Machine | Program, batch: Batch, row: int) -> str:
+def _text(automaton: Automaton | Program, batch: Batch, row: int) -> str:
     tokens: list[Any] = batch.inputs[row, : int(batch.lengths[row])].tolist()
-    return shortened([machine.inputs[token] for token in tokens])
+    return shortened([automaton.inputs[token] for token in tokens])

@@ -1,4 +1,4 @@
-"""Stacks or lists that a network works and does not need: the machine without them."""
+"""Removal of stacks or lists that a network uses but does not need."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from unbounded.extraction.observation import Node, Observations
 from unbounded.extraction.refinement import refine
 
 
-def with_fewest(seen: Observations, classes: Classes) -> tuple[Observations, Classes]:
-    """Leave out stacks or lists, one after the other, and cells that are read, from the last.
+def with_fewest(observations: Observations, classes: Classes) -> tuple[Observations, Classes]:
+    """Remove stacks or lists one by one, and then the cells that are read, from the last.
 
-    What is left must close with no more states and symbols than before.
+    The rest must close with no more states and symbols than before.
 
     Args:
-        seen: what a network did.
-        classes: of it; where they do not close, everything stays.
+        seen: the observations of a network.
+        classes: their classes; if they do not close, nothing is removed.
     """
-    if not classes.closed or seen.shape.structure not in ("Stacks", "Lists"):
-        return seen, classes
+    if not classes.closed or observations.shape.structure not in ("Stacks", "Lists"):
+        return observations, classes
     number = 0
-    while number < seen.shape.options[0] and seen.shape.options[0] > 1:
-        kept = [s for s in range(seen.shape.options[0]) if s != number]
-        smaller = _tried(part_of(seen, kept, seen.shape.options[1]), classes)
+    while number < observations.shape.options[0] and observations.shape.options[0] > 1:
+        kept = [s for s in range(observations.shape.options[0]) if s != number]
+        smaller = _tried(part_of(observations, kept, observations.shape.options[1]), classes)
         if smaller is None:
             number += 1
         else:
-            seen, classes = smaller
-    while seen.shape.options[1] > 1:
-        count, depth = seen.shape.options
-        smaller = _tried(part_of(seen, range(count), depth - 1), classes)
+            observations, classes = smaller
+    while observations.shape.options[1] > 1:
+        count, depth = observations.shape.options
+        smaller = _tried(part_of(observations, range(count), depth - 1), classes)
         if smaller is None:
             break
-        seen, classes = smaller
-    return seen, classes
+        observations, classes = smaller
+    return observations, classes
 
 
-def part_of(seen: Observations, kept: Sequence[int], depth: int) -> Observations:
-    """The same observations as if there were some of the stacks alone, and fewer cells read."""
-    shape, place = seen.shape, {old: new for new, old in enumerate(kept)}
+def part_of(observations: Observations, kept: Sequence[int], depth: int) -> Observations:
+    """The same observations with only some of the stacks, and fewer cells read."""
+    shape, place = observations.shape, {old: new for new, old in enumerate(kept)}
     slots = [s * shape.options[1] + k for s in kept for k in range(depth)]
 
     def part(node: Node) -> Node:
@@ -59,10 +59,12 @@ def part_of(seen: Observations, kept: Sequence[int], depth: int) -> Observations
         slots=tuple(s for s in range(len(kept)) for _ in range(depth)),
         actions=tuple(shape.actions[s] for s in kept),
     )
-    values = [seen.values[s] for s in kept]
-    return replace(seen, shape=new, nodes=[part(node) for node in seen.nodes], values=values)
+    values = [observations.values[s] for s in kept]
+    return replace(
+        observations, shape=new, nodes=[part(node) for node in observations.nodes], values=values
+    )
 
 
-def _tried(seen: Observations, before: Classes) -> tuple[Observations, Classes] | None:
-    smaller = merge_states(seen, refine(seen, before.count + 1))
-    return (seen, smaller) if smaller.closed and smaller.count <= before.count else None
+def _tried(observations: Observations, before: Classes) -> tuple[Observations, Classes] | None:
+    smaller = merge_states(observations, refine(observations, before.count + 1))
+    return (observations, smaller) if smaller.closed and smaller.count <= before.count else None

@@ -1,4 +1,4 @@
-"""Which memories are data structures once their decisions are whole, and how they are told."""
+"""The data structures of hardened memories, and their instructions as actions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from unbounded.memories.superposition import SuperpositionMemory
 
 
 class Shape(NamedTuple):
-    """How a memory's instructions and readings are made of symbols.
+    """A memory's instructions and read vectors in terms of symbols.
 
     Fields:
         structure: name of the class in `structures` or `addressed`.
         options: its arguments.
-        values: for each value of an instruction, the number of the alphabet that it is from.
+        values: for each value of an instruction, the number of its alphabet.
         slots: for each symbol that is read, the number of its alphabet.
-        actions: names of what is decided.
+        actions: names of the gates' actions.
     """
 
     structure: str
@@ -43,7 +43,7 @@ class Shape(NamedTuple):
 
     @property
     def is_addressed(self) -> bool:
-        """Whether its heads are at places, between which they move."""
+        """Whether it has heads that move between places."""
         return self.structure in ("Tape", "KeyedRows")
 
     @property
@@ -67,11 +67,11 @@ _WRITES: Final = ("PUSH", "INSERT")
 
 
 def shape_of(memory: Memory[Any, Any] | None) -> Shape:
-    """The data structure that a memory is.
+    """The data structure of a memory.
 
     Raises:
-        ConfigError: there is none: the model has no memory, or one whose heads begin or move
-            otherwise.
+        ConfigError: there is none: the model has no memory, or one whose heads have another initial
+            position or move otherwise.
     """
     if isinstance(memory, NeuralStack):
         return Shape("Stack", (), (0,), (0,), ("push", "pop"))
@@ -100,7 +100,7 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
     what = "a model without a memory" if memory is None else repr(memory)
     raise ConfigError(
         [
-            f"model: {what} is no machine over symbols. What can be extracted: stacks, queues, "
+            f"model: {what} is no automaton over symbols. What can be extracted: stacks, queues, "
             "deques, superposition stacks and lists, tapes and Lie-access memories"
         ]
     )
@@ -110,33 +110,33 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
     return (name,) if count == 1 else tuple(f"{name} {k + 1}" for k in range(count))
 
 
-def decided(
+def saturated(
     memory: Memory[Any, Any], instruction: tuple[Tensor, ...]
 ) -> tuple[list[tuple[Any, ...]], list[list[Tensor | None]]]:
-    """Instructions as whole actions, and the values that they write.
+    """Instructions as actions, and the written values.
 
     Args:
-        memory: of which `shape_of` knows the shape.
+        memory: a memory with a `shape_of`.
         instruction: fields [B, ...].
     Returns:
-        for each of B the actions, and for each value the vector that is written, None where none.
+        for each of B the actions, and for each value the written vector, None for none.
     """
-    told = dict(zip((head.name for head in memory.heads), instruction, strict=True))
+    fields_by_name = dict(zip((head.name for head in memory.heads), instruction, strict=True))
     if isinstance(memory, SuperpositionMemory):
         names = memory.actions
-        chosen = told["action"].argmax(dim=-1).tolist()
+        chosen = fields_by_name["action"].argmax(dim=-1).tolist()
         actions = [tuple(names[action] for action in row) for row in chosen]
-        values_of = [list(row.split(1)) for row in told["value"]]
+        values_of = [list(row.split(1)) for row in fields_by_name["value"]]
         written: list[list[Tensor | None]] = [
             [value if action in _WRITES else None for value, action in zip(*both, strict=True)]
             for both in zip(values_of, actions, strict=True)
         ]
         return actions, written
-    ends = ("top_", "bottom_") if "top_value" in told else ("",)
-    fields = [told[f"{end}{what}"] > 0.5 for end in ends for what in ("push", "pop")]
-    whole = [tuple(int(bit) for bit in row) for row in torch.stack(fields, dim=1).tolist()]
+    ends = ("top_", "bottom_") if "top_value" in fields_by_name else ("",)
+    fields = [fields_by_name[f"{end}{what}"] > 0.5 for end in ends for what in ("push", "pop")]
+    bits = [tuple(int(bit) for bit in row) for row in torch.stack(fields, dim=1).tolist()]
     values = [
-        [told[f"{end}value"][b] if row[2 * k] else None for k, end in enumerate(ends)]
-        for b, row in enumerate(whole)
+        [fields_by_name[f"{end}value"][b] if row[2 * k] else None for k, end in enumerate(ends)]
+        for b, row in enumerate(bits)
     ]
-    return whole, values
+    return bits, values

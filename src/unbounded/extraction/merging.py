@@ -1,8 +1,8 @@
-"""States that nothing contradicts are one: the same table with fewer of them, and fewer gaps.
+"""Merging of states without contradictions: fewer states and fewer gaps in the table.
 
-A split goes by the vectors that tell a conflict apart, and may part more than it had to. Here each
-two states are taken for one on trial, and with them those to which they then lead (as automata are
-learned from examples: Oncina & García 1992).
+A split follows the vectors that separate a conflict, and may separate too much. Here each pair of
+states is merged on trial, and with it the states to which they then lead (as in learning automata
+from examples: Oncina & García 1992).
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from unbounded.extraction.classes import Classes, Key, differs, key_of, outcome_
 from unbounded.extraction.observation import Observations
 
 Outcome = tuple[Hashable, ...]
-#: Of more states not every two are tried.
+#: With more states no pairs are tried.
 MOST_TRIED = 40
 
 
-def merge_states(seen: Observations, classes: Classes) -> Classes:
+def merge_states(observations: Observations, classes: Classes) -> Classes:
     """The same classes with as few states as trials find.
 
     Args:
-        seen: what a network did.
-        classes: closed; others stay as they are.
+        seen: the observations of a network.
+        classes: closed; others are returned unchanged.
     """
     states = sorted(set(classes.state))
     if not classes.closed or len(states) > MOST_TRIED:
         return classes
     groups: dict[Key, list[Outcome]] = defaultdict(list)
-    for child in range(1, len(seen.nodes)):
-        groups[key_of(seen, classes, child)].append(outcome_of(seen, classes, child))
+    for child in range(1, len(observations.nodes)):
+        groups[key_of(observations, classes, child)].append(
+            outcome_of(observations, classes, child)
+        )
     table = {key: usual_of(outcomes) for key, outcomes in groups.items()}
     name = {state: state for state in states}
     for place, first in enumerate(states):
@@ -43,21 +45,21 @@ def merge_states(seen: Observations, classes: Classes) -> Classes:
 def _folded(
     table: dict[Key, Outcome], name: dict[int, int], first: int, second: int
 ) -> dict[int, int] | None:
-    """The names of the states when two are one; None where that contradicts the table."""
+    """The names of the states after a merge; None if it contradicts the table."""
     name = _joined(name, first, second)
     while True:
-        seen: dict[Key, Outcome] = {}
+        outcomes_so_far: dict[Key, Outcome] = {}
         again = False
         for (state, symbol, read), outcome in table.items():
             key = (name[state], symbol, read)
             after = outcome[-1]
             named = (*outcome[:-1], name[after] if isinstance(after, int) else None)
-            other = seen.setdefault(key, named)
+            other = outcomes_so_far.setdefault(key, named)
             part = differs([other, named])
             if part is None:
-                # What the one leaves open the other may say.
+                # Undetermined parts of one are taken from the other.
                 both = zip(other, named, strict=True)
-                seen[key] = tuple(b if a is None else a for a, b in both)
+                outcomes_so_far[key] = tuple(b if a is None else a for a, b in both)
                 continue
             if part < len(named) - 1:
                 return None
@@ -71,5 +73,5 @@ def _folded(
 
 
 def _joined(name: dict[int, int], first: int, second: int) -> dict[int, int]:
-    kept, gone = sorted((name[first], name[second]))
-    return {state: kept if own == gone else own for state, own in name.items()}
+    kept, merged = sorted((name[first], name[second]))
+    return {state: kept if current == merged else current for state, current in name.items()}

@@ -1,4 +1,4 @@
-"""What a network does on many words, as a tree: each beginning that words share is one node."""
+"""Observations of a network on many strings, as a tree: each shared prefix is one node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.extraction.memories import Shape, decided, shape_of
+from unbounded.extraction.memories import Shape, saturated, shape_of
 from unbounded.extraction.placement import Placement, placed
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch
@@ -18,18 +18,18 @@ from unbounded.verification.network import Network, pick
 
 @dataclass
 class Node:
-    """A beginning of words.
+    """A prefix of strings.
 
     Fields:
-        parent: number of the beginning that is one symbol shorter; -1 of the empty one.
-        symbol: number of the symbol that was read last; -1 of the empty one.
-        actions: what the memory was told at it.
+        parent: number of the prefix without its last symbol; -1 for the empty one.
+        symbol: number of the last symbol; -1 for the empty one.
+        actions: the memory's actions at it.
         written: for each value of the instruction whether it was written.
         read: what the memory shows after it: for each slot the node and the value of its
-            instruction that wrote it, None where nothing is there.
-        says: number of the likeliest answer; None where nothing is judged.
-        push_is_free: whether nothing would show a push at it, done or not: no beginning that goes
-            on reads a row of a queue that was written here or later, or finds it empty.
+            instruction that wrote the symbol, None for an empty slot.
+        says: number of the likeliest output; None where nothing is judged.
+        push_is_free: whether a push at it has no observable effect: no longer prefix reads a row of
+            a queue that was written here or later, or finds it empty.
     """
 
     parent: int
@@ -43,14 +43,14 @@ class Node:
 
 @dataclass
 class Observations:
-    """The tree, and the vectors that go with its nodes.
+    """The tree, and the vectors of its nodes.
 
     Fields:
         shape: of the memory.
-        nodes: the empty beginning first; parents before children.
+        nodes: the empty prefix first; parents before children.
         control: the controller's state after each node, [N, C].
-        values: for each value of an instruction, what each node would write, [N, M].
-        certainty: of the least decided decision.
+        values: for each value of an instruction, the value of each node, [N, M].
+        certainty: of the least saturated gate.
     """
 
     shape: Shape
@@ -62,13 +62,13 @@ class Observations:
 
 
 def observe(model: nn.Module, batch: Batch) -> Observations:
-    """Run a network over words, each from a fresh memory, every beginning once.
+    """Run a network over strings, each from a fresh memory, every prefix once.
 
     Args:
-        model: with a memory that `shape_of` knows.
-        batch: what is read, and where an answer is judged.
+        model: with a memory that has a `shape_of`.
+        batch: inputs, and the judged steps.
     Raises:
-        ConfigError: a head of a tape or of rows with keys is at no one place.
+        ConfigError: a head of a tape or of a Lie-access memory is not at a single place.
     """
     roomy, _ = with_room(model, batch.inputs.shape[1])
     network = Network(roomy)
@@ -81,31 +81,31 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
     control: list[Tensor] = []
     values: list[list[Tensor]] = [[] for _ in shape.values]
     state: Any = None
-    place = torch.zeros(len(batch.inputs), dtype=torch.int64)  # of each word: its node
+    place = torch.zeros(len(batch.inputs), dtype=torch.int64)  # node of each string
     row_of: dict[int, int] = {}  # node of the step before -> its row in the state
     least, placement = 1.0, Placement()
     for step in range(batch.inputs.shape[1]):
-        there = batch.lengths > step
-        named = torch.stack([place, batch.inputs[:, step]], dim=1)[there]
-        new, child = torch.unique(named, dim=0, return_inverse=True)
+        is_running = batch.lengths > step
+        prefix_pairs = torch.stack([place, batch.inputs[:, step]], dim=1)[is_running]
+        prefixes, child = torch.unique(prefix_pairs, dim=0, return_inverse=True)
         if state is not None:
-            state = pick(state, torch.tensor([row_of[int(node)] for node in new[:, 0]]))
+            state = pick(state, torch.tensor([row_of[int(node)] for node in prefixes[:, 0]]))
         before = None if state is None else state.memory
-        steps, state = network.run(new[:, 1:], state)
+        steps, state = network.run(prefixes[:, 1:], state)
         assert steps.instruction is not None
-        sure = network.certainty(steps)
-        least = least if sure is None else min(least, float(sure.min()))
+        certainty = network.certainty(steps)
+        least = least if certainty is None else min(least, float(certainty.min()))
         instruction = tuple(part[:, 0] for part in steps.instruction)
         if shape.is_addressed:
             actions, written_values, flagged = placed(
                 memory, instruction, before, state.memory, placement
             )
         else:
-            actions, written = decided(memory, instruction)
+            actions, written = saturated(memory, instruction)
             written_values = _values(shape, memory, instruction)
             flagged = [tuple(value is not None for value in row) for row in written]
         first = len(nodes)
-        for row, (parent, symbol) in enumerate(new.tolist()):
+        for row, (parent, symbol) in enumerate(prefixes.tolist()):
             structure = copy.deepcopy(structures[parent])
             ids = tuple((first + row, k) if flag else None for k, flag in enumerate(flagged[row]))
             structure.step(actions[row], ids)
@@ -116,14 +116,18 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
         cells = state.cell if isinstance(state.cell, tuple) else (state.cell,)
         control.append(torch.cat([state.hidden[0], *(cell[0] for cell in cells)], dim=1))
         place = place.clone()
-        place[there] = first + child
-        row_of = {first + row: row for row in range(len(new))}
-        said = steps.logits[:, 0]
-        answers = (said[:, 0] > 0).long() if said.shape[1] == 1 else said.argmax(dim=1)
+        place[is_running] = first + child
+        row_of = {first + row: row for row in range(len(prefixes))}
+        step_logits = steps.logits[:, 0]
+        answers = (
+            (step_logits[:, 0] > 0).long()
+            if step_logits.shape[1] == 1
+            else step_logits.argmax(dim=1)
+        )
         judged = batch.mask[:, step]
         for node in place[judged].unique().tolist():
             nodes[node].says = int(answers[node - first])
-        for node in {int(p) for p in named[:, 0].tolist()}:
+        for node in {int(p) for p in prefix_pairs[:, 0].tolist()}:
             structures[node] = structures[node] if node == 0 else None
     root = torch.zeros(1, control[0].shape[1], dtype=like.dtype)
     seen = Observations(
@@ -144,8 +148,8 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
 
 
 def _free_pushes(seen: Observations) -> None:
-    """Mark the nodes of a queue at which a push shows nowhere."""
-    # Of each node: the earliest row that it or a later one reads, as the depth of its writer.
+    """Mark the nodes of a queue whose pushes have no observable effect."""
+    # For each node: the earliest row that it or a later one reads, as the depth of its writer.
     depth = [0] * len(seen.nodes)
     for number, node in enumerate(seen.nodes[1:], start=1):
         depth[number] = depth[node.parent] + 1
@@ -160,10 +164,10 @@ def _free_pushes(seen: Observations) -> None:
 
 
 def _values(shape: Shape, memory: Any, instruction: tuple[Tensor, ...]) -> list[Tensor]:
-    """What each value of the instructions is, [B, M] each, written or not."""
-    told = dict(zip((head.name for head in memory.heads), instruction, strict=True))
-    if "top_value" in told:
-        return [told["top_value"], told["bottom_value"]]
+    """The values of the instructions, [B, M] each, written or not."""
+    fields_by_name = dict(zip((head.name for head in memory.heads), instruction, strict=True))
+    if "top_value" in fields_by_name:
+        return [fields_by_name["top_value"], fields_by_name["bottom_value"]]
     if shape.structure in ("Stacks", "Lists"):
-        return list(told["value"].unsqueeze(-1).unbind(1))
-    return [told["value"]]
+        return list(fields_by_name["value"].unsqueeze(-1).unbind(1))
+    return [fields_by_name["value"]]

@@ -1,4 +1,4 @@
-"""A machine as a Python program of its own, which needs neither torch nor this library."""
+"""An automaton as a standalone Python program, without torch and this library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unbounded.errors import ConfigError
-from unbounded.extraction.machine import Machine, Step
+from unbounded.extraction.automaton import Automaton, Step
 from unbounded.extraction.memories import STRUCTURES
 
 _HEAD = '''"""{title}
@@ -80,10 +80,10 @@ if __name__ == "__main__":
 
 
 class Program(NamedTuple):
-    """A program that was extracted before, or changed since.
+    """An extracted program, possibly edited.
 
     Fields:
-        inputs, outputs: names of what is read and said.
+        inputs, outputs: names of the inputs and outputs.
         steps: its `run`.
     """
 
@@ -92,17 +92,17 @@ class Program(NamedTuple):
     steps: Callable[[list[int]], list[Any]]
 
     def run(self, word: list[int]) -> list[Step]:
-        """As `Machine.run`.
+        """As `Automaton.run`.
 
         Raises:
-            ConfigError: it fails, or gives other things than steps.
+            ConfigError: it fails, or returns something other than steps.
         """
         try:
             steps = [
                 Step(state, actions, writes, says, 0)
                 for state, actions, writes, says in self.steps(word)
             ]
-        # A program that ends itself has not run either.
+        # A program that exits counts as failed.
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
             raise ConfigError([f"program: its run fails on a word: {reason}"]) from error
@@ -110,10 +110,10 @@ class Program(NamedTuple):
 
 
 def program_from(path: Path) -> Program:
-    """An extracted program from its file, which is run.
+    """Load an extracted program from its file, which is run.
 
     Raises:
-        ConfigError: it is not there, does not run, or is no such program.
+        ConfigError: it is missing, does not run, or is no such program.
     """
     try:
         names = runpy.run_path(str(path))
@@ -129,35 +129,37 @@ def program_from(path: Path) -> Program:
         raise ConfigError([f"program: {path} does not run: {reason}"]) from error
 
 
-def program_of(machine: Machine, title: str, example: list[int], file: str = "machine.py") -> str:
+def program_of(
+    automaton: Automaton, title: str, example: list[int], file: str = "automaton.py"
+) -> str:
     """The text of the program.
 
     Args:
-        machine: what it does.
-        title: first line of its docstring.
-        example: numbers of a word, for the docstring.
-        file: its name.
+        automaton: the automaton.
+        title: first line of the docstring.
+        example: numbers of a string, for the docstring.
+        file: the file's name.
     """
     rows = "\n".join(
         f"    {case!r}: {(step.state, step.actions, step.writes, step.says)!r},"
-        for case, step in machine.table.items()
+        for case, step in automaton.table.items()
     )
     head = _HEAD.format(
-        # It may be the name of a folder, and must not end the docstring.
+        # The title may contain a folder's name, which must not end the docstring.
         title=title.replace("\\", "\\\\").replace('"', '\\"'),
         file=file,
         example=" ".join(f"#{number}" for number in example),
-        inputs=machine.inputs,
-        outputs=machine.outputs,
-        symbols=machine.symbols,
-        start=machine.start,
+        inputs=automaton.inputs,
+        outputs=automaton.outputs,
+        symbols=automaton.symbols,
+        start=automaton.start,
         table=rows,
     )
-    # The class as it stands, but for its annotations, which name a module that is not imported.
-    structure = inspect.getsource(STRUCTURES[machine.shape.structure])
+    # The class's source without its annotations, which name a module that is not imported.
+    structure = inspect.getsource(STRUCTURES[automaton.shape.structure])
     for name in ("tuple[Any, ...]", "list[Any]", "dict[int, Any]"):
         structure = structure.replace(name, name.split("[")[0])
     structure = structure.replace("self.shown: Any", "self.shown")
-    options = ", ".join(str(option) for option in machine.shape.options)
-    tail = _TAIL.format(new=f"{machine.shape.structure}({options})")
+    options = ", ".join(str(option) for option in automaton.shape.options)
+    tail = _TAIL.format(new=f"{automaton.shape.structure}({options})")
     return head + structure.rstrip() + "\n" + tail

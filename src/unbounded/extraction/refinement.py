@@ -1,10 +1,10 @@
-"""Control states and symbols of a machine: the fewest classes in which every step is determined.
+"""Control states and symbols of an automaton: the fewest classes with all steps determined.
 
-All beginnings are in one state and all values are one symbol at first. Where the same state, symbol
-read and input come to different things, one of them is two: the state, if the controllers' vectors
-tell the cases apart, or the symbol, if the vectors that were read do. Splits of states go back from
-step to step, as in the minimisation of automata (Moore 1956). What no observation tells apart goes
-with what is nearest to it.
+Initially all prefixes have one state and all values are one symbol. If the same state, symbol read
+and input have different outcomes, one of them is split: the state, if the controllers' vectors
+separate the cases, or the symbol, if the read vectors do. Splits of states propagate backward from
+step to step, as in the minimisation of automata (Moore 1956). What no observation separates joins
+its nearest class.
 """
 
 from __future__ import annotations
@@ -20,129 +20,131 @@ from torch import Tensor
 from unbounded.extraction.classes import Classes, conflicts_of, length_of
 from unbounded.extraction.observation import Observations
 
-#: More states and symbols than these are no machine to be read.
+#: Most states and symbols of a readable automaton.
 MOST_CLASSES: Final = 80
-#: Of one conflict, more cases than these say nothing more.
+#: Most cases of a conflict that are used.
 _CASES: Final = 600
-#: How well vectors must tell cases apart, from 0 to 1.1, for a split to be clear, and to be tried.
+#: Separation of cases by vectors, from 0 to 1.1, for a clear split, and for a tried one.
 _CLEAR: Final = 0.9
 _FAINT: Final = 0.5
 _SYMBOLS_FIRST: Final = 0.15
-#: So many different vectors are values, and more are not.
+#: Most distinct vectors that count as values, and their least mean frequency.
 _FEW: Final = 8
 _REPEATED: Final = 3
-#: Numbers that are as near as this are equal.
+#: Distance up to which numbers are equal.
 _ALIKE: Final = 1e-4
 
 
-def refine(seen: Observations, most: int = MOST_CLASSES) -> Classes:
+def refine(observations: Observations, most: int = MOST_CLASSES) -> Classes:
     """Find the classes.
 
     Args:
-        seen: what a network did.
-        most: states and symbols at the most.
+        seen: the observations of a network.
+        most: most states and symbols.
     Returns:
-        classes that close, if there are so few; else those with the shortest description: a line
-        for each case of the table and for each step that does not go as it says.
+        closed classes, if so few suffice; else those with the shortest description: a line for each
+        case of the table and for each step that deviates from it.
     """
-    count = len(seen.nodes)
-    alphabets = max(seen.shape.values, default=-1) + 1
+    count = len(observations.nodes)
+    alphabets = max(observations.shape.values, default=-1) + 1
     classes = Classes([0] * count, [[0] * count for _ in range(alphabets)])
     best, least = classes, float("inf")
     while True:
-        conflicts = conflicts_of(seen, classes)
+        conflicts = conflicts_of(observations, classes)
         if not conflicts:
             classes.closed, classes.determined = True, 1.0
             return classes
-        length, classes.determined = length_of(seen, classes)
+        length, classes.determined = length_of(observations, classes)
         if length < least:
             best, least = copy.deepcopy(classes), length
-        if classes.count >= most or not _split_one(seen, classes, conflicts, most):
+        if classes.count >= most or not _split_one(observations, classes, conflicts, most):
             return best
 
 
 def _split_one(
-    seen: Observations,
+    observations: Observations,
     classes: Classes,
     conflicts: list[tuple[list[int], list[Hashable]]],
     most: int,
 ) -> bool:
-    """Split a state or a symbol where a conflict is clear; False where none is, or it is too many.
+    """Split a state or a symbol at a clear conflict; False if none is, or there are too many.
 
-    A conflict that no vectors tell apart well may go away with another one.
+    A conflict without a clear separation may disappear with another one.
     """
     weak: list[tuple[float, int]] = []
     for number, conflict in enumerate(conflicts):
-        best = _split(seen, classes, *conflict, most, _CLEAR)
+        best = _split(observations, classes, *conflict, most, _CLEAR)
         if best is None:
             return True
         weak.append((-best, number))
     for _, number in sorted(weak):
-        if _split(seen, classes, *conflicts[number], most, _FAINT) is None:
+        if _split(observations, classes, *conflicts[number], most, _FAINT) is None:
             return True
-    return any(_split_by_values(seen, classes, group, most) for group, _ in conflicts)
+    return any(_split_by_values(observations, classes, group, most) for group, _ in conflicts)
 
 
-def _split_by_values(seen: Observations, classes: Classes, group: list[int], most: int) -> bool:
-    """Make as many of a symbol or of a state as it has vectors, where these are few.
+def _split_by_values(
+    observations: Observations, classes: Classes, group: list[int], most: int
+) -> bool:
+    """Split a symbol or a state into its distinct vectors, if these are few.
 
-    What is done may depend on several symbols at once, none of which tells the cases apart.
+    An outcome may depend on several symbols at once, none of which separates the cases.
     """
-    parents = [seen.nodes[child].parent for child in group]
-    for slot, row in enumerate(seen.nodes[parents[0]].read):
+    parents = [observations.nodes[child].parent for child in group]
+    for slot, row in enumerate(observations.nodes[parents[0]].read):
         if row is None:
             continue
-        values = _values(_read(seen, parents, slot))
-        if values is not None and _split_symbol(seen, classes, parents, values, slot, most):
+        values = _values(_read(observations, parents, slot))
+        if values is not None and _split_symbol(observations, classes, parents, values, slot, most):
             return True
     state = classes.state[parents[0]]
     members = [number for number, other in enumerate(classes.state) if other == state]
-    values = _values(seen.control[members])
+    values = _values(observations.control[members])
     return values is not None and _rename(classes.state, members, values, most)
 
 
 def _values(vectors: Tensor) -> list[int] | None:
-    """Which of their few values each vector has; None where they have one, or hardly repeat."""
+    """The value of each vector, by number; None for one value, or where they hardly repeat."""
     places, numbers = torch.unique((vectors / _ALIKE).round(), dim=0, return_inverse=True)
     most = min(_FEW, len(vectors) // _REPEATED)
     return numbers.tolist() if 1 < len(places) <= most else None
 
 
 def _split(
-    seen: Observations,
+    observations: Observations,
     classes: Classes,
     group: list[int],
     cases: list[Hashable],
     most: int,
     least: float,
 ) -> float | None:
-    """Make two or more of a state or of a symbol, if its vectors tell the cases apart so well.
+    """Split a state or a symbol, if its vectors separate the cases well enough.
 
     Returns:
-        None where it did; else how well they are told apart at best.
+        None if it was split; else the best separation.
     """
     every = max(1, len(group) // _CASES)
     group, cases = group[::every], cases[::every]
     numbers: dict[Hashable, int] = {}
     labels = [numbers.setdefault(case, len(numbers)) for case in cases]
-    parents = [seen.nodes[child].parent for child in group]
-    # Of what is on top of a stack the controller knows too, since it has just written it: a state
-    # is split and not a symbol only if it tells cases apart by so much better.
-    candidates = [(_told_apart(seen.control[parents], labels) - _SYMBOLS_FIRST, -1)]
-    for slot, row in enumerate(seen.nodes[parents[0]].read):
+    parents = [observations.nodes[child].parent for child in group]
+    # The controller knows the top of a stack too, since it has just written it. So a state is split
+    # instead of a symbol only if its separation is better by this margin.
+    candidates = [(_separation(observations.control[parents], labels) - _SYMBOLS_FIRST, -1)]
+    for slot, row in enumerate(observations.nodes[parents[0]].read):
         if row is not None:
-            candidates.append((_told_apart(_read(seen, parents, slot), labels), slot))
+            candidates.append((_separation(_read(observations, parents, slot), labels), slot))
     for score, slot in sorted(candidates, reverse=True):
         if score + (_SYMBOLS_FIRST if slot < 0 else 0) < least:
             continue
         if slot >= 0:
-            done = _split_symbol(seen, classes, parents, labels, slot, most)
+            is_split = _split_symbol(observations, classes, parents, labels, slot, most)
         else:
             state = classes.state[parents[0]]
             members = [n for n, other in enumerate(classes.state) if other == state]
-            new = _nearest(seen.control, members, _votes(parents, labels))
-            done = _rename(classes.state, members, new, most)
-        if done:
+            new = _nearest(observations.control, members, _votes(parents, labels))
+            is_split = _rename(classes.state, members, new, most)
+        if is_split:
             return None
     return max(score for score, _ in candidates)
 
@@ -158,34 +160,34 @@ def _first(counter: Counter[int]) -> int:
     return counter.most_common(1)[0][0]
 
 
-def _read(seen: Observations, parents: list[int], slot: int) -> Tensor:
+def _read(observations: Observations, parents: list[int], slot: int) -> Tensor:
     """The vectors that nodes read in a slot."""
-    rows = [seen.nodes[parent].read[slot] for parent in parents]
-    return torch.stack([seen.values[row[1]][row[0]] for row in rows if row is not None])
+    rows = [observations.nodes[parent].read[slot] for parent in parents]
+    return torch.stack([observations.values[row[1]][row[0]] for row in rows if row is not None])
 
 
-def _told_apart(vectors: Tensor, labels: list[int]) -> float:
-    """How well vectors tell cases apart: the share whose nearest other one is of the same case.
+def _separation(vectors: Tensor, labels: list[int]) -> float:
+    """The separation of cases by vectors: the share whose nearest other vector has the same case.
 
-    Cases of one vector alone count half, since nothing is near them. Beyond the share what counts
-    is how far apart cases are against how wide they are.
+    Cases with a single vector count half. Beyond the share, the gap between cases relative to
+    their width counts.
     """
     cases = torch.tensor(labels)
     distance = torch.cdist(vectors.double(), vectors.double())
     same = cases.unsqueeze(0) == cases.unsqueeze(1)
-    own = torch.where(same, distance, torch.inf).fill_diagonal_(torch.inf).amin(dim=1)
+    nearest_same = torch.where(same, distance, torch.inf).fill_diagonal_(torch.inf).amin(dim=1)
     other = torch.where(same, torch.inf, distance).amin(dim=1)
-    alone = own.isinf()
-    good = torch.where(alone, (other > 0).double() / 2, (own < other).double())
+    is_single = nearest_same.isinf()
+    separated = torch.where(is_single, (other > 0).double() / 2, (nearest_same < other).double())
     typical = distance.median().clamp(min=1e-12)
     gap = (other.amin() / typical).clamp(max=1.0)
-    return float(good.mean() + 0.1 * gap)
+    return float(separated.mean() + 0.1 * gap)
 
 
 def _nearest(vectors: Tensor, members: list[int], known: dict[int, Counter[int]]) -> list[int]:
-    """The case of each member: that of the nearest vector whose case is known.
+    """The case of each member: that of the nearest vector with a known case.
 
-    Equal vectors are of one case, that of most of them.
+    Equal vectors get their most frequent case.
     """
     rows = list(known)
     places, same = torch.unique(
@@ -200,7 +202,7 @@ def _nearest(vectors: Tensor, members: list[int], known: dict[int, Counter[int]]
 
 
 def _rename(numbers: list[int], members: list[int], cases: list[int], most: int) -> bool:
-    """Give the cases numbers of their own; the commonest keeps what all had."""
+    """Give each case its own number; the most frequent one keeps the old number."""
     counts = Counter(cases)
     if len(counts) < 2:
         return False
@@ -216,33 +218,33 @@ def _rename(numbers: list[int], members: list[int], cases: list[int], most: int)
 
 
 def _split_symbol(
-    seen: Observations,
+    observations: Observations,
     classes: Classes,
     parents: list[int],
     labels: list[int],
     slot: int,
     most: int,
 ) -> bool:
-    """Make two or more of the symbol that stands in a slot."""
-    written = [seen.nodes[parent].read[slot] for parent in parents]
+    """Split the symbol in a slot."""
+    written = [observations.nodes[parent].read[slot] for parent in parents]
     known = _votes([row[0] for row in written if row is not None], labels)
     row, value = next(row for row in written if row is not None)
-    alphabet = seen.shape.slots[slot]
+    alphabet = observations.shape.slots[slot]
     numbers = classes.symbol[alphabet]
     symbol = numbers[row]
     # A deque writes one alphabet at both ends.
-    ends = [k for k, of in enumerate(seen.shape.values) if of == alphabet]
-    vectors = seen.values[value]
+    ends = [k for k, of in enumerate(observations.shape.values) if of == alphabet]
+    vectors = observations.values[value]
     if len(ends) > 1:
         vectors = torch.stack(
             [
-                seen.values[next((k for k in ends if node.written[k]), ends[0])][number]
-                for number, node in enumerate(seen.nodes)
+                observations.values[next((k for k in ends if node.written[k]), ends[0])][number]
+                for number, node in enumerate(observations.nodes)
             ]
         )
     members = [
         number
-        for number, node in enumerate(seen.nodes)
+        for number, node in enumerate(observations.nodes)
         if numbers[number] == symbol and any(node.written[k] for k in ends)
     ]
     return _rename(numbers, members, _nearest(vectors, members, known), most)

@@ -1,4 +1,4 @@
-"""A machine as a table of text and as a graph in DOT."""
+"""An automaton as a table of text and as a graph in DOT."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from unbounded.extraction.machine import Case, Machine, Step
+from unbounded.extraction.automaton import Automaton, Case, Step
 
 
-def table_lines(machine: Machine) -> list[tuple[str, ...]]:
-    """A line for each case, headings first: state, input, what is read; then what is done."""
+def table_lines(automaton: Automaton) -> list[tuple[str, ...]]:
+    """A line for each case, headings first: state, input, symbols read; then the step."""
     lines: list[tuple[str, ...]] = [("state", "input", "reads", "does", "says", "next", "seen")]
-    for case, step in machine.table.items():
+    for case, step in automaton.table.items():
         state, symbol, _ = case
         lines.append(
             (
                 f"q{state}",
-                machine.inputs[symbol],
-                read_text(machine, case),
-                done_text(machine, step),
-                said_text(machine, step),
+                automaton.inputs[symbol],
+                read_text(automaton, case),
+                actions_text(automaton, step),
+                output_text(automaton, step),
                 f"q{step.state}",
                 str(step.seen),
             )
@@ -28,19 +28,19 @@ def table_lines(machine: Machine) -> list[tuple[str, ...]]:
     return lines
 
 
-def read_text(machine: Machine, case: Case) -> str:
-    """What is read in a case; "." where nothing is there."""
+def read_text(automaton: Automaton, case: Case) -> str:
+    """The symbols read in a case; "." for an empty slot."""
     return " ".join(
-        "." if symbol is None else machine.symbols[machine.shape.slots[k]][symbol]
+        "." if symbol is None else automaton.symbols[automaton.shape.slots[k]][symbol]
         for k, symbol in enumerate(case[2])
     )
 
 
-def done_text(machine: Machine, step: Step) -> str:
-    """What the structure is told, with the symbols that are written; "-" where it is left alone."""
-    shape = machine.shape
+def actions_text(automaton: Automaton, step: Step) -> str:
+    """The structure's actions with the written symbols; "-" for none."""
+    shape = automaton.shape
     written = [
-        "" if symbol is None else machine.symbols[shape.values[k]][symbol]
+        "" if symbol is None else automaton.symbols[shape.values[k]][symbol]
         for k, symbol in enumerate(step.writes)
     ]
     if shape.structure in ("Stacks", "Lists"):
@@ -49,20 +49,20 @@ def done_text(machine: Machine, step: Step) -> str:
             for action, symbol in zip(step.actions, written, strict=True)
         )
     if shape.is_addressed:
-        return _moves_text(machine, step, written)
+        return _moves_text(automaton, step, written)
     values = iter(written)
-    words = []
+    parts = []
     for name, bit in zip(shape.actions, step.actions, strict=True):
         symbol = next(values) if name.endswith("push") else ""
         if bit:
-            words.append(f"{name} {symbol}".strip())
+            parts.append(f"{name} {symbol}".strip())
     # A step pops before it pushes.
-    return ", ".join(sorted(words, key=lambda word: "push" in word)) or "-"
+    return ", ".join(sorted(parts, key=lambda word: "push" in word)) or "-"
 
 
-def _moves_text(machine: Machine, step: Step, written: list[str]) -> str:
-    """Where the heads go, and what is written there; "-" where they stay and write nothing."""
-    shape, words = machine.shape, []
+def _moves_text(automaton: Automaton, step: Step, written: list[str]) -> str:
+    """The heads' moves and the written symbols; "-" for none."""
+    shape, parts = automaton.shape, []
     values = ["" for _ in range(len(shape.actions) - len(written))] + written
     for name, action, symbol in zip(shape.actions, step.actions, values, strict=True):
         if shape.structure == "Tape":
@@ -71,52 +71,52 @@ def _moves_text(machine: Machine, step: Step, written: list[str]) -> str:
             how, point = action
             move = f"{how} ({', '.join(f'{number:g}' for number in point)})"
             move = "" if action == shape.idle else move
-        what = " ".join(part for part in (move, f"puts {symbol}" if symbol else "") if part)
-        if what:
-            words.append(f"{name} {what}")
-    return ", ".join(words) or "-"
+        text = " ".join(part for part in (move, f"puts {symbol}" if symbol else "") if part)
+        if text:
+            parts.append(f"{name} {text}")
+    return ", ".join(parts) or "-"
 
 
-def said_text(machine: Machine, step: Step) -> str:
-    """What is said; "-" where nothing was ever asked for."""
-    return "-" if step.says is None else machine.outputs[step.says]
+def output_text(automaton: Automaton, step: Step) -> str:
+    """The output; "-" where none was ever judged."""
+    return "-" if step.says is None else automaton.outputs[step.says]
 
 
-def edges(machine: Machine) -> dict[tuple[int, int], list[str]]:
-    """From state to state: a line for each case that leads there."""
+def edges(automaton: Automaton) -> dict[tuple[int, int], list[str]]:
+    """State and next state -> a line for each case of that transition."""
     arrows: dict[tuple[int, int], list[str]] = defaultdict(list)
-    for case, step in machine.table.items():
-        said = "" if step.says is None else f" : {said_text(machine, step)}"
+    for case, step in automaton.table.items():
+        output = "" if step.says is None else f" : {output_text(automaton, step)}"
         arrows[(case[0], step.state)].append(
-            f"{machine.inputs[case[1]]}, {read_text(machine, case)} / "
-            f"{done_text(machine, step)}{said}"
+            f"{automaton.inputs[case[1]]}, {read_text(automaton, case)} / "
+            f"{actions_text(automaton, step)}{output}"
         )
     return dict(arrows)
 
 
-def dot_of(machine: Machine, title: str) -> str:
+def dot_of(automaton: Automaton, title: str) -> str:
     """The graph of the states, for programs that draw DOT."""
     lines = [
-        "digraph machine {",
+        "digraph automaton {",
         f"  label={json.dumps(title)}; rankdir=LR; node [shape=circle];",
         "  begin [shape=point];",
-        f"  begin -> q{machine.start};",
+        f"  begin -> q{automaton.start};",
     ]
-    for (state, after), cases in edges(machine).items():
+    for (state, after), cases in edges(automaton).items():
         lines.append(f"  q{state} -> q{after} [label={json.dumps(chr(10).join(cases))}];")
     return "\n".join([*lines, "}", ""])
 
 
-def machine_data(machine: Machine) -> dict[str, Any]:
-    """The machine as plain data, for a report."""
+def automaton_data(automaton: Automaton) -> dict[str, Any]:
+    """The automaton as plain data, for a report."""
     return {
-        "structure": machine.shape.structure,
-        "options": list(machine.shape.options),
-        "states": machine.states,
-        "start": machine.start,
-        "inputs": list(machine.inputs),
-        "outputs": list(machine.outputs),
-        "symbols": [list(names) for names in machine.symbols],
+        "structure": automaton.shape.structure,
+        "options": list(automaton.shape.options),
+        "states": automaton.states,
+        "start": automaton.start,
+        "inputs": list(automaton.inputs),
+        "outputs": list(automaton.outputs),
+        "symbols": [list(names) for names in automaton.symbols],
         "table": [
             {
                 "state": case[0],
@@ -128,6 +128,6 @@ def machine_data(machine: Machine) -> dict[str, Any]:
                 "says": step.says,
                 "seen": step.seen,
             }
-            for case, step in machine.table.items()
+            for case, step in automaton.table.items()
         ],
     }

@@ -1,4 +1,4 @@
-"""The words that a machine is extracted from, and those that it is compared with its network on."""
+"""The strings of an extraction, and those of its comparison with the network."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from unbounded.tasks import Batch, LengthRange, StreamTask, Task
 from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
-from unbounded.verification.verify import check_alphabet, rule_fault
+from unbounded.verification.verify import check_alphabet, rule_error
 
-#: Of streams, sequences up to this n are put one behind the other too.
-_BEHIND = 4
+#: Largest n of which sequences of a stream are also observed in pairs.
+_MOST_PAIRED = 4
 
 
 def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
-    """Every word up to a length.
+    """All strings up to a length.
 
-    Of streams also every two sequences of small n, one behind the other, where there is room.
+    For streams also all pairs of sequences of small n, where the budget allows.
 
     Args:
         task: with a rule.
-        symbols: of a source, the first so many.
-        budget: symbols of all words together, at the most.
+        symbols: number of source symbols that occur, the first ones.
+        budget: most symbols of all strings together.
     Returns:
-        the words, and the longest length of which every one is among them.
+        the strings, and the length up to which all are among them.
     Raises:
-        ConfigError: the task has no rule, or its words cannot be listed.
+        ConfigError: the task has no rule, or its strings cannot be listed.
     """
     check_has_rule(task)
     check_alphabet(task, symbols)
@@ -43,32 +43,32 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
         part = _every(task, length, symbols)
         total += int(part.lengths.sum())
         parts.append(part)
-        if isinstance(task, StreamTask) and length <= _BEHIND:
+        if isinstance(task, StreamTask) and length <= _MOST_PAIRED:
             both = _pairs(task, length)
             if total + int(both.lengths.sum()) <= budget:
                 total += int(both.lengths.sum())
                 parts.append(both)
     if not parts:
         raise ConfigError(
-            [f"task {task.name!r}: its words cannot be listed within {budget} symbols; give more"]
+            [f"task {task.name!r}: its strings cannot be listed within {budget} symbols; give more"]
         )
     return together(parts), length
 
 
 def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> Batch:
-    """Words of one length that are drawn, over the same symbols.
+    """Drawn strings of one length, over the same symbols.
 
     Args:
         task, symbols: as for `listed_words`.
         length: of each.
-        count: words. Of streams with fewer sequences of that n all of them.
+        count: strings. For streams with fewer sequences of that n, all of them.
         seed: of the draw.
     Raises:
-        ConfigError: there is no word of that length.
+        ConfigError: there is no string of that length.
     """
     if isinstance(task, StreamTask):
-        there = task.source.count_of(length)
-        if there is not None and 0 < there <= count:
+        available = task.source.count_of(length)
+        if available is not None and 0 < available <= count:
             return lay_out_alone(task.source.every(length), task.source)
         lengths = LengthRange(length, length)
         drawn = task.source.draw(Stream(seed, "test"), 0, count, lengths)
@@ -78,15 +78,15 @@ def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> 
 
 
 def check_has_rule(task: Task) -> None:
-    """Raise ConfigError unless words of the task can be listed with what is right."""
-    fault = rule_fault(task)
-    if fault is None and _count(task, 2, 1) is None:
-        fault = "has no rule from which its words could be listed"
-    if fault is not None:
+    """Raise ConfigError unless strings of the task can be listed with their correct answers."""
+    error = rule_error(task)
+    if error is None and _count(task, 2, 1) is None:
+        error = "has no rule from which its strings could be listed"
+    if error is not None:
         raise ConfigError(
             [
-                f"task {task.name!r} {fault}. What can be extracted: machines of streams such as "
-                "anbn, of copy, reversal and their like, of sentences and of brackets"
+                f"task {task.name!r} {error}. What can be extracted: automata of streams such as "
+                "anbn, of copy, reversal and similar tasks, of sentences and of brackets"
             ]
         )
 
@@ -104,7 +104,7 @@ def _every(task: Task, length: int, symbols: int) -> Batch:
 
 
 def _drawn(task: Task, length: int, count: int, seed: int) -> Batch:
-    """Words of one length, or of the next where a task has even ones alone."""
+    """Strings of one length, or of the next for a task with even lengths only."""
     try:
         return task.batch(seed, "test", 0, count, LengthRange(length, length))
     except ConfigError:
@@ -112,7 +112,7 @@ def _drawn(task: Task, length: int, count: int, seed: int) -> Batch:
 
 
 def _pairs(task: StreamTask, length: int) -> Batch:
-    """Every two sequences of which the longer one is of that n, as streams."""
+    """All pairs of sequences, the longer one of that n, as streams."""
     short = [task.source.every(n) for n in range(task.source.shortest, length + 1)]
     rows = [
         (part.symbols[k], int(part.lengths[k]), int(part.given[k]), n)

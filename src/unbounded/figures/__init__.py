@@ -1,17 +1,17 @@
-"""Figures of saved runs, traces and tables, as PNG and SVG.
+"""Figures of saved runs, traces and tables, as SVG.
 
-This folder takes files, or rows of numbers that `unbounded.evaluation` made, and runs no model.
+This folder takes files, or rows of numbers from `unbounded.evaluation`, and runs no model.
 """
 
 from unbounded.figures.actions import draw_action_table, draw_actions, read_actions
 from unbounded.figures.answers import draw_answers
+from unbounded.figures.automaton import draw_automaton
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.course import draw_course, draw_key_course
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.figure1a import draw_worked_example
 from unbounded.figures.keys import KeyTrace, draw_keys, read_keys
 from unbounded.figures.lengths import draw_lengths
-from unbounded.figures.machine import draw_machine
 from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.path import draw_path
@@ -25,12 +25,12 @@ __all__ = [
     "draw_action_table",
     "draw_actions",
     "draw_answers",
+    "draw_automaton",
     "draw_convergence",
     "draw_course",
     "draw_key_course",
     "draw_keys",
     "draw_lengths",
-    "draw_machine",
     "draw_matrix",
     "draw_memory",
     "draw_path",

@@ -1,4 +1,4 @@
-"""What stacks or lists do with an input: their actions in colour, and the paper's Table 3."""
+"""Actions of stacks or lists over an input, in colour, and the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unbounded.layers import Trace, load_trace
 from unbounded.memories import SuperpositionList, SuperpositionStack
 from unbounded.memories.superposition import NO_OP
 
-#: NO-OP is pale, so that what changes a stack stands out.
+#: NO-OP is pale, so that actions that change a stack stand out.
 ACTION_COLOURS = {
     "PUSH": PALETTE[0],
     "POP": PALETTE[1],
@@ -30,13 +30,13 @@ ACTION_COLOURS = {
 }
 TOP_COLOURS = "PuOr"
 
-#: The actions of the memories that a trace names, without NO-OP.
+#: The actions of each memory name in a trace, without NO-OP.
 _ACTIONS = {
     memory.__name__: memory.basic_actions for memory in (SuperpositionStack, SuperpositionList)
 }
 _FIELD = "instruction.action"
 
-#: A table of more rows would be read by nobody as a picture.
+#: Most rows of a readable table.
 MOST_TABLE_ROWS = 100
 
 _INCHES_A_STEP = 0.22
@@ -51,16 +51,16 @@ def draw_actions(
 ) -> list[Path]:
     """Draw each stack's actions over the input, as the paper's Figure 3, and its tops below.
 
-    A line a stack or list, a column a step; the colour is the heaviest action, fainter where it is
-    not decided. A dot below a symbol says that the next one was not the likeliest.
+    A line is a stack or list, a column a step. The colour is the heaviest action; a soft action is
+    fainter. A dot below a symbol marks a step whose next symbol was not the likeliest.
 
     Args:
-        rows: as `unbounded.evaluation.action_rows` gives them.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        rows: from `unbounded.evaluation.action_rows`.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         title: heading.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         ConfigError: there is no row.
         StorageError: the folder cannot be written.
@@ -74,7 +74,7 @@ def draw_actions(
         figure = new_figure(width + 1.6, max(2 * height, _LEAST_INCHES) + 1.9)
         set_heading(figure, title or "Actions over the input")
         actions, tops = figure.subplots(2, 1, sharex=True)
-        # A pixel of colour: white mixed in where the heaviest action has less than all the weight.
+        # A pixel's colour is mixed with white where the heaviest action has not all the weight.
         colours = np.array(
             [[to_rgb(ACTION_COLOURS[action]) for action in row.actions] for row in rows]
         )
@@ -95,8 +95,8 @@ def draw_actions(
             axis.set_yticks(range(count), [str(place) for place in range(1, count + 1)])
             axis.tick_params(length=0)
         _symbols(tops, rows, width)
-        there = [name for name in ACTION_COLOURS if any(name in row.actions for row in rows)]
-        handles = [Patch(color=ACTION_COLOURS[action], label=action) for action in there]
+        used_actions = [name for name in ACTION_COLOURS if any(name in row.actions for row in rows)]
+        handles = [Patch(color=ACTION_COLOURS[action], label=action) for action in used_actions]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return save(figure, folder, name)
 
@@ -109,11 +109,10 @@ def has_actions(trace: Trace) -> bool:
 def read_actions(path: Path, example: int = 0) -> list[ActionRow]:
     """The actions and tops of one sequence of a trace file, for `draw_actions`.
 
-    A trace knows no predictions: these rows have the next symbol in their place, and no probability
-    (NaN).
+    A trace has no predictions: these rows have the next symbol instead, and probability NaN.
 
     Args:
-        path: a file that `unbounded.save_trace` wrote, of superposition stacks or lists.
+        path: a file of `unbounded.save_trace`, of superposition stacks or lists.
         example: index along the batch, 0..B-1.
     Raises:
         CheckpointError: the file is no such trace.
@@ -124,8 +123,8 @@ def read_actions(path: Path, example: int = 0) -> list[ActionRow]:
         raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no actions")
     steps, symbols = steps_and_symbols(path, trace, example)
     weights, actions = trace.arrays[_FIELD][example, :steps].max(dim=-1)
-    readings = trace.arrays["reading"][example, :steps]
-    tops = readings.view(steps, actions.shape[1], -1)[:, :, 0]
+    read_vectors = trace.arrays["read_vector"][example, :steps]
+    tops = read_vectors.view(steps, actions.shape[1], -1)[:, :, 0]
     names = (*_ACTIONS[trace.memory], NO_OP)
     return [
         ActionRow(
@@ -187,7 +186,7 @@ def _check(rows: Sequence[ActionRow]) -> None:
 
 
 def _symbols(axis: Axes, rows: Sequence[ActionRow], inches: float) -> None:
-    """Name as many steps as fit by the symbol read; dot those whose prediction was wrong."""
+    """Label as many steps as fit with the input symbol; dot those with a wrong prediction."""
     every = max(1, int(np.ceil(len(rows) * _INCHES_A_LABEL / inches)))
     places = range(0, len(rows), every)
     axis.set_xticks(list(places), [plain(rows[place].current) for place in places])
@@ -210,10 +209,10 @@ def _pale(colour: str) -> tuple[float, float, float]:
 
 
 def _prediction_colour(row: ActionRow, heading: str) -> str:
-    """A wrong prediction is grey: it may be one that nothing determines."""
+    """A wrong prediction is grey: nothing may determine it."""
     return "#DDDDDD" if heading == "predicted" and _is_wrong(row) else "white"
 
 
 def _is_wrong(row: ActionRow) -> bool:
-    """Whether another symbol was predicted; of a step that predicts nothing, none was."""
+    """Whether another symbol was predicted; False for a step without a prediction."""
     return bool(row.predicted) and row.predicted != row.following

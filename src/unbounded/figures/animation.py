@@ -1,4 +1,4 @@
-"""Figures one after the other, as a GIF that begins anew at its end."""
+"""Sequences of figures as a looping GIF."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from unbounded.errors import ConfigError
 from unbounded.figures.style import set_heading, style
-from unbounded.files import replacing, storage_faults
+from unbounded.files import replacing, storage_errors
 
 FrameT = TypeVar("FrameT")
 
@@ -26,27 +26,27 @@ def draw_animation(
     title: str = "",
     frame_ms: int = 400,
 ) -> Path:
-    """Draw a frame for each batch of training that there is something of.
+    """Draw a frame for each batch.
 
     Args:
-        frames: batch -> what is drawn of it.
-        draw: makes a figure of it; all of one size.
-        path: the file, which ends in .gif; its folder is made when missing.
+        frames: batch -> the data of its frame.
+        draw: draws a figure of it; all have one size.
+        path: the file, which ends in .gif; its folder is created when missing.
         title: heading, before the number of the batch.
-        frame_ms: how long a frame is shown, in milliseconds; the last one three times as long.
+        frame_ms: duration of a frame, in milliseconds; the last one is shown three times as long.
     Raises:
         ConfigError: there is no frame, or `path` ends otherwise.
         StorageError: the file cannot be written.
     """
     from PIL import Image
 
-    faults = []
+    errors = []
     if not frames:
-        faults.append("frames: expected at least one checkpoint, got none")
+        errors.append("frames: expected at least one checkpoint, got none")
     if path.suffix != ".gif":
-        faults.append(f"path: expected a name that ends in .gif, got {path.name!r}")
-    if faults:
-        raise ConfigError(faults)
+        errors.append(f"path: expected a name that ends in .gif, got {path.name!r}")
+    if errors:
+        raise ConfigError(errors)
     images = []
     with style():
         for batch, frame in sorted(frames.items()):
@@ -56,7 +56,7 @@ def draw_animation(
             figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
             images.append(Image.open(buffer).convert("RGB"))
     durations = [frame_ms] * (len(images) - 1) + [3 * frame_ms]
-    with storage_faults(path.parent, "making folder"):
+    with storage_errors(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         images[0].save(

@@ -24,7 +24,7 @@ from unbounded.figures.style import (
 
 Dash = Literal["-", ":", "--", "-."]
 
-# The longest lengths are the question, so they get the solid line.
+# The longest lengths are the most interesting, so they get the solid line.
 _DASHES: tuple[Dash, ...] = ("-", ":", "--", "-.")
 _VALIDATION: Dash = "--"
 
@@ -36,20 +36,20 @@ def draw_convergence(
     *,
     title: str = "Convergence",
 ) -> list[Path]:
-    """Draw perplexity, coarse and fine accuracy against batches; accuracies where there are any.
+    """Draw perplexity, exact match and partial accuracy, where there are any, against batches.
 
-    Each group is a line: of its one run, or the median over its runs. Solid lines, training
+    Each group is a line: of its single run, or the median over its runs. Solid lines, training
     perplexity and accuracies at the longest lengths, have a band from the least run to the
-    greatest; shorter lengths are dotted or dashed, perplexity on validation is dashed. A run that
-    ended before others keeps its last value.
+    greatest. Shorter lengths are dotted or dashed, validation perplexity is dashed. A run that
+    ended early keeps its last value.
 
     Args:
-        groups: label -> the runs that differ in seed only.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        groups: label -> runs that differ only in seed.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         title: heading.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         ConfigError: no group holds any measurement.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, Figure 2b.
@@ -73,7 +73,9 @@ def draw_convergence(
             _line(perplexity, [run.perplexity for run in runs], index, "-")
             _line(perplexity, [run.validation for run in runs], index, _VALIDATION)
             for lengths, dash in dashes.items():
-                for axis, measure in zip(accuracies, ("coarse", "fine"), strict=True):
+                for axis, measure in zip(
+                    accuracies, ("exact_match", "partial_accuracy"), strict=True
+                ):
                     points = [getattr(run, measure).get(lengths, {}) for run in runs]
                     _line(axis, points, index, dash)
         _finish(perplexity, accuracies, "perplexity" if validated else "training perplexity")
@@ -101,11 +103,11 @@ def draw_convergence(
 
 
 def over_runs(runs: Sequence[Points]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Bring the curves of several runs to common batches.
+    """Align the curves of several runs.
 
     Returns:
-        the batches [P] at which any run has a value, and values [runs, P]: NaN before a run's first
-        value, the value at the batch or the last one before it after that.
+        the batches [P] of all values, and values [runs, P]: the run's last value at or before the
+        batch; NaN before its first value.
     """
     batches = sorted({batch for points in runs for batch in points})
     values = np.full((len(runs), len(batches)), np.nan)
@@ -118,9 +120,11 @@ def over_runs(runs: Sequence[Points]) -> tuple[NDArray[np.int64], NDArray[np.flo
 
 
 def _dashes(groups: Mapping[str, Sequence[Curves]]) -> dict[str, Dash]:
-    """A dash for each range of lengths that any run was scored at, longest first."""
-    found = {lengths for runs in groups.values() for run in runs for lengths in run.coarse}
-    ordered = sorted(found, key=lambda lengths: [int(end) for end in lengths.split(":")])
+    """A dash for each length range with a score, longest first."""
+    all_lengths = {
+        lengths for runs in groups.values() for run in runs for lengths in run.exact_match
+    }
+    ordered = sorted(all_lengths, key=lambda lengths: [int(end) for end in lengths.split(":")])
     return {lengths: _DASHES[index % 4] for index, lengths in enumerate(reversed(ordered))}
 
 
@@ -132,7 +136,7 @@ def _line(axis: Axes, runs: Sequence[Points], index: int, dash: Dash) -> None:
     complete = ~np.isnan(values).any(axis=0)
     batches, values = batches[complete], values[:, complete]
     median = np.median(values, axis=0)
-    # A curve of one point has no line; a dot shows it.
+    # A curve of one point has no line; it is a dot.
     marker = "o" if len(batches) == 1 else None
     colour = line_colour(index)
     width = line_width(index)
@@ -145,8 +149,8 @@ def _line(axis: Axes, runs: Sequence[Points], index: int, dash: Dash) -> None:
 def _finish(perplexity: Axes, accuracies: Sequence[Axes], label: str) -> None:
     perplexity.set_yscale("log")
     perplexity.set_ylabel(label)
-    for axis, measure in zip(accuracies, ("coarse", "fine"), strict=False):
-        axis.set_ylabel(f"{measure} accuracy")
+    for axis, measure in zip(accuracies, ("exact_match", "partial_accuracy"), strict=False):
+        axis.set_ylabel(measure.replace("_", " "))
         axis.set_ylim(-0.03, 1.03)
         axis.grid(axis="y", alpha=0.3)
     lowest = [perplexity, *accuracies][-1]
@@ -155,11 +159,11 @@ def _finish(perplexity: Axes, accuracies: Sequence[Axes], label: str) -> None:
 
 
 def _keep_in_view(perplexity: Axes, runs: Sequence[Curves]) -> None:
-    """Let no look at validation that is far off press all else into a line."""
+    """Limit the axis, so that an outlier in validation does not flatten all else."""
     trained = [value for run in runs for value in run.perplexity.values()]
-    looks = [value for run in runs for value in run.validation.values()]
+    validation_values = [value for run in runs for value in run.validation.values()]
     if trained:
-        perplexity.set_ylim(0.9 * min(trained + looks), 2 * max(trained))
+        perplexity.set_ylim(0.9 * min(trained + validation_values), 2 * max(trained))
 
 
 def _labelled(label: str, runs: int) -> str:

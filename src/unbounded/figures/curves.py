@@ -1,4 +1,4 @@
-"""What a run's metrics say over time: training perplexity and accuracies against batches."""
+"""Curves of a run's metrics: training perplexity and accuracies against batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unbounded.files import read_text
 
 Points = dict[int, float]
 
-_GREATEST = 700  # nats whose perplexity is a float
+_GREATEST = 700  # nats; a larger perplexity overflows
 
 
 @dataclass(frozen=True)
@@ -23,40 +23,52 @@ class Curves:
 
     Fields:
         perplexity: training perplexity, the mean over the batches since the point before.
-        coarse, fine: accuracies by the lengths of what was scored, e.g. "65:128".
-        validation: perplexity on validation, where looks at it set the learning rate.
-        learning_rate: of the first report, and of each one since whose rate was another.
+        exact_match, partial_accuracy: accuracies by length range, e.g. "65:128".
+        validation: validation perplexity, where the learning rate depends on it.
+        learning_rate: of the first report, and of each later one with another rate.
     """
 
     perplexity: Points = field(default_factory=dict)
-    coarse: dict[str, Points] = field(default_factory=dict)
-    fine: dict[str, Points] = field(default_factory=dict)
+    exact_match: dict[str, Points] = field(default_factory=dict)
+    partial_accuracy: dict[str, Points] = field(default_factory=dict)
     validation: Points = field(default_factory=dict)
     learning_rate: Points = field(default_factory=dict)
 
     @property
     def batches(self) -> int:
-        """The last batch at which something was measured; 0 where nothing was."""
-        measured = [self.perplexity, self.validation, *self.coarse.values(), *self.fine.values()]
+        """The last batch with a measurement; 0 without one."""
+        measured = [
+            self.perplexity,
+            self.validation,
+            *self.exact_match.values(),
+            *self.partial_accuracy.values(),
+        ]
         return max((batch for points in measured for batch in points), default=0)
 
     def to_json(self) -> dict[str, Any]:
         """Lists of [batch, value] pairs for a report file, values to six digits."""
         return {
             "perplexity": _pairs(self.perplexity),
-            "coarse": {lengths: _pairs(points) for lengths, points in self.coarse.items()},
-            "fine": {lengths: _pairs(points) for lengths, points in self.fine.items()},
+            "exact_match": {
+                lengths: _pairs(points) for lengths, points in self.exact_match.items()
+            },
+            "partial_accuracy": {
+                lengths: _pairs(points) for lengths, points in self.partial_accuracy.items()
+            },
             "validation": _pairs(self.validation),
             "learning_rate": _pairs(self.learning_rate),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Curves:
-        """The curves that `to_json` wrote; reports of before 2026-11-27 have the first three."""
+        """The curves that `to_json` wrote; reports before 2026-11-27 have only the first three."""
         return cls(
             dict(map(tuple, data["perplexity"])),
-            {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["coarse"].items()},
-            {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["fine"].items()},
+            {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["exact_match"].items()},
+            {
+                lengths: dict(map(tuple, pairs))
+                for lengths, pairs in data["partial_accuracy"].items()
+            },
             dict(map(tuple, data.get("validation", []))),
             dict(map(tuple, data.get("learning_rate", []))),
         )
@@ -66,8 +78,8 @@ def read_curves(run_folder: Path) -> Curves:
     """Read the curves of a run folder from its metrics.jsonl.
 
     Raises:
-        CheckpointError: the folder holds no metrics.jsonl, or a line of it is no record (the last
-            one may be cut short by a crash).
+        CheckpointError: the folder has no metrics.jsonl, or a line of it is no record (the last one
+            may be truncated by a crash).
     """
     path = run_folder / "metrics.jsonl"
     if not path.is_file():
@@ -82,7 +94,7 @@ def read_curves(run_folder: Path) -> Curves:
 
 
 def curves_of(records: Iterable[Mapping[str, Any]]) -> Curves:
-    """Sort metric records into curves; kinds of record that are no point of a curve are passed."""
+    """Sort metric records into curves; other kinds of records are ignored."""
     curves = Curves()
     rate = None
     for record in records:
@@ -98,8 +110,10 @@ def curves_of(records: Iterable[Mapping[str, Any]]) -> Curves:
                 curves.validation[batch] = exp(nats)
         elif record["kind"] == "accuracy":
             lengths = str(record["lengths"])
-            curves.coarse.setdefault(lengths, {})[batch] = float(record["accuracy_coarse"])
-            curves.fine.setdefault(lengths, {})[batch] = float(record["accuracy_fine"])
+            curves.exact_match.setdefault(lengths, {})[batch] = float(record["exact_match"])
+            curves.partial_accuracy.setdefault(lengths, {})[batch] = float(
+                record["partial_accuracy"]
+            )
     return curves
 
 

@@ -1,4 +1,4 @@
-"""The worked example of Figure 1a: each row of a small stack or queue, step by step, in numbers."""
+"""The worked example of Figure 1a: each row of a small stack or queue, step by step."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from unbounded.figures.style import PALETTE, new_figure, save, style
 from unbounded.figures.traces import SequenceTrace, read_sequence
 
 MOST_STEPS = 8
-# Smaller than any number printed: a strength of 0.7 is 0.70000000000000007 in binary.
+# Smaller than any printed number: a strength of 0.7 is 0.70000000000000007 in binary.
 _ZERO = 5e-3
 
 
 def draw_worked_example(
     trace_file: Path, folder: Path, name: str = "figure1a", *, example: int = 0
 ) -> list[Path]:
-    """Draw a memory after each of a few steps, as Figure 1a of Grefenstette et al. 2015 does.
+    """Draw a memory after each of a few steps, like Figure 1a of Grefenstette et al. 2015.
 
-    A panel a step: its push and pop strengths above, one box a row (oldest at the bottom) with the
-    row's strength, the part of it that is read in orange, and the reading as a sum below.
+    Each step is a panel. It shows the push and pop strengths, one box for each row (oldest at the
+    bottom) with its strength, the row's share of the read vector in orange, and the read vector as
+    a sum below.
 
     Args:
-        trace_file: trace of a memory with one push, one pop and one reading, of 1 to 8 steps.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        trace_file: trace of a memory with one push, one pop and one read vector, of 1 to 8 steps.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
-        example: which sequence of the trace's batch, from 0.
+        example: index of the sequence in the trace's batch, from 0.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         CheckpointError, ConfigError: see `read_sequence`.
         ConfigError: the trace is too long or is not of a stack or queue.
@@ -38,20 +39,20 @@ def draw_worked_example(
     """
     trace = read_sequence(trace_file, example)
     steps = len(trace.symbols)
-    faults = []
+    errors = []
     if steps > MOST_STEPS:
-        faults.append(f"{trace_file} has {steps} steps; a worked example has at most {MOST_STEPS}")
+        errors.append(f"{trace_file} has {steps} steps; a worked example has at most {MOST_STEPS}")
     if "" not in trace.read_weights or not {"push", "pop"} <= trace.instruction.keys():
-        faults.append(
+        errors.append(
             f"{trace_file} is of a {trace.memory}; a worked example needs one push, "
-            "one pop and one reading a step"
+            "one pop and one read vector a step"
         )
-    if faults:
-        raise ConfigError(faults)
+    if errors:
+        raise ConfigError(errors)
     with style():
         figure = new_figure(1.0 + 1.9 * steps, 1.8 + 0.5 * steps)
         figure.suptitle(
-            f"{trace.memory}: strength of each row (blue) and what is read (orange)",
+            f"{trace.memory}: strength of each row (blue) and its read weight (orange)",
             fontsize=12,
         )
         axes = figure.subplots(1, steps, sharey=True, squeeze=False)[0]

@@ -1,6 +1,6 @@
-"""Where the heads of a Lie-access memory were in the space of keys, and their gates over time.
+"""The heads of a Lie-access memory in the space of keys, and their gates over time.
 
-Source: Yang 2016, arXiv:1602.08671, whose figures show the same.
+Source: Yang 2016, arXiv:1602.08671, as in its figures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unbounded.layers.trace import load_trace
 #: First and last of x, first and last of y.
 Bounds: TypeAlias = tuple[float, float, float, float]
 
-#: The gates that a head may have, and what they are called.
+#: The gates of a head, with their labels.
 GATES: Final = {
     "read_key_gate": "read key",
     "read_action_gate": "read action",
@@ -36,13 +36,13 @@ _WRITE, _READ = line_colour(0), line_colour(1)
 
 @dataclass(frozen=True)
 class KeyTrace:
-    """What the heads of a Lie-access memory did with one sequence of T steps.
+    """The heads of a Lie-access memory on one sequence of T steps.
 
     Fields:
         symbols: of each step.
-        read, write: where each head was, [T, n].
-        gates: name in GATES -> [T]; those that the memory has.
-        answers: from which step on nothing was written, T where that never was.
+        read, write: position of each head, [T, n].
+        gates: name in GATES -> [T]; only the memory's own gates.
+        answers: first step after the last write, T if the last step writes.
     """
 
     symbols: tuple[str, ...]
@@ -53,7 +53,7 @@ class KeyTrace:
 
 
 def read_keys(path: Path, example: int = 0) -> KeyTrace:
-    """Read sequence `example` of the trace of a Lie-access memory, cut to its length.
+    """Read sequence `example` of the trace of a Lie-access memory, truncated to its length.
 
     Raises:
         CheckpointError: the file is no trace, or of another memory.
@@ -80,19 +80,20 @@ def read_keys(path: Path, example: int = 0) -> KeyTrace:
 def draw_keys(
     trace_file: Path, folder: Path, name: str = "keys", *, example: int = 0, title: str = ""
 ) -> list[Path]:
-    """Draw where was written and read over one input, and the gates of each step below.
+    """Draw the write and read positions for one input, with the gates of each step below.
 
-    Dots are writes, the larger the stronger; crosses are reads while it answers, small ones those
-    before. Of keys of more than two numbers the first two are drawn, of one its course in time.
+    Dots are writes; their size is the strength. Crosses are reads in the answer phase, small ones
+    earlier reads. Of longer keys the first two components are drawn; keys of one component are
+    drawn over time.
 
     Args:
-        trace_file: a file that `unbounded.save_trace` wrote.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        trace_file: a file of `unbounded.save_trace`.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
-        example: which sequence of the trace's batch, from 0.
+        example: index of the sequence in the trace's batch, from 0.
         title: heading.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         CheckpointError, ConfigError: see `read_keys`.
         StorageError: the folder cannot be written.
@@ -109,7 +110,7 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
     """The figure of `draw_keys`; call it inside `style()`.
 
     Args:
-        trace: what is drawn.
+        trace: the heads on a sequence.
         bounds: of the axes; None for those of the trace.
     """
     count = len(trace.gates)
@@ -128,7 +129,7 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
 
 
 def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
-    """Axes on which all keys of some traces are seen, with a margin."""
+    """Axes that show all keys of some traces, with a margin."""
     heads = [keys for trace in traces for keys in (trace.read, trace.write)]
     points = np.concatenate([_points(keys) for keys in heads])
     points = points[np.isfinite(points).all(axis=1)]
@@ -141,7 +142,7 @@ def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
 
 
 def _points(keys: Array) -> Array:
-    """Points of a plane: the first two numbers of each key, or time and the only one."""
+    """Points of a plane: the first two components of each key, or time and the only one."""
     if keys.shape[1] == 1:
         return np.stack([np.arange(len(keys), dtype=float), keys[:, 0]], axis=1)
     return keys[:, :2]
@@ -149,27 +150,27 @@ def _points(keys: Array) -> Array:
 
 def _plot_keys(axis: Axes, trace: KeyTrace, bounds: Bounds) -> None:
     writes, reads = _points(trace.write), _points(trace.read)
-    told = slice(0, trace.answers)
-    strengths = trace.gates["strength"][told]
-    x, y = writes[told].T
+    prompt = slice(0, trace.answers)
+    strengths = trace.gates["strength"][prompt]
+    x, y = writes[prompt].T
     axis.plot(x, y, color=_WRITE, linewidth=0.6, alpha=0.5)
     axis.scatter(x, y, s=4 + 40 * strengths, color=_WRITE, label="written")
-    x, y = reads[told].T
+    x, y = reads[prompt].T
     axis.scatter(x, y, s=6, color="grey", label="read before the answer")
     x, y = reads[trace.answers :].T
     if len(x):
         axis.plot(x, y, color=_READ, linewidth=0.6, alpha=0.6)
         axis.scatter(x, y, s=36, marker="x", color=_READ, label="read while answering")
     if trace.answers <= _MOST_LABELS:
-        for point, symbol in zip(writes[told], trace.symbols, strict=False):
+        for point, symbol in zip(writes[prompt], trace.symbols, strict=False):
             axis.annotate(
                 plain(symbol), point, xytext=(3, 3), textcoords="offset points", fontsize=7
             )
     axis.set_xlim(bounds[:2])
     axis.set_ylim(bounds[2:])
-    one = trace.read.shape[1] == 1
-    axis.set_xlabel("step" if one else "key 1")
-    axis.set_ylabel("key" if one else "key 2")
+    is_scalar = trace.read.shape[1] == 1
+    axis.set_xlabel("step" if is_scalar else "key 1")
+    axis.set_ylabel("key" if is_scalar else "key 2")
     axis.legend(fontsize=8)
 
 
@@ -185,7 +186,7 @@ def _plot_gate(axis: Axes, gate: Array, answers: int, name: str, place: int) -> 
 
 def _name_steps(axis: Axes, symbols: tuple[str, ...]) -> None:
     if len(symbols) <= _MOST_LABELS and max(map(len, symbols)) <= 4:
-        axis.set_xticks(np.arange(len(symbols)) + 0.5, [plain(each) for each in symbols])
+        axis.set_xticks(np.arange(len(symbols)) + 0.5, [plain(symbol) for symbol in symbols])
         axis.tick_params(axis="x", length=0, labelsize=7)
     else:
         axis.set_xlabel("step; grey while it answers")

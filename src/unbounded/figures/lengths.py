@@ -1,4 +1,4 @@
-"""Accuracy against n, the paper's Figure 2: a line a model, a band over its restarts."""
+"""Accuracy against n, the paper's Figure 2: a line for each model, a band over its restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unbounded.figures.style import (
     style,
 )
 
-#: n -> share of sequences that are right, of one run.
+#: n -> share of correct sequences, of one run.
 Accuracies = Mapping[int, float]
 
 
@@ -31,22 +31,22 @@ def draw_lengths(
     what: str = "sequences that are right",
     shaded: bool = False,
 ) -> list[Path]:
-    """Draw the share of right sequences against their length n.
+    """Draw the share of correct sequences against their length n.
 
-    Each group is a line: of its one run, or the median over its restarts with a band from the least
-    to the greatest. Where some restarts were not scored at an n, the others stand for it.
+    Each group is a line: of its single run, or the median over its restarts with a band from the
+    least to the greatest. At an n without a score of some restarts, the others are used.
 
     Args:
-        groups: label -> its restarts, each n -> share in 0..1, for example of
+        groups: label -> its restarts, each n -> share in 0..1, for example from
             `unbounded.evaluation.score_lengths`.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
-        trained_to: the longest n of training, marked by a line; None marks none.
+        trained_to: the longest training n, marked by a line; None for no mark.
         title: heading.
-        what: is drawn against n.
-        shaded: whether the lengths of training are shaded rather than their end marked.
+        what: label of the values.
+        shaded: whether to shade the training lengths instead of marking their end.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         ConfigError: no group holds any accuracy, or one is not in 0..1.
         StorageError: the folder cannot be written.
@@ -59,15 +59,15 @@ def draw_lengths(
     }
     if not measured:
         raise ConfigError(["groups: there is nothing to draw: no run has an accuracy"])
-    faults = [
+    errors = [
         f"groups: {label}: expected accuracies in 0..1, got {accuracy!r} at n = {n}"
         for label, runs in measured.items()
         for run in runs
         for n, accuracy in run.items()
         if not 0 <= accuracy <= 1
     ]
-    if faults:
-        raise ConfigError(faults)
+    if errors:
+        raise ConfigError(errors)
     with style():
         figure = new_figure(7.5, 4.2)
         axis = figure.subplots()

@@ -1,4 +1,4 @@
-"""Tasks down, models across: how many sequences each model gets right, at two lengths a cell."""
+"""Tasks against models: the share of correct sequences of each, at two lengths a cell."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def draw_matrix(
     *,
     title: str = "",
 ) -> list[Path]:
-    """Draw each cell as a square cut from corner to corner: training lengths above, longer below.
+    """Draw each cell as a diagonally split square: training lengths above, longer ones below.
 
     Args:
-        numbers: (task, model) -> shares in 0..1 at training lengths and at longer ones; None where
-            one is missing. A cell that is not there stays white.
-        tasks, models: names in their order, with titles.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        numbers: (task, model) -> shares in 0..1 at training lengths and at longer ones; None for a
+            missing one. A missing cell is white.
+        tasks, models: names in order, with titles.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         title: heading.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         ConfigError: there is no cell.
         StorageError: the folder cannot be written.

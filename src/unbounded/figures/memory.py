@@ -1,4 +1,4 @@
-"""A memory at work: strengths and read weights over time, with push and pop above them."""
+"""A memory over time: strengths and read weights, with push and pop above them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unbounded.figures.style import READ_COLOURS, STRENGTH_COLOURS, new_figure, 
 from unbounded.figures.traces import Array, SequenceTrace, read_sequence
 
 ROWS = ("all", "used")
-# A row that is never stronger than this is left out by rows="used".
+# rows="used" omits a row that is never stronger than this.
 USED_STRENGTH = 0.01
 
 _INCHES_A_CELL = 0.17
@@ -35,22 +35,22 @@ def draw_memory(
     rows: Literal["all", "used"] = "all",
     title: str | None = None,
 ) -> list[Path]:
-    """Draw what a stack, queue or deque did with one sequence.
+    """Draw a stack, queue or deque on one sequence.
 
     From top to bottom: a strip for each push and pop strength, an image of the strengths after
-    each step, and one image of the read weights for each reading end. Steps run to the right under
-    their input symbols; rows run upwards from the bottom of the memory to its top, each named by
-    the input symbol of the step that pushed it.
+    each step, and an image of the read weights of each read end. Steps run to the right under their
+    input symbols. Rows run upwards from the bottom of the memory to its top; each is labelled with
+    the input symbol of its push.
 
     Args:
-        trace_file: a file that `unbounded.save_trace` wrote.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        trace_file: a file of `unbounded.save_trace`.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
-        example: which sequence of the trace's batch, from 0.
-        rows: "used" leaves out rows whose strength never passes 0.01, and says how many.
-        title: heading; the memory's name when None.
+        example: index of the sequence in the trace's batch, from 0.
+        rows: "used" omits rows whose strength never exceeds 0.01, and shows their number.
+        title: heading; None for the memory's name.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         CheckpointError, ConfigError: see `read_sequence`.
         ChoiceError: `rows` is neither "all" nor "used".
@@ -112,7 +112,7 @@ def _image(axis: Axes, values: Array, colours: str) -> AxesImage:
 
 
 def _symbol_ticks(axis: Axes, which: str, symbols: Sequence[str], inches: float) -> None:
-    """Name as many cells as fit without overlap; the first is always named."""
+    """Label as many cells as fit without overlap; the first is always labelled."""
     every = max(1, int(np.ceil(len(symbols) * _INCHES_A_LABEL / inches)))
     places = list(range(0, len(symbols), every))
     names = [plain(symbols[place]) for place in places]

@@ -1,4 +1,4 @@
-"""The lattice path of a word: a step up for each opening bracket, a step down for each closing one.
+"""The lattice path of a bracket string: up for each opening bracket, down for each closing one.
 
 Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 2.
 """
@@ -25,16 +25,16 @@ def draw_path(
     *,
     title: str = "",
 ) -> list[Path]:
-    """Draw the path of one word, its symbols below it.
+    """Draw the path of one bracket string, with its symbols below.
 
     Args:
-        symbols: of the word, T of them.
+        symbols: of the string, T of them.
         heights: after each symbol, T numbers.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         title: heading.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         ConfigError: there is no symbol, or not a height for each.
         StorageError: the folder cannot be written.
@@ -59,7 +59,7 @@ def draw_path(
 
 
 def plot_path(axis: Axes, heights: Sequence[float]) -> None:
-    """Draw a path from height 0 on into axes; what lies below 0 in another colour."""
+    """Draw a path from height 0 into axes; heights below 0 have another colour."""
     points = [0.0, *heights]
     axis.plot(range(len(points)), points, color=line_colour(0), marker="o", markersize=3)
     below = [(step, height) for step, height in enumerate(points) if height < 0]

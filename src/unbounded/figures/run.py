@@ -1,4 +1,4 @@
-"""Draw everything that a run folder holds."""
+"""Figures of everything in a run folder."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from unbounded.layers import load_trace
 def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
-    metrics.jsonl becomes `convergence`; each trace in `traces` becomes a picture of its name: of
-    the memory at work, of its actions where it has stacks or lists in superposition, of the heads
-    of a tape, or of the keys and gates of a Lie-access memory; a trace of another memory is left as
-    it is. answers.json becomes `answers`. What is not there is not drawn; existing pictures are
-    replaced.
+    metrics.jsonl becomes `convergence`, and answers.json `answers`. Each trace in `traces` becomes
+    a figure of its name: of the memory's strengths, of the actions of superposition stacks or
+    lists, of the heads of a tape, or of the keys and gates of a Lie-access memory. Traces of other
+    memories are skipped, and missing files too. Existing figures are replaced.
 
     Returns:
-        The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
+        The paths written, an SVG of each figure; empty for a run without measurements.
     Raises:
         CheckpointError: `run_folder` is no folder, or metrics or a trace cannot be read.
         StorageError: the disk refused.
@@ -59,7 +58,7 @@ def draw_run(run_folder: Path) -> list[Path]:
 
 
 def _traces(folder: Path) -> list[Path]:
-    """The traces of both versions, by name; of two of the same name that of version 2."""
+    """The traces of both versions, by name; version 2 takes precedence."""
     paths = [*folder.glob("*.safetensors"), *folder.glob("*.json")]
     files = {path.stem: path for path in paths}
     return [files[name] for name in sorted(files)]

@@ -1,4 +1,4 @@
-"""The heads of a tape over time, beside the path of a word and what is said of its prefixes.
+"""The heads of a tape over time, with the path of a word and the labels of its prefixes.
 
 Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 3.
 """
@@ -29,20 +29,20 @@ from unbounded.figures.style import (
 from unbounded.figures.traces import Array, steps_and_symbols
 from unbounded.layers.trace import load_trace
 
-# Locations where no head ever has so much of its weight are not drawn.
+# Locations where every head always has less weight are not drawn.
 _SEEN = 0.01
 _MOST_LABELS = 40
 
 
 @dataclass(frozen=True)
 class TapeTrace:
-    """What the heads of a tape did with one sequence of T steps.
+    """The heads of a tape on one sequence of T steps.
 
     Fields:
         symbols: of each step.
-        read_weights, write_weights: [T, heads, N], each row of which sums to 1.
+        read_weights, write_weights: [T, heads, N]; each row sums to 1.
         heights: of the path after each step, [T]; None where the task has no path.
-        chances: that yes is said of each prefix, [T]; None where the task asks no such question.
+        chances: probability of label 1 for each prefix, [T]; None for a task without labels.
     """
 
     symbols: tuple[str, ...]
@@ -53,7 +53,7 @@ class TapeTrace:
 
 
 def read_tape(path: Path, example: int = 0) -> TapeTrace:
-    """Read sequence `example` of the trace of a tape, cut to its length.
+    """Read sequence `example` of the trace of a tape, truncated to its length.
 
     Raises:
         CheckpointError: the file is no trace, or of another memory.
@@ -65,8 +65,8 @@ def read_tape(path: Path, example: int = 0) -> TapeTrace:
     steps, names = steps_and_symbols(path, trace, example)
 
     def array(name: str) -> Array | None:
-        found = trace.arrays.get(name)
-        return None if found is None else np.asarray(found[example, :steps].double().numpy())
+        values = trace.arrays.get(name)
+        return None if values is None else np.asarray(values[example, :steps].double().numpy())
 
     read, write = array("read_weights"), array("write_weights")
     if read is None or write is None:
@@ -77,20 +77,20 @@ def read_tape(path: Path, example: int = 0) -> TapeTrace:
 def draw_tape(
     trace_file: Path, folder: Path, name: str = "tape", *, example: int = 0, title: str = ""
 ) -> list[Path]:
-    """Draw where the heads of a tape were at each step.
+    """Draw the positions of a tape's heads at each step.
 
-    From top to bottom, where there are such: the chance of yes at each prefix, the lattice path,
-    the weights of each write head, the weights of each read head. Steps run to the right under
-    their symbols, locations upwards; those where no head ever was are left out.
+    From top to bottom, as far as available: the probability of label 1 for each prefix, the lattice
+    path, the weights of each write head, the weights of each read head. Steps run to the right
+    under their symbols, locations upwards; locations that no head visits are omitted.
 
     Args:
-        trace_file: a file that `unbounded.save_trace` wrote.
-        folder: where `name.png` and `name.svg` go; made when missing.
+        trace_file: a file of `unbounded.save_trace`.
+        folder: folder of `name.svg`; created when missing.
         name: file name without ending.
-        example: which sequence of the trace's batch, from 0.
+        example: index of the sequence in the trace's batch, from 0.
         title: heading.
     Returns:
-        The paths written, PNG first.
+        The path written, in a list.
     Raises:
         CheckpointError, ConfigError: see `read_tape`.
         StorageError: the folder cannot be written.
@@ -106,8 +106,8 @@ def tape_figure(trace: TapeTrace, locations: tuple[int, int] | None = None) -> F
     """The figure of `draw_tape`; call it inside `style()`.
 
     Args:
-        trace: what is drawn.
-        locations: the first and the last that are drawn; None for those where a head ever was.
+        trace: the heads on a sequence.
+        locations: the first and the last that are drawn; None for those that a head visits.
     """
     first, last = seen_locations([trace]) if locations is None else locations
     strips = [trace.chances is not None, trace.heights is not None]
@@ -122,7 +122,7 @@ def tape_figure(trace: TapeTrace, locations: tuple[int, int] | None = None) -> F
     if trace.chances is not None:
         axes[place].bar(np.arange(steps) + 0.5, trace.chances, width=0.8, color=line_colour(2))
         axes[place].set_ylim(0, 1)
-        axes[place].set_ylabel("chance")
+        axes[place].set_ylabel("probability")
         place += 1
     if trace.heights is not None:
         plot_path(axes[place], trace.heights.tolist())

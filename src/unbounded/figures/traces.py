@@ -1,4 +1,4 @@
-"""One sequence of a trace file as arrays to draw, with the symbol that each row was pushed at."""
+"""One sequence of a trace file as arrays, with the symbol of each row's push."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SequenceTrace:
-    """What a memory did with one sequence of T steps.
+    """A memory on one sequence of T steps.
 
     Fields:
         memory: name of the memory's class.
-        symbols: the input symbol of each step, T of them; step numbers where the file has none.
+        symbols: the input symbol of each step, T of them; step numbers if the file has none.
         instruction: field name -> [T] or [T, M], e.g. "push", "pop", "value".
-        strengths: [T, N] after each step; 0 for rows that are not there yet.
-        read_weights: "" (one reading end) or "top" and "bottom" -> [T, N].
+        strengths: [T, N] after each step; 0 for rows that do not exist yet.
+        read_weights: "" (one read end) or "top" and "bottom" -> [T, N].
         row_steps: [N], the step (0-based) that pushed each row.
     """
 
@@ -39,10 +39,10 @@ class SequenceTrace:
 
 
 def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
-    """Read sequence `example` of a trace file, cut to its length.
+    """Read sequence `example` of a trace file, truncated to its length.
 
     Args:
-        path: a file that `unbounded.save_trace` wrote.
+        path: a file of `unbounded.save_trace`.
         example: index along the batch, 0..B-1.
     Raises:
         CheckpointError: the file is missing, no trace, truncated, or of a memory without strengths
@@ -61,24 +61,24 @@ def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
             f"{path} is a trace of {trace.memory} without strengths and read weights"
         )
     row_steps = _row_steps(path, *trace.arrays["strengths"].shape[1:])
-    there = row_steps < steps
+    exists = row_steps < steps
     return SequenceTrace(
         memory=trace.memory,
         symbols=symbols,
         instruction=_named(arrays, "instruction"),
-        strengths=arrays["strengths"][:, there],
-        read_weights={end: weights[:, there] for end, weights in read_weights.items()},
-        row_steps=row_steps[there],
+        strengths=arrays["strengths"][:, exists],
+        read_weights={end: weights[:, exists] for end, weights in read_weights.items()},
+        row_steps=row_steps[exists],
     )
 
 
 def has_strengths(trace: Trace) -> bool:
-    """Whether a trace is of rows with strengths that are read by weights."""
+    """Whether a trace has rows with strengths and read weights."""
     return "strengths" in trace.arrays and bool(_named(trace.arrays, "read_weights"))
 
 
 def steps_and_symbols(path: Path, trace: Trace, example: int) -> tuple[int, tuple[str, ...]]:
-    """Length of a sequence of a trace, and the symbol of each step; its number where none is known.
+    """Length of a sequence of a trace, and the symbol of each step, or else its number.
 
     Raises:
         ConfigError: `example` is not in the batch.

@@ -1,12 +1,11 @@
-"""The same equations fused over time: tensors and declarations in, tensors out.
+"""The equations fused over time: tensors and declarations in, tensors out.
 
-Dispatch in Python, C++ behind a plain C interface (csrc/). A memory is known to this folder by its
-declaration in `structures/`, and to C++ by its header.
+Dispatch is in Python, computation in C++ behind a plain C interface (csrc/). A memory is declared
+in `structures/` for Python, and by its header for C++.
 """
 
 from unbounded.kernels import structures
-from unbounded.kernels._availability import check_wanted, why_not
-from unbounded.kernels._bound import BoundRecurrence
+from unbounded.kernels._availability import check_expected, why_not
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
 from unbounded.kernels._fused import open_session, recurrence, unroll
 from unbounded.kernels._library import (
@@ -19,8 +18,9 @@ from unbounded.kernels._library import (
     switched,
     without_memory,
 )
-from unbounded.kernels._output import BoundOutput
+from unbounded.kernels._output import StaticOutput
 from unbounded.kernels._registry import Session
+from unbounded.kernels._static import StaticRecurrence
 from unbounded.kernels.structures import STRUCTURES, Structure
 
 __all__ = [
@@ -28,14 +28,14 @@ __all__ = [
     "PRECISIONS",
     "STRUCTURES",
     "Availability",
-    "BoundOutput",
-    "BoundRecurrence",
     "ControllerWeights",
     "Session",
+    "StaticOutput",
+    "StaticRecurrence",
     "Structure",
     "Weights",
     "available",
-    "check_wanted",
+    "check_expected",
     "has_tiles",
     "most_symbols",
     "open_session",

@@ -1,4 +1,4 @@
-"""When the fused kernels can serve, and why not otherwise."""
+"""Availability of the fused kernels for a call, with the reason if they cannot serve it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from torch.autograd import forward_ad
 from unbounded.checks import is_traced
 from unbounded.errors import BackendError
 from unbounded.kernels import gpu
-from unbounded.kernels._library import FAULT, WHY_NOT_LOADED
+from unbounded.kernels._library import ERROR, WHY_NOT_LOADED
 from unbounded.kernels._registry import DEVICES, IMPLEMENTED
 from unbounded.kernels.structures import Structure
 
 _DTYPES = (torch.float32, torch.float64)
 
 
-def check_wanted() -> None:
-    """Raise BackendError where the environment asks for kernels that are not there.
+def check_expected() -> None:
+    """Raise BackendError if kernels that the environment requires are missing.
 
-    At the first use that could be served by them, and not at import: `unbounded doctor` says what
-    is missing.
+    It is raised at the first use, not at import, so that `unbounded doctor` can report what is
+    missing.
     """
-    if FAULT:
-        raise BackendError(FAULT)
+    if ERROR:
+        raise BackendError(ERROR)
 
 
 def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None) -> str | None:
-    """Why the fused kernels cannot serve a call with these tensors, or None if they can.
+    """Why the fused kernels cannot serve a call with these tensors; None if they can.
 
     Args:
         operator: its name in the registry.
-        structure: the memory; None where it does not matter.
+        structure: the memory; None if irrelevant.
     """
     reason = _why_not_in_graph()
     if reason is not None:
@@ -67,22 +67,25 @@ def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None)
 
 
 def _why_not_in_graph() -> str | None:
-    """Why the graph that is being made cannot hold the operators, or None if it can or is none."""
+    """Why the graph that is being captured cannot hold the operators; None if it can or is none."""
     if not torch.compiler.is_compiling() and is_traced():
         return (
             "torch.jit.trace keeps no names of activations; torch.export.export keeps them, and "
             "the kernels"
         )
-    # It is not imported where nobody exports to ONNX.
+    # Only imported by programs that export to ONNX.
     if torch.compiler.is_dynamo_compiling() or "torch.onnx" not in sys.modules:
         return None
     if torch.onnx.is_in_onnx_export():
-        return "ONNX has no operator for them; the readable loop can be exported, for one fixed T"
+        return (
+            "ONNX has no operator for them; the reference implementation can be exported, for one "
+            "fixed T"
+        )
     return None
 
 
 def _why_not_on(device: torch.device, operator: str, structure: Structure | None) -> str | None:
-    """Why a device has no kernel for an operator, or None if it has."""
+    """Why a device has no kernel for an operator; None if it has."""
     kind = device.type
     if kind not in DEVICES:
         names = " and ".join(DEVICES).upper()

@@ -1,4 +1,4 @@
-"""What C++ is handed: the mirror of csrc/call.h, and how it is filled in."""
+"""The arguments of C++ calls: the mirror of csrc/call.h, and functions to fill it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELDS: Final = 8
 _SAVED: Final = 12
 
 _SIZES: Final = (
-    "steps batch inputs hidden reading head_count rows room first_step saves threads block "
+    "steps batch inputs hidden read_vector head_count rows room first_step saves threads block "
     "checkpoint_size precision"
 )
 #: Pointers in the order of the struct; a pair of a name and a length is an array of them.
@@ -34,26 +34,26 @@ _POINTERS: Final[tuple[str | tuple[str, int], ...]] = (
     "head_bias",
     "hidden0",
     "cell0",
-    "reading0",
+    "read_vector0",
     ("state0", _FIELDS),
     ("instruction", _HEADS),
     "gates",
     "outputs",
     "cells",
     "tanh_cells",
-    "readings",
+    "read_vectors",
     "hidden_last",
     "cell_last",
-    "reading_last",
+    "read_vector_last",
     ("state_last", _FIELDS),
     "checkpoints",
     ("saved", _SAVED),
-    "fault",
+    "error",
     "grad_outputs",
-    "grad_readings",
+    "grad_read_vectors",
     "grad_hidden_last",
     "grad_cell_last",
-    "grad_reading_last",
+    "grad_read_vector_last",
     ("grad_state_last", _FIELDS),
     "grad_x",
     "grad_weight_ih",
@@ -64,7 +64,7 @@ _POINTERS: Final[tuple[str | tuple[str, int], ...]] = (
     "grad_head_bias",
     "grad_hidden0",
     "grad_cell0",
-    "grad_reading0",
+    "grad_read_vector0",
     ("grad_state0", _FIELDS),
     ("grad_instruction", _HEADS),
 )
@@ -79,14 +79,14 @@ class HeadOfCall(ctypes.Structure):
 
 
 class Switches(ctypes.Structure):
-    """`UnboundedSwitches`: what tests and measurements ask for, all 0 otherwise.
+    """`UnboundedSwitches`: settings for tests and measurements, all 0 otherwise.
 
     Fields:
-        division: how csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by
-            batch rows, 2 by columns.
-        alone_after: the barrier after which the first thread of a call goes on alone, as it does
+        division: how csrc/split.h divides the work between threads: 0 by its rule, 1 by batch rows,
+            2 by columns.
+        alone_after: the barrier after which the first thread of a call continues alone, as it does
             where the others have no core (csrc/threads.h); 0 for none.
-        skips_memory: leaves the memory's part out; what is read is 0 then.
+        skips_memory: omits the memory's part; the read vector is then 0.
     """
 
     _fields_ = [(name, ctypes.c_int64) for name in ("division", "alone_after", "skips_memory")]
@@ -109,7 +109,7 @@ class Call(ctypes.Structure):
 
 
 class OutputCall(ctypes.Structure):
-    """`UnboundedOutput`; strides are those of a sequence and of a step."""
+    """`UnboundedOutput`; strides are per sequence and per step."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("steps", "batch", "hidden", "symbols")),
@@ -127,10 +127,10 @@ class OutputCall(ctypes.Structure):
 
 
 def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
-    """A call of these sizes that saves what the backward pass needs, without its tensors.
+    """A call of these sizes that saves for the backward pass, without its tensors.
 
     Args:
-        activations: of the heads, in order; none where the instruction is given.
+        activations: of the heads, in order; empty for a given instruction.
     """
     return Call.from_buffer_copy(_call_of(sizes, tuple(activations)))
 
@@ -139,7 +139,7 @@ def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
 def _call_of(sizes: Sizes, activations: tuple[str, ...]) -> Call:
     call, structure = Call(), sizes.structure
     call.steps, call.batch, call.inputs = sizes.steps, sizes.batch, sizes.inputs
-    call.hidden, call.reading = sizes.hidden, structure.reading
+    call.hidden, call.read_vector = sizes.hidden, structure.read_vector
     call.rows, call.room, call.saves = sizes.rows, sizes.steps, 1
     call.block, call.checkpoint_size = sizes.block, sizes.checkpoint_size
     call.options[: len(structure.options)] = structure.options
@@ -153,18 +153,18 @@ def _call_of(sizes: Sizes, activations: tuple[str, ...]) -> Call:
 
 
 def point(call: Call, tensors: Mapping[str, Tensor | None]) -> None:
-    """Enter the addresses of tensors under their names."""
+    """Set the addresses of tensors under their names."""
     for name, tensor in tensors.items():
         setattr(call, name, _address(tensor))
 
 
 def point_array(call: Call, name: str, tensors: Sequence[Tensor | None]) -> None:
-    """Enter the addresses of tensors in an array of them."""
+    """Set the addresses of tensors in an array."""
     array = getattr(call, name)
     for k, tensor in enumerate(tensors):
         array[k] = _address(tensor)
 
 
 def _address(tensor: Tensor | None) -> int | None:
-    # An empty tensor stands for what there is none of.
+    # An empty tensor stands for an absent one.
     return None if tensor is None else tensor.data_ptr() or None

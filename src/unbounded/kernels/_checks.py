@@ -1,4 +1,4 @@
-"""The one check of a call before any pointer is taken: every fault is a Python error."""
+"""The check of a call before any pointer is taken: every error is raised in Python."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def require(
     like: Tensor,
     optional: Collection[str] = (),
 ) -> None:
-    """Raise unless tensors are contiguous, on the device of `like`, of its dtype and these shapes.
+    """Raise unless tensors are contiguous, of these shapes, and of the device and dtype of `like`.
 
     Args:
         tensors: by name.
-        shapes: by name; one of a Buffer may be of integers.
-        optional: names of those that may be None.
+        shapes: by name; a Buffer may be of integers.
+        optional: names of tensors that may be None.
     """
     for name, tensor in tensors.items():
         if tensor is None and name in optional:
             continue
         if tensor is None:
             raise ShapeError(f"{name}: expected a tensor, got None.")
-        wanted = shapes[name]
-        buffer = wanted if isinstance(wanted, Buffer) else Buffer(wanted)
+        expected = shapes[name]
+        buffer = expected if isinstance(expected, Buffer) else Buffer(expected)
         if tensor.shape != buffer.shape:
             got = list(tensor.shape)
             raise ShapeError(f"{name}: expected shape {list(buffer.shape)}, got {got}.")
@@ -57,7 +57,7 @@ def named(what: str, tensors: Sequence[TensorT], names: Collection[str]) -> dict
     """Tensors by name.
 
     Raises:
-        ShapeError: there are more or fewer; `what` they are is in the message.
+        ShapeError: the numbers of tensors and names differ; the message begins with `what`.
     """
     if len(tensors) != len(names):
         raise ShapeError(f"{what}: expected {len(names)} tensors, got {len(tensors)}.")
@@ -65,7 +65,7 @@ def named(what: str, tensors: Sequence[TensorT], names: Collection[str]) -> dict
 
 
 def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
-    """As `unbounded.checks.check_lengths`, and contiguous."""
+    """Check as `unbounded.checks.check_lengths`, and that lengths are contiguous."""
     checks.check_lengths(lengths, batch, steps)
     if lengths is not None and not lengths.is_contiguous():
         raise ShapeError("lengths: expected a contiguous tensor.")

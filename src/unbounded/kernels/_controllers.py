@@ -1,4 +1,4 @@
-"""The controllers that the kernels know, and their weights."""
+"""The controllers with kernels, and their weights."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 class ControllerKind(NamedTuple):
-    """What tells one controller from another outside its C++ file.
+    """The properties of a controller outside its C++ file.
 
     Fields:
         blocks: row blocks of H in weight_ih and weight_hh.
-        lanes: H-wide sums of products of a step, as in csrc/controllers.h.
+        lanes: H-wide sums of products per step, as in csrc/controllers.h.
         has_cell: whether the state holds a cell.
-        needs_recurrence: whether it cannot do without weight_hh.
-        has_two_biases: whether bias_hh has a gradient of its own.
+        needs_recurrence: whether weight_hh is required.
+        has_two_biases: whether bias_hh has a separate gradient.
     """
 
     blocks: int
@@ -26,7 +26,7 @@ class ControllerKind(NamedTuple):
 
     @property
     def state(self) -> tuple[str, ...]:
-        """The names of the tensors of its state."""
+        """Names of the state's tensors."""
         return ("hidden", "cell") if self.has_cell else ("hidden",)
 
 
@@ -54,7 +54,7 @@ class ControllerWeights(NamedTuple):
     bias_hh: Tensor | None
 
 
-#: Weights that a recurrence can do without.
+#: Optional weights of a recurrence.
 OPTIONAL_WEIGHTS: Final = ("weight_hh", "bias_ih", "bias_hh", "head_bias")
 
 
@@ -62,7 +62,7 @@ class Weights(NamedTuple):
     """The weights of a recurrence: those of its controller and of its heads.
 
     Fields:
-        weight_ih, weight_hh, bias_ih, bias_hh: as of ControllerWeights.
+        weight_ih, weight_hh, bias_ih, bias_hh: see ControllerWeights.
         head_weight: [K, H]; rows in the order of the memory's instruction. head_bias: [K] or None.
     """
 
@@ -75,8 +75,8 @@ class Weights(NamedTuple):
 
 
 def weights_with_gradients(controller: str, weights: Weights) -> tuple[str, ...]:
-    """The names of the weights that the backward operator makes gradients of."""
+    """Names of the weights for which the backward operator computes gradients."""
     without = set() if weights.weight_hh is not None else {"weight_hh"}
     if not CONTROLLERS[controller].has_two_biases:
-        without.add("bias_hh")  # that of bias_ih, which is added to the same sum
+        without.add("bias_hh")  # equal to that of bias_ih, which is added to the same sum
     return tuple(name for name in Weights._fields if name not in without)

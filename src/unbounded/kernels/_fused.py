@@ -1,4 +1,4 @@
-"""The face of the fused kernels: a whole sequence with or without controller and heads."""
+"""The interface of the fused kernels: a whole sequence with or without controller and heads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def recurrence(
     *,
     reference: Reference | None = None,
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """Controller, heads and memory over a whole sequence, fused.
+    """Run controller, heads and memory over a whole sequence, fused.
 
     Args:
         structure: the memory, for example `structures.Stack(width=256)`.
@@ -46,35 +46,35 @@ def recurrence(
         lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state, and its h and
             r are 0.
         weights: of the controller, whose input is concat(x_t, r_{t-1}), and of the heads.
-        initial: hidden [B, H], (cell [B, H]), reading [B, R] and the fields of the memory's state;
-            what the structure names as not negative is not.
-        reference: maps (lengths, x, weights, initial) to outputs, readings and the final state in
-            plain torch; used where gradients must themselves be differentiable.
+        initial: hidden [B, H], (cell [B, H]), read vector [B, R] and the fields of the memory's
+            state; fields in `structure.nonnegative` must be at least 0.
+        reference: maps (lengths, x, weights, initial) to outputs, read vectors and the final state
+            in plain torch; used for second derivatives.
 
     Returns:
-        hidden [T, B, H] and readings [T, B, R] of every step, and the final state laid out as
+        hidden [T, B, H] and read vectors [T, B, R] of every step, and the final state laid out as
         `initial`.
 
     Raises:
-        ChoiceError: no such controller or activation.
+        ChoiceError: unknown controller or activation.
         ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
-        MemoryOverflowError: the memory is strict and lost something.
+        MemoryOverflowError: a memory with overflow="error" lost a cell.
     """
     tensors = Tensors.of(contiguous((x, *weights, *initial)))
     lengths = None if lengths is None else lengths.contiguous()
     call = (structure.name, structure.options, tuple(activations), controller)
-    # A program of torch.export has no backward pass: it need not keep anything for one.
+    # A program of torch.export has no backward pass, so it saves nothing for one.
     is_exporting = torch.compiler.is_compiling() and torch.compiler.is_exporting()
     needs_grad = any(t is not None and t.requires_grad for t in tensors.flat)
     if torch.is_grad_enabled() and needs_grad and not is_exporting:
-        outputs, readings, *final = apply(
+        outputs, read_vectors, *final = apply(
             RecurrenceFunction, reference, *call, lengths, *tensors.flat
         )
     else:
-        (outputs, readings, *final), _ = RECURRENCE(
+        (outputs, read_vectors, *final), _ = RECURRENCE(
             *call, tensors.x, lengths, tensors.weights, tensors.state, saves=False
         )
-    return outputs, readings, tuple(final)
+    return outputs, read_vectors, tuple(final)
 
 
 def open_session(
@@ -86,24 +86,24 @@ def open_session(
     *,
     room: int = 256,
 ) -> Session:
-    """Begin a recurrence that is run a few steps at a time, without gradients.
+    """Start a recurrence that runs a few steps at a time, without gradients.
 
-    The weights are packed once: later changes of a parameter are not seen. A step costs the
-    products and the rows it touches, however long the memory has become.
+    The weights are packed once; later changes of a parameter have no effect. A step costs the
+    products and the rows it touches, however long the memory is.
 
     Args:
-        structure, activations, controller, weights, initial: as of `recurrence`.
-        room: steps that are expected; more are taken, by doubling the room.
+        structure, activations, controller, weights, initial: as for `recurrence`.
+        room: expected number of steps; it is doubled when exceeded.
 
     Raises:
-        ChoiceError, ShapeError, DTypeError: as of `recurrence`.
+        ChoiceError, ShapeError, DTypeError: as for `recurrence`.
         BackendError: the device has no sessions.
     """
     kind = weights.weight_ih.device.type
     if kind not in SESSIONS:
         raise BackendError(f"open_session: no kernel for {kind} is run a few steps at a time.")
-    opens = SESSIONS[kind]
-    return opens(structure, activations, controller, weights, initial, room)
+    session = SESSIONS[kind]
+    return session(structure, activations, controller, weights, initial, room)
 
 
 def unroll(
@@ -118,21 +118,21 @@ def unroll(
     Args:
         structure: the memory.
         instruction: the fields in the memory's order, [B, T, ...].
-        initial: the fields of its state; what the structure names as not negative is not.
-        reference: maps (instruction, initial) to readings and the final state in plain torch; used
-            where gradients must themselves be differentiable.
+        initial: the fields of its state; those in `structure.nonnegative` must be at least 0.
+        reference: maps (instruction, initial) to read vectors and the final state in plain torch;
+            used for second derivatives.
 
     Returns:
-        readings [B, T, R] and the final state.
+        read vectors [B, T, R] and the final state.
 
     Raises:
         ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
-        MemoryOverflowError: the memory is strict and lost something.
+        MemoryOverflowError: a memory with overflow="error" lost a cell.
     """
     call = (structure.name, structure.options)
     fields, state = contiguous(instruction), contiguous(initial)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in fields + state):
-        readings, *final = apply(UnrollFunction, reference, *call, len(fields), *fields, *state)
+        read_vectors, *final = apply(UnrollFunction, reference, *call, len(fields), *fields, *state)
     else:
-        (readings, *final), _ = UNROLL(*call, fields, state)
-    return readings, tuple(final)
+        (read_vectors, *final), _ = UNROLL(*call, fields, state)
+    return read_vectors, tuple(final)

@@ -1,4 +1,4 @@
-"""Finds and loads the compiled kernels; knows the C interface and nothing of torch tensors."""
+"""Loading of the compiled kernels and their C interface, without any torch tensors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from unbounded.kernels._call import Call, OutputCall, Switches
 
 INTERFACE_VERSION: Final = 14
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
-#: Of products in float32, in the order of csrc/tiles.h: torch.set_float32_matmul_precision's.
+#: Precisions of float32 products, in the order of csrc/tiles.h (set_float32_matmul_precision).
 PRECISIONS: Final = ("highest", "high", "medium")
 
 
 class Availability(NamedTuple):
-    """Whether the compiled kernels can be used here, and which."""
+    """Whether the compiled kernels can be used here, and which build."""
 
     ok: bool
     reason: str
@@ -76,7 +76,7 @@ def _folder() -> Path:
 
 
 def _runnable(baseline: Path) -> tuple[str, ...]:
-    # The baseline build runs everywhere, so it is the one to ask.
+    # The baseline build runs on every processor, so it is asked for the best one.
     best = _open(baseline).unbounded_best_instruction_set().decode()
     return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
 
@@ -90,7 +90,7 @@ def _load() -> _Loaded:
             library = _open(folder)
             return _Loaded(library, "", str(folder), library.unbounded_instruction_set().decode())
         if not named["baseline"].is_file():
-            hint = " (UNBOUNDED_KERNELS names it; unset that to use the package's own)"
+            hint = " (set by UNBOUNDED_KERNELS; unset it to use the package's kernels)"
             where = f"{folder}{hint if os.environ.get('UNBOUNDED_KERNELS') else ''}"
             return _Loaded(
                 None,
@@ -101,8 +101,8 @@ def _load() -> _Loaded:
             )
         forced = os.environ.get("UNBOUNDED_ISA")
         if forced is not None and forced not in named:
-            fault = ChoiceError("environment variable UNBOUNDED_ISA", forced, INSTRUCTION_SETS)
-            return _Loaded(None, str(fault), "", "")
+            error = ChoiceError("environment variable UNBOUNDED_ISA", forced, INSTRUCTION_SETS)
+            return _Loaded(None, str(error), "", "")
         runnable = _runnable(named["baseline"])
         if forced is not None and forced not in runnable:
             return _Loaded(None, f"this processor cannot run UNBOUNDED_ISA={forced!r}", "", "")
@@ -114,29 +114,31 @@ def _load() -> _Loaded:
         return _Loaded(None, f"the compiled kernels do not load: {error}", "", "")
 
 
-#: Loaded with the module and not at the first call, so that torch.compile only meets constants.
+#: Loaded with the module, not at the first call, so that torch.compile sees only constants.
 LOADED: Final = _load()
 WHY_NOT_LOADED: Final = LOADED.reason
-#: Of a register of the loaded build; 0 without one.
+#: Register size of the loaded build; 0 without one.
 VECTOR_BYTES: Final[int] = 0 if LOADED.library is None else LOADED.library.unbounded_vector_bytes()
 
 
-def _asked_for() -> str:
-    """What in the environment says that the kernels must be used, or nothing."""
+def _requiring_variable() -> str:
+    """The environment variable that requires the kernels, or an empty string."""
     required = os.environ.get("UNBOUNDED_REQUIRE_KERNELS", "0") not in ("", "0")
     if required:
         return "UNBOUNDED_REQUIRE_KERNELS"
     return "UNBOUNDED_ISA" if "UNBOUNDED_ISA" in os.environ else ""
 
 
-_ASKED_FOR: Final = _asked_for()
-#: Why the first use of the kernels is an error: they are missing, and the environment names them.
-#: Not at import, so that `unbounded doctor` can say what is missing.
-FAULT: Final = f"{_ASKED_FOR} is set and {LOADED.reason}" if LOADED.reason and _ASKED_FOR else ""
+_REQUIRED_BY: Final = _requiring_variable()
+#: The error of the first use if the environment requires kernels that are missing. It is not raised
+#: at import, so that `unbounded doctor` can report what is missing.
+ERROR: Final = (
+    f"{_REQUIRED_BY} is set and {LOADED.reason}" if LOADED.reason and _REQUIRED_BY else ""
+)
 
 
 def _find_parallel_for() -> int | None:
-    """Address of torch's own parallel region, so that no second thread pool is made."""
+    """Address of torch's parallel region, which avoids a second thread pool."""
     for name in ("libtorch_cpu.so", "libtorch_cpu.dylib"):
         path = Path(torch.__file__).parent / "lib" / name
         if path.is_file():
@@ -151,7 +153,7 @@ def _find_parallel_for() -> int | None:
 _PARALLEL_FOR: Final = _find_parallel_for()
 _forked = False
 
-#: Handed on with every call; `switched` sets them for a while.
+#: Passed with every call; `switched` sets them temporarily.
 _switches = Switches()
 
 
@@ -165,12 +167,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def threads() -> int:
-    """How many threads a call made now would use."""
+    """Number of threads that a call would use now."""
     return 1 if _forked or _PARALLEL_FOR is None else torch.get_num_threads()
 
 
 _HAS_TILES: Final = LOADED.library is not None and bool(LOADED.library.unbounded_has_tiles())
-#: Of torch.backends.mkldnn.matmul.fp32_precision, which is that of products on the CPU.
+#: Precisions by torch.backends.mkldnn.matmul.fp32_precision, the setting of products on the CPU.
 _OF_BACKEND: Final = {"tf32": "high", "bf16": "medium"}
 
 
@@ -180,18 +182,18 @@ def has_tiles() -> bool:
 
 
 def product_precision() -> str:
-    """Of products in float32 of a call made now; "highest" where the processor has no other."""
+    """Precision of float32 products of a call now; "highest" if the processor has no other."""
     if not _HAS_TILES:
         return PRECISIONS[0]
     try:
         return torch.get_float32_matmul_precision()
-    except RuntimeError:  # the program uses torch's newer settings, which that one refuses to read
+    except RuntimeError:  # not readable once torch's newer settings are used
         newer = attrgetter("matmul.fp32_precision")(torch.backends.mkldnn)
         return _OF_BACKEND.get(newer, PRECISIONS[0])
 
 
 def available() -> Availability:
-    """Whether the compiled kernels can be used here; `reason` says why not."""
+    """Whether the compiled kernels can be used here; `reason` explains if not."""
     ok = LOADED.library is not None
     return Availability(
         ok, LOADED.reason, LOADED.path, LOADED.instruction_set, threads() if ok else 0
@@ -212,7 +214,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _prepare(call: Call) -> int | None:
-    """Sets the threads of a call and returns the address of the parallel region to use."""
+    """Set the threads of a call and return the address of the parallel region to use."""
     call.threads = threads()
     call.precision = PRECISIONS.index(product_precision())
     call.switches = _switches
@@ -221,7 +223,7 @@ def _prepare(call: Call) -> int | None:
 
 @contextlib.contextmanager
 def switched(**values: int) -> Iterator[None]:
-    """Call the kernels with these switches meanwhile; see `Switches`. Not from several threads."""
+    """Call the kernels with these switches inside; see `Switches`. Not thread-safe."""
     global _switches
     before, _switches = _switches, Switches(**values)
     try:
@@ -231,9 +233,9 @@ def switched(**values: int) -> Iterator[None]:
 
 
 def without_memory() -> contextlib.AbstractContextManager[None]:
-    """Leave the memory's part out of every fused recurrence meanwhile, to measure its share.
+    """Omit the memory's part from every fused recurrence inside, to measure its share.
 
-    What is read is 0 then, and the final memory is undefined. Not for use from several threads.
+    The read vector is then 0, and the final memory is undefined. Not thread-safe.
     """
     return switched(skips_memory=1)
 
@@ -251,12 +253,12 @@ class Handle:
         _check(status, "the packed weights of a fused recurrence")
 
     def run(self, call: Call) -> None:
-        """Runs `call.steps` steps; the buffers named in `call` are the caller's to keep alive."""
+        """Run `call.steps` steps; the caller must keep the buffers of `call` alive."""
         status = self._library.unbounded_run(self._handle, ctypes.byref(call), _prepare(call))
         _check(status, "a fused recurrence")
 
     def finish(self, call: Call) -> None:
-        """Writes the last state of the memory."""
+        """Write the last state of the memory."""
         self._library.unbounded_finish(self._handle, ctypes.byref(call))
 
     def __del__(self) -> None:
@@ -265,7 +267,7 @@ class Handle:
 
 
 def run_backward(structure: str, controller: str, value_bytes: int, call: Call) -> None:
-    """Runs the backward pass of a forward pass that saved."""
+    """Run the backward pass of a saving forward pass."""
     status = _library().unbounded_backward(
         structure.encode(), controller.encode(), value_bytes, ctypes.byref(call), _prepare(call)
     )
@@ -273,7 +275,7 @@ def run_backward(structure: str, controller: str, value_bytes: int, call: Call) 
 
 
 def run_unroll(structure: str, is_backward: bool, value_bytes: int, call: Call) -> None:
-    """Runs the memory alone, forward or backward."""
+    """Run the memory alone, forward or backward."""
     status = _library().unbounded_unroll(
         structure.encode(), is_backward, value_bytes, ctypes.byref(call), _prepare(call)
     )
@@ -281,17 +283,17 @@ def run_unroll(structure: str, is_backward: bool, value_bytes: int, call: Call) 
 
 
 def most_symbols() -> int:
-    """Of a vocabulary for `run_output_loss`; 0 without the compiled kernels."""
+    """Largest vocabulary for `run_output_loss`; 0 without the compiled kernels."""
     return 0 if LOADED.library is None else int(LOADED.library.unbounded_most_symbols())
 
 
 def run_output_loss(value_bytes: int, call: OutputCall) -> None:
-    """Runs the output layer and its loss, forward and backward.
+    """Run the output layer and its loss, forward and backward.
 
     Raises:
-        IndexError: a target that counts is no symbol.
+        IndexError: a target under the mask is no symbol.
     """
     status = _library().unbounded_output_loss(value_bytes, ctypes.byref(call))
     if status == 3:
         raise IndexError(f"a target is none of the {call.symbols} symbols")
-    _check(status, "the output layer of a bound step")
+    _check(status, "the output layer of a static-buffer step")

@@ -1,7 +1,7 @@
-"""The output layer of a small vocabulary with its cross entropy, on tensors that keep their places.
+"""The output layer of a small vocabulary with its cross entropy, on static buffers.
 
-Beside `BoundRecurrence` what torch calls for this one after the other is most of a small network's
-training step.
+Next to `StaticRecurrence`, torch's separate calls for it are most of a small network's training
+step.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from unbounded.kernels._library import most_symbols, run_output_loss
 
 
 class OutputResult(NamedTuple):
-    """What `BoundOutput.run` gives.
+    """Result of `StaticOutput.run`.
 
     Fields:
-        nats: the cross entropy of what counts, summed; one number.
+        nats: the summed cross entropy where the mask is True; one number.
         logits: [T, B, V].
-        grad_outputs: [T, B, H], of the sum times the scale.
+        grad_outputs: [T, B, H], gradient of the sum times the scale.
     """
 
     nats: Tensor
@@ -31,12 +31,12 @@ class OutputResult(NamedTuple):
     grad_outputs: Tensor
 
 
-class BoundOutput:
+class StaticOutput:
     """logits = weight h + bias and their summed cross entropy, forward and backward at once.
 
     Args:
-        weight: [V, H], V at most `most_symbols()`; on the CPU, float32 or float64, contiguous; read
-            where it is, in each call.
+        weight: [V, H], V at most `most_symbols()`; on the CPU, float32 or float64, contiguous. Each
+            call reads it in place.
         bias: [V], likewise, or None.
     Fields:
         grad_weight, grad_bias: of the last call, always the same tensors; None without a bias.
@@ -59,18 +59,18 @@ class BoundOutput:
         call.weight, call.grad_weight = weight.data_ptr(), self.grad_weight.data_ptr()
         if bias is not None and self.grad_bias is not None:
             call.bias, call.grad_bias = bias.data_ptr(), self.grad_bias.data_ptr()
-        self._weight, self._bias = weight, bias  # a call holds addresses, and no tensors
+        self._weight, self._bias = weight, bias  # a call holds addresses, not tensors
 
     def run(self, outputs: Tensor, targets: Tensor, mask: Tensor, scale: float) -> OutputResult:
-        """The loss of what counts, and the gradients of it times `scale`.
+        """Compute the summed loss and its gradients times `scale`.
 
         Args:
             outputs: h of every step, [T, B, H], contiguous.
-            targets: [B, T] of symbols 0 to V - 1 where they count; int64.
-            mask: [B, T], what counts; bool.
+            targets: [B, T] of symbols 0 to V - 1 where the mask is True; int64.
+            mask: [B, T], the steps that count; bool.
         Raises:
             ShapeError, DTypeError: a tensor disagrees with the others.
-            IndexError: a target that counts is no symbol.
+            IndexError: a target under the mask is no symbol.
         """
         call = self._call
         steps, batch = outputs.shape[:2]
@@ -84,7 +84,7 @@ class BoundOutput:
             raise DTypeError(
                 f"targets, mask: expected int64 and bool, got {targets.dtype} and {mask.dtype}."
             )
-        made = OutputResult(
+        result = OutputResult(
             outputs.new_empty(()),
             outputs.new_empty(steps, batch, call.symbols),
             torch.empty_like(outputs),
@@ -93,8 +93,8 @@ class BoundOutput:
         call.target_strides[:] = targets.stride()
         call.mask_strides[:] = mask.stride()
         call.outputs, call.targets, call.mask = (
-            each.data_ptr() for each in (outputs, targets, mask)
+            tensor.data_ptr() for tensor in (outputs, targets, mask)
         )
-        call.nats, call.logits, call.grad_outputs = (each.data_ptr() for each in made)
+        call.nats, call.logits, call.grad_outputs = (tensor.data_ptr() for tensor in result)
         run_output_loss(outputs.element_size(), call)
-        return made
+        return result

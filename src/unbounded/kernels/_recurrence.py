@@ -1,8 +1,8 @@
 """The fused recurrence as torch operators: `unbounded::recurrence` and its backward pass.
 
-They take contiguous tensors and have no autograd formula; the `autograd.Function` around them is in
-`_autograd`. A backward pass checks the shapes of what the forward pass kept, but a call whose row
-numbers were changed in between is beyond what can be.
+They take contiguous tensors and have no autograd formula; `_autograd` wraps them in an
+`autograd.Function`. A backward pass checks the shapes of the kept buffers, but it cannot detect
+row numbers that were changed in between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CALL: Final = (
 
 
 class Needs(NamedTuple):
-    """Of what a backward pass makes gradients."""
+    """Whether a backward pass computes gradients of these groups."""
 
     x: bool
     weights: bool
@@ -36,10 +36,10 @@ class Needs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What the backward operator returns; an empty list where no gradient was asked for.
+    """The results of the backward operator; an empty list for gradients that are not needed.
 
     Fields:
-        x: one tensor. weights: those that `weights_with_gradients` names. state: as it came in.
+        x: one tensor. weights: those of `weights_with_gradients`. state: in the input's order.
     """
 
     x: list[Tensor]
@@ -48,7 +48,7 @@ class Gradients(NamedTuple):
 
 
 class RecurrenceCall(NamedTuple):
-    """What both operators are called with first, in their order."""
+    """The first arguments of both operators, in order."""
 
     structure: str
     options: Sequence[int]
@@ -73,10 +73,10 @@ class RecurrenceCall(NamedTuple):
         )  # fmt: skip
 
     def checked(self, sizes: Sizes) -> dict[str, Tensor | None]:
-        """The tensors that come in, by name.
+        """The input tensors by name, after checks.
 
         Raises:
-            ShapeError, DTypeError: one does not agree with the sizes; the message names it.
+            ShapeError, DTypeError: one disagrees with the sizes; the message names it.
         """
         tensors = dict(zip(sizes.inputs_of_call, (self.x, *self.weights, *self.state), strict=True))
         check_dtype("x", self.x)
@@ -85,42 +85,43 @@ class RecurrenceCall(NamedTuple):
 
 
 def _call_with(sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None]) -> Call:
-    """A call with the tensors that come in and the forward pass's results."""
+    """A call with the inputs and the forward pass's results."""
     call = new_call(sizes, op.activations)
     last = [f"{name}_last" for name in sizes.fields]
     point_array(call, "state0", [tensors[name] for name in sizes.fields])
     point_array(call, "state_last", [tensors[name] for name in last])
     point_array(call, "saved", [tensors[name] for name in sizes.saved])
-    begin = {f"{name}0": tensors[name] for name in sizes.carried}
+    initial = {f"{name}0": tensors[name] for name in sizes.carried}
     in_arrays = {*sizes.fields, *last, *sizes.saved, *sizes.carried}
     plain = {name: tensor for name, tensor in tensors.items() if name not in in_arrays}
-    point(call, {"lengths": op.lengths, **begin, **plain})
+    point(call, {"lengths": op.lengths, **initial, **plain})
     return call
 
 
 class Forward(NamedTuple):
-    """What a forward pass that saves writes.
+    """The tensors that a saving forward pass writes.
 
     Fields:
-        results, kept: by name; see `Sizes`. faults: where it notes them, or None.
+        results, kept: by name; see `Sizes`. errors: error numbers, or None.
     """
 
     results: dict[str, Tensor]
     kept: dict[str, Tensor]
-    faults: Tensor | None
+    errors: Tensor | None
 
     @classmethod
     def new(cls, sizes: Sizes, like: Tensor) -> Forward:
-        """Make room for it."""
-        faults = sizes.structure.new_faults(like, sizes.batch, sizes.rows, sizes.steps)
-        return cls(new_results(sizes, like), new_kept(sizes, like), faults)
+        """Allocate the tensors."""
+        errors = sizes.structure.new_errors(like, sizes.batch, sizes.rows, sizes.steps)
+        return cls(new_results(sizes, like), new_kept(sizes, like), errors)
 
 
 def forward_call(
-    sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None], made: Forward
+    sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None], written: Forward
 ) -> Call:
-    """A call of the forward pass: `tensors` come in, by name, and `made` is written."""
-    return _call_with(sizes, op, {**tensors, **made.results, **made.kept, "fault": made.faults})
+    """A call of the forward pass that reads `tensors`, by name, and writes `written`."""
+    writes = {**written.results, **written.kept, "error": written.errors}
+    return _call_with(sizes, op, {**tensors, **writes})
 
 
 def backward_call(
@@ -128,35 +129,35 @@ def backward_call(
     op: RecurrenceCall,
     tensors: dict[str, Tensor | None],
     of_results: dict[str, Tensor | None],
-    made: Gradients,
+    gradients: Gradients,
 ) -> tuple[Call, list[Tensor]]:
-    """A call of the backward pass, and tensors that it writes beside `made`: they must outlive it.
+    """A call of the backward pass, and further tensors that it writes, which must outlive it.
 
     Args:
-        tensors: what came in, the forward pass's results and what it kept, by name.
+        tensors: the inputs, the forward pass's results and kept buffers, by name.
         of_results: the gradients of the results, by name.
-        made: where it writes those that are asked for.
+        gradients: where it writes the gradients that are needed.
     """
     call = _call_with(sizes, op, tensors)
     names = weights_with_gradients(op.controller, op.named_weights)
-    of_weights = dict(zip(names, made.weights, strict=True)) if made.weights else {}
-    of_state = dict(zip(sizes.state, made.state, strict=True)) if made.state else {}
+    of_weights = dict(zip(names, gradients.weights, strict=True)) if gradients.weights else {}
+    of_state = dict(zip(sizes.state, gradients.state, strict=True)) if gradients.state else {}
     last = {f"{name}_last" for name in sizes.fields}
     point_array(call, "grad_state_last", [of_results[f"{name}_last"] for name in sizes.fields])
     point_array(call, "grad_state0", [of_state.get(name) for name in sizes.fields])
-    # The gradients of what is carried are made in any case.
+    # The gradients of carried tensors are always computed.
     of_carried = {
-        f"grad_{name}0": of_state[name] if made.state else op.x.new_empty(sizes.state[name])
+        f"grad_{name}0": of_state[name] if gradients.state else op.x.new_empty(sizes.state[name])
         for name in sizes.carried
     }
-    of_inputs = of_weights | ({"x": made.x[0]} if made.x else {})
+    of_inputs = of_weights | ({"x": gradients.x[0]} if gradients.x else {})
     of_rest = {f"grad_{name}": tensor for name, tensor in of_inputs.items()}
     of_last = {f"grad_{name}": grad for name, grad in of_results.items() if name not in last}
     point(call, {**of_carried, **of_rest, **of_last})
     return call, list(of_carried.values())
 
 
-# What stands behind the star of a schema torch hands on by name, all before it by place.
+# torch passes arguments after the star of a schema by name, all others by position.
 def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     op = RecurrenceCall(*call)
     sizes = op.sizes
@@ -168,13 +169,13 @@ def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
             structure, op.activations, op.controller, op.named_weights, op.state, sizes.steps
         )
         return [*session.run(op.x, op.lengths), *session.state()], []
-    made = Forward.new(sizes, op.x)
-    call_of_all = forward_call(sizes, op, tensors, made)
+    written = Forward.new(sizes, op.x)
+    call_of_all = forward_call(sizes, op, tensors, written)
     handle = Handle(op.structure, op.controller, op.x.element_size(), call_of_all)
     handle.run(call_of_all)
     handle.finish(call_of_all)
-    structure.check_faults(made.faults)
-    return list(made.results.values()), list(made.kept.values())
+    structure.check_errors(written.errors)
+    return list(written.results.values()), list(written.kept.values())
 
 
 def _forward_fake(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
@@ -189,10 +190,10 @@ def backward_inputs(
     kept: Sequence[Tensor],
     grads: Sequence[Tensor | None],
 ) -> tuple[dict[str, Tensor | None], dict[str, Tensor], dict[str, Tensor | None]]:
-    """What comes into a backward pass, by name: the call's, its forward pass's and gradients.
+    """The inputs of a backward pass by name: the call's, its forward pass's, and gradients.
 
     Raises:
-        ShapeError, DTypeError: one does not agree with the sizes; the message names it.
+        ShapeError, DTypeError: one disagrees with the sizes; the message names it.
     """
     sizes = op.sizes
     tensors = op.checked(sizes)
@@ -217,16 +218,18 @@ def _backward(
     op, need = RecurrenceCall(*call), Needs(*needs)
     sizes = op.sizes
     tensors, of_forward, of_results = backward_inputs(op, results, kept, grads)
-    made = new_gradients(op, sizes, need)
-    all_of_call, beside = backward_call(sizes, op, {**tensors, **of_forward}, of_results, made)
+    gradients = new_gradients(op, sizes, need)
+    all_of_call, further = backward_call(
+        sizes, op, {**tensors, **of_forward}, of_results, gradients
+    )
     run_backward(op.structure, op.controller, op.x.element_size(), all_of_call)
-    del beside
-    return made
+    del further
+    return gradients
 
 
 def new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> Gradients:
-    """Make room for the gradients that are asked for."""
-    # Without a step or a sequence the sums over them are 0.
+    """Allocate the gradients that are needed."""
+    # Without steps or sequences the sums over them are 0.
     new = op.x.new_empty if sizes.steps * sizes.batch else op.x.new_zeros
     names = weights_with_gradients(op.controller, op.named_weights)
     return Gradients(

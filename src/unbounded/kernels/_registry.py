@@ -1,7 +1,7 @@
-"""Where every operator of this folder is registered with torch, as `torch.ops.unbounded.*`.
+"""Registration of all operators with torch, as `torch.ops.unbounded.*`.
 
-An operator has an implementation for each device that is in DEVICES: kernels for another device are
-`implement` calls more, and nothing that calls an operator changes.
+An operator has an implementation for each device in DEVICES. Kernels for another device add
+`implement` calls; callers of an operator do not change.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ LIBRARY: Final = torch.library.Library("unbounded", "DEF")
 
 
 class Device(NamedTuple):
-    """A kind of device that has kernels.
+    """A type of device with kernels.
 
     Fields:
         key: torch's dispatch key for it.
-        vector_bytes: of a register of its kernels, to which some buffers are padded; 0 for none.
+        vector_bytes: register size of its kernels, to which some buffers are padded; 0 for none.
     """
 
     key: str
     vector_bytes: int
 
 
-#: The devices that have kernels, by torch's name.
+#: The devices with kernels, by torch's name.
 DEVICES: Final = {"cpu": Device("CPU", VECTOR_BYTES), "cuda": Device("CUDA", 0)}
-#: Which operators have an implementation for which device, (operator, device).
+#: The implemented pairs (operator, device).
 IMPLEMENTED: Final[set[tuple[str, str]]] = set()
-#: What makes a session on each of them; see `open_session`.
+#: The session class of each device; see `open_session`.
 SESSIONS: Final[dict[str, Callable[..., Session]]] = {}
 
 
 class Session(Protocol):
-    """A recurrence that is run a few steps at a time, without gradients."""
+    """A recurrence that runs a few steps at a time, without gradients."""
 
     def run(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Run over x [T, B, I], T may be 1; return h [T, B, H] and r [T, B, R] of every step.
+        """Run over x [T, B, I] (T may be 1); return h [T, B, H] and r [T, B, R] of every step.
 
         Args:
             x: the next steps.
-            lengths: int64 [B] in 0..T: beyond it a row keeps its state, and its h and r are 0.
+            lengths: int64 [B] in 0..T; beyond it a row keeps its state, and its h and r are 0.
         """
 
     def state(self) -> tuple[Tensor, ...]:
-        """A copy of the state, laid out as the one that it began with."""
+        """A copy of the state, laid out as the initial one."""
 
 
 def lanes_of(like: Tensor) -> int:
-    """Values in a register of the kernels that serve a tensor; 1 where there are none."""
+    """Number of values in a register of the tensor's kernels; 1 without kernels."""
     device = DEVICES.get(like.device.type)
     return 1 if device is None else max(1, device.vector_bytes // like.element_size())
 
@@ -62,8 +62,8 @@ def define(name: str, schema: str, fake: Callable[..., Any]) -> Callable[..., An
     """Register an operator without an implementation and return it, `torch.ops.unbounded.NAME`.
 
     Args:
-        name: of the operator. schema: its arguments and results in torch's words.
-        fake: makes results of the right shapes, for torch.compile.
+        name: of the operator. schema: its arguments and results in torch's syntax.
+        fake: returns results of the right shapes, for torch.compile.
     """
     LIBRARY.define(name + schema)
     torch.library.register_fake(f"unbounded::{name}", fake, lib=LIBRARY)
@@ -72,11 +72,11 @@ def define(name: str, schema: str, fake: Callable[..., Any]) -> Callable[..., An
 
 
 def implement(name: str, device: str, implementation: Callable[..., Any]) -> None:
-    """Register what an operator does on a device, one of DEVICES."""
+    """Register an operator's implementation for a device, one of DEVICES."""
     LIBRARY.impl(name, implementation, DEVICES[device].key)
     IMPLEMENTED.add((name, device))
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """`function.apply(*arguments)`, of which torch says no types."""
+    """`function.apply(*arguments)`, which has no types in torch."""
     return function.apply(*arguments)

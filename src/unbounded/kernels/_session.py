@@ -1,4 +1,4 @@
-"""A forward pass on the CPU without gradients that can be continued, as generating needs it."""
+"""A resumable forward pass on the CPU without gradients, for generation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from unbounded.kernels._registry import SESSIONS, lanes_of
 from unbounded.kernels._sizes import Sizes, rows_of, sizes_of_recurrence
 from unbounded.kernels.structures import Structure
 
-#: Steps of one call, whose gates need room: what a long sequence needs does not grow with it.
+#: Steps of one call. The room for its gates does not grow with the length of a sequence.
 _CHUNK_STEPS: Final = 256
 
 
 class CpuSession:
-    """A fused recurrence that is run a few steps at a time; see `open_session`."""
+    """A fused recurrence that runs a few steps at a time; see `open_session`."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class CpuSession:
     ) -> None:
         self._controller, self._activations = controller, tuple(activations)
         self._weights = Weights._make(w if w is None else w.detach().contiguous() for w in weights)
-        # A copy: what is handed in may change before the first step reads it.
+        # A copy: the caller's tensors may change before the first step reads them.
         state = [tensor.detach().clone(memory_format=torch.contiguous_format) for tensor in initial]
         like = self._weights.weight_ih
         check_dtype("weight_ih", like)
-        inputs = max(0, like.shape[-1] - structure.reading)
+        inputs = max(0, like.shape[-1] - structure.read_vector)
         no_steps = state[0].new_empty(0, state[0].shape[0], inputs)
         self._sizes = sizes_of_recurrence(
             structure, self._activations, controller, no_steps, self._weights, state,
@@ -55,7 +55,7 @@ class CpuSession:
         self._memory0 = [state.pop(name).contiguous() for name in names]
         self._carried, self._room, self._done = state, room, 0
         self._sizes = replace(self._sizes, rows=rows_of(structure, self._memory0))
-        self._of_steps: dict[int, Sizes] = {}  # hashing them anew would be a tenth of a step
+        self._sizes_by_steps: dict[int, Sizes] = {}  # cached: hashing takes a tenth of a step
         shapes, like = self._sizes.state_after(room), self._carried["hidden"]
         self._live = {
             name: like.new_empty(shapes[name])
@@ -65,14 +65,14 @@ class CpuSession:
         self._handle = Handle(structure.name, self._controller, like.element_size(), self._call(0))
 
     def _sizes_of(self, steps: int) -> Sizes:
-        if steps not in self._of_steps:
-            self._of_steps[steps] = self._sizes.with_steps(steps)
-        return self._of_steps[steps]
+        if steps not in self._sizes_by_steps:
+            self._sizes_by_steps[steps] = self._sizes.with_steps(steps)
+        return self._sizes_by_steps[steps]
 
     def _call(self, steps: int) -> Call:
         call = new_call(self._sizes_of(steps), self._activations)
         call.saves, call.room, call.first_step = 0, self._room, self._done
-        # Whatever the number of steps: what is kept for a block is made room for once.
+        # The block size is the same for any number of steps, so its buffers are allocated once.
         call.block, call.checkpoint_size = self._sizes.block, 0
         point(call, self._weights._asdict())
         point(call, {f"{name}0": tensor for name, tensor in self._carried.items()})
@@ -82,7 +82,7 @@ class CpuSession:
 
     @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """As `Session.run`."""
+        """See `Session.run`."""
         x = x.contiguous()
         lengths = None if lengths is None else lengths.contiguous()
         sizes, hidden = self._sizes, self._carried["hidden"]
@@ -92,34 +92,37 @@ class CpuSession:
         if self._done + steps > self._room:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
-        readings = x.new_empty(steps, sizes.batch, sizes.structure.reading)
-        # Two steps' cells, between which a pass that keeps nothing goes, and the gates of a chunk.
+        read_vectors = x.new_empty(steps, sizes.batch, sizes.structure.read_vector)
+        # Cells of two steps, which alternate in a pass that saves nothing, and a chunk's gates.
         kept, chunk_steps = self._sizes_of(2).kept, min(steps, _CHUNK_STEPS)
         cells = x.new_empty(kept["cells"].shape) if "cells" in kept else None
         gates = x.new_empty(chunk_steps, *kept["gates"].shape[1:])
         structure = sizes.structure
-        faults = structure.new_faults(x, sizes.batch, sizes.rows, self._done + steps)
-        for begin in range(0, steps, _CHUNK_STEPS):
-            chunk = x[begin : begin + _CHUNK_STEPS]
-            left = None if lengths is None else (lengths - begin).clamp(0, len(chunk))
+        errors = structure.new_errors(x, sizes.batch, sizes.rows, self._done + steps)
+        for start in range(0, steps, _CHUNK_STEPS):
+            chunk = x[start : start + _CHUNK_STEPS]
+            left = None if lengths is None else (lengths - start).clamp(0, len(chunk))
             last = {name: torch.empty_like(tensor) for name, tensor in self._carried.items()}
             call = self._call(len(chunk))
-            point(call, {"x": chunk, "lengths": left, "gates": gates, "fault": faults})
-            point(call, {"cells": cells, "outputs": outputs[begin:], "readings": readings[begin:]})
+            point(call, {"x": chunk, "lengths": left, "gates": gates, "error": errors})
+            point(
+                call,
+                {"cells": cells, "outputs": outputs[start:], "read_vectors": read_vectors[start:]},
+            )
             point(call, {f"{name}_last": tensor for name, tensor in last.items()})
             self._handle.run(call)
             self._carried = last
             self._done += len(chunk)
-        structure.check_faults(faults)
-        return outputs, readings
+        structure.check_errors(errors)
+        return outputs, read_vectors
 
     @torch.no_grad()
     def state(self) -> tuple[Tensor, ...]:
-        """As `Session.state`."""
+        """See `Session.state`."""
         return tuple(tensor.clone() for tensor in self._state().values())
 
     def _state(self) -> dict[str, Tensor]:
-        """The state by name; its memory has the rows that exist by now."""
+        """The state by name, with the rows that exist so far."""
         shapes, structure = self._sizes.state_after(self._done), self._sizes.structure
         new = self._carried["hidden"].new_empty
         last = {

@@ -1,4 +1,4 @@
-"""The sizes of a call, and the shapes of all its tensors by name: derived here and nowhere else."""
+"""The sizes of a call, and the shapes of all its tensors by name."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from unbounded.kernels._controllers import CONTROLLERS, ControllerKind, Weights
 from unbounded.kernels.structures import Structure
 from unbounded.kernels.structures.structure import Buffer, CallSizes, Shape
 
-#: Blocks of steps between checkpoints: multiples of this (csrc/checkpoints.h), and no fewer than
-#: that many steps.
+#: Steps between checkpoints are a multiple of the first (csrc/checkpoints.h), and at least the
+#: second.
 _FEW_STEPS: Final = 8
 _LEAST_BLOCK: Final = 64
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of one call and the shapes that follow, each derived when first asked for.
+    """The sizes of one call and the derived shapes, each computed at its first use.
 
     Fields:
-        structure: the memory. controller: None where the memory is alone.
+        structure: the memory. controller: None for a memory alone.
         steps: T. batch: B. inputs: I. hidden: H. rows: N, of the initial state.
         lanes: values in a register.
     """
@@ -43,9 +43,9 @@ class Sizes:
 
     @property
     def block(self) -> int:
-        """Steps between checkpoints: their number and a block's length grow as sqrt(T).
+        """Steps between checkpoints; their number and a block's length grow as sqrt(T).
 
-        Of a symbolic T this is the same as a formula: an integer root would fix T in the graph.
+        A symbolic T needs the same as a formula: an integer root would fix T in the graph.
         """
         steps: int | torch.SymInt = self.steps
         if isinstance(steps, torch.SymInt):
@@ -58,16 +58,16 @@ class Sizes:
 
     @property
     def of_memory(self) -> CallSizes:
-        """What the memory's buffers depend on."""
+        """The sizes that the memory's buffers depend on."""
         return CallSizes(self.steps, self.batch, self.rows, self.lanes)
 
     @cached_property
     def checkpoint_size(self) -> int:
-        """Values of a checkpoint of one sequence; 0 for none."""
+        """Values in a checkpoint of one sequence; 0 for none."""
         return self.structure.checkpoint_size(self.of_memory)
 
     def with_steps(self, steps: int) -> Sizes:
-        """The same for another number of steps."""
+        """The same sizes with another number of steps."""
         return new_sizes(
             self.structure, self.controller, steps, self.batch, self.inputs, self.hidden,
             self.rows, self.lanes,
@@ -75,20 +75,23 @@ class Sizes:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names for the memory's fields that no other tensor of a call has."""
+        """Unique names for the memory's fields among the tensors of a call."""
         return tuple(f"memory.{field.name}" for field in self.structure.fields)
 
     @cached_property
     def carried(self) -> tuple[str, ...]:
-        """The names of the rest of the state: the controller's, and the reading."""
-        return () if self.controller is None else (*self.controller.state, "reading")
+        """Names of the rest of the state: the controller's tensors, and the read vector."""
+        return () if self.controller is None else (*self.controller.state, "read_vector")
 
     @cached_property
     def weights(self) -> dict[str, Shape]:
-        """Shapes of the weights; none of a memory alone."""
+        """Shapes of the weights; empty for a memory alone."""
         if self.controller is None:
             return {}
-        gates, columns = self.controller.blocks * self.hidden, self.inputs + self.structure.reading
+        gates, columns = (
+            self.controller.blocks * self.hidden,
+            self.inputs + self.structure.read_vector,
+        )
         heads = self.structure.head_rows
         return {
             "weight_ih": (gates, columns),
@@ -100,8 +103,10 @@ class Sizes:
         }
 
     def state_after(self, steps: int) -> dict[str, Shape]:
-        """Shapes of the state after so many steps: the controller's, the reading, the memory's."""
-        widths = dict.fromkeys(self.carried, self.hidden) | {"reading": self.structure.reading}
+        """Shapes of the state after `steps`: the controller's, the read vector, the memory's."""
+        widths = dict.fromkeys(self.carried, self.hidden) | {
+            "read_vector": self.structure.read_vector
+        }
         rows = self.structure.rows_after(self.rows, steps)
         return {
             **{name: (self.batch, widths[name]) for name in self.carried},
@@ -118,7 +123,7 @@ class Sizes:
 
     @cached_property
     def inputs_of_call(self) -> dict[str, Shape]:
-        """Shapes of what a recurrence takes: x, the weights and the state."""
+        """Shapes of a recurrence's inputs: x, the weights and the state."""
         return {"x": (self.steps, self.batch, self.inputs), **self.weights, **self.state}
 
     @cached_property
@@ -129,26 +134,26 @@ class Sizes:
 
     @cached_property
     def results(self) -> dict[str, Shape]:
-        """Shapes of what a call returns: outputs but of a memory alone, readings, the state."""
+        """Shapes of the results: outputs (except for a memory alone), read vectors, the state."""
         last = {f"{name}_last": shape for name, shape in self.state_after(self.steps).items()}
         if self.controller is None:
-            return {"readings": (self.batch, self.steps, self.structure.reading), **last}
+            return {"read_vectors": (self.batch, self.steps, self.structure.read_vector), **last}
         leading = (self.steps, self.batch)
         of_steps = {
             "outputs": (*leading, self.hidden),
-            "readings": (*leading, self.structure.reading),
+            "read_vectors": (*leading, self.structure.read_vector),
         }
         return {**of_steps, **last}
 
     @cached_property
     def saved(self) -> dict[str, Buffer]:
-        """What the forward pass of the memory keeps, without its checkpoints."""
+        """Buffers that the memory's forward pass saves, without its checkpoints."""
         saved = self.structure.saved(self.of_memory)
         return {f"saved.{name}": buffer for name, buffer in saved.items()}
 
     @cached_property
     def kept(self) -> dict[str, Buffer]:
-        """All that the forward pass keeps for the backward pass."""
+        """All buffers that the forward pass keeps for the backward pass."""
         blocks = (self.steps - 1) // self.block if self.steps and self.checkpoint_size else 0
         checkpoints = Buffer((self.batch, blocks, self.checkpoint_size))
         widths = {}
@@ -166,11 +171,11 @@ _cached_sizes = lru_cache(maxsize=1024)(Sizes)
 
 
 def new_sizes(structure: Structure, controller: ControllerKind | None, *sizes: int) -> Sizes:
-    """Make the sizes of a call; those of one like an earlier call are that call's.
+    """Create the sizes of a call; equal sizes are cached.
 
     Args:
-        sizes: steps, batch, inputs, hidden, rows, lanes. Symbolic ones, of a graph that is being
-            captured, are not kept.
+        sizes: steps, batch, inputs, hidden, rows, lanes. Symbolic ones, from a graph that is being
+            captured, are not cached.
     """
     if all(type(size) is int for size in sizes):
         return _cached_sizes(structure, controller, *sizes)
@@ -178,7 +183,7 @@ def new_sizes(structure: Structure, controller: ControllerKind | None, *sizes: i
 
 
 def expect_axes(name: str, tensor: Tensor, axes: str) -> None:
-    """Raise ShapeError unless a tensor has as many axes as are named."""
+    """Raise ShapeError unless a tensor has as many axes as `axes` names."""
     if tensor.dim() != len(axes.split(", ")):
         raise ShapeError(f"{name}: expected shape [{axes}], got {list(tensor.shape)}.")
 
@@ -192,10 +197,10 @@ def sizes_of_recurrence(
     state: Sequence[Tensor],
     lanes: int,
 ) -> Sizes:
-    """Read the sizes off the tensors that name them all.
+    """Derive the sizes from the tensors of a recurrence.
 
     Raises:
-        ChoiceError: no such controller or activation. ShapeError: too few axes or tensors.
+        ChoiceError: unknown controller or activation. ShapeError: too few axes or tensors.
     """
     if controller not in CONTROLLERS:
         raise ChoiceError("controller", controller, CONTROLLERS)
@@ -211,10 +216,10 @@ def sizes_of_recurrence(
         known = structure.activations(head)
         if activation not in known:
             raise ChoiceError(f"activation of {head}", activation, known)
-    wanted = len(kind.state) + 1 + len(structure.fields)
-    if len(state) != wanted:
+    expected = len(kind.state) + 1 + len(structure.fields)
+    if len(state) != expected:
         raise ShapeError(
-            f"initial: expected {wanted} tensors for the controller {controller} and a "
+            f"initial: expected {expected} tensors for the controller {controller} and a "
             f"{structure.name}, got {len(state)}."
         )
     expect_axes("x", x, "T, B, I")
@@ -223,21 +228,22 @@ def sizes_of_recurrence(
     hidden = state[0].shape[1]
     if hidden == 0:
         raise ShapeError("hidden: expected H of at least 1, got 0.")
-    rows = rows_of(structure, state[wanted - len(structure.fields) :])
+    rows = rows_of(structure, state[expected - len(structure.fields) :])
     return new_sizes(structure, kind, steps, batch, inputs, hidden, rows, lanes)
 
 
 def sizes_of_unroll(
     structure: Structure, instruction: Sequence[Tensor], state: Sequence[Tensor], lanes: int
 ) -> Sizes:
-    """As `sizes_of_recurrence`, of a memory alone."""
-    for name, tensors, wanted in (
+    """Derive the sizes of a memory alone; as `sizes_of_recurrence`."""
+    for name, tensors, expected in (
         ("instruction", instruction, structure.heads),
         ("initial", state, structure.fields),
     ):
-        if len(tensors) != len(wanted):
+        if len(tensors) != len(expected):
             raise ShapeError(
-                f"{name}: expected {len(wanted)} fields for a {structure.name}, got {len(tensors)}."
+                f"{name}: expected {len(expected)} fields for a {structure.name}, got "
+                f"{len(tensors)}."
             )
     first = instruction[0]
     if first.dim() < 2:
@@ -249,7 +255,7 @@ def sizes_of_unroll(
 
 
 def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
-    """N of a state's fields; 0 where none has rows."""
+    """N of a state's fields; 0 without rows."""
     for field, tensor in zip(structure.fields, fields, strict=True):
         if field.row_axis is not None:
             if tensor.dim() != 1 + len(field.shape):
@@ -264,14 +270,14 @@ def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
 
 
 def new_results(sizes: Sizes, like: Tensor) -> dict[str, Tensor]:
-    """Make room for what a call returns."""
+    """Allocate the results of a call."""
     return {name: like.new_empty(shape) for name, shape in sizes.results.items()}
 
 
 def new_kept(sizes: Sizes, like: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
-    """Make room for what a call keeps for its backward pass, or for some of it."""
+    """Allocate the buffers that a call keeps for its backward pass, or the named ones."""
     return {
-        name: (like.new_zeros if buffer.begins_zero else like.new_empty)(
+        name: (like.new_zeros if buffer.starts_zero else like.new_empty)(
             buffer.shape, dtype=torch.int32 if buffer.is_integer else like.dtype
         )
         for name, buffer in sizes.kept.items()

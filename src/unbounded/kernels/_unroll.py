@@ -19,7 +19,7 @@ _CALL = "(str structure, int[] options, Tensor[] instruction, Tensor[] state"
 
 
 class UnrollCall(NamedTuple):
-    """What both operators are called with first, in their order."""
+    """The first arguments of both operators, in order."""
 
     structure: str
     options: Sequence[int]
@@ -34,7 +34,7 @@ class UnrollCall(NamedTuple):
         return sizes_of_unroll(structure, self.instruction, self.state, lanes)
 
     def check(self, sizes: Sizes) -> None:
-        """Raise ShapeError or DTypeError unless the tensors that come in agree with the sizes."""
+        """Raise ShapeError or DTypeError unless the inputs agree with the sizes."""
         like = self.instruction[0]
         check_dtype(next(iter(sizes.instruction)), like)
         # A field of the instruction and one of the state may have the same name.
@@ -45,13 +45,13 @@ class UnrollCall(NamedTuple):
             require(dict(zip(shapes, tensors, strict=True)), shapes, like)
 
     def call(self, sizes: Sizes, results: dict[str, Tensor]) -> Call:
-        """A call with the tensors that come in and the forward pass's results."""
+        """A call with the inputs and the forward pass's results."""
         call = new_call(sizes)
         point_array(call, "instruction", self.instruction)
         point_array(call, "state0", self.state)
         point_array(call, "state_last", [results[f"{name}_last"] for name in sizes.fields])
         point_array(call, "saved", [results[name] for name in sizes.saved])
-        point(call, {name: results[name] for name in ("readings", "checkpoints")})
+        point(call, {name: results[name] for name in ("read_vectors", "checkpoints")})
         return call
 
 
@@ -61,11 +61,11 @@ def _forward(*call: Any) -> tuple[list[Tensor], list[Tensor]]:
     op.check(sizes)
     like, structure = op.instruction[0], sizes.structure
     results, kept = new_results(sizes, like), new_kept(sizes, like)
-    faults = structure.new_faults(like, sizes.batch, sizes.rows, sizes.steps)
+    errors = structure.new_errors(like, sizes.batch, sizes.rows, sizes.steps)
     call_of_all = op.call(sizes, {**results, **kept})
-    point(call_of_all, {"fault": faults})
+    point(call_of_all, {"error": errors})
     run_unroll(op.structure, False, like.element_size(), call_of_all)
-    structure.check_faults(faults)
+    structure.check_errors(errors)
     return list(results.values()), list(kept.values())
 
 
@@ -95,7 +95,7 @@ def _backward(
     of_instruction = [torch.empty_like(tensor) for tensor in op.instruction]
     of_state = [torch.empty_like(tensor) for tensor in op.state]
     call_of_all = op.call(sizes, of_forward)
-    point(call_of_all, {"grad_readings": of_results["readings"]})
+    point(call_of_all, {"grad_read_vectors": of_results["read_vectors"]})
     point_array(call_of_all, "grad_state_last", [of_results[name] for name in last])
     point_array(call_of_all, "grad_instruction", of_instruction)
     point_array(call_of_all, "grad_state0", of_state)

@@ -1,7 +1,7 @@
 """A controller without a memory on the fused kernels.
 
-The kernels have no recurrence without a memory: beside the controller stands a register of one
-number, which nothing is written to and whose weights are 0.
+The kernels have no recurrence without a memory. The controller therefore gets a register of one
+number with weights 0, which is never written.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from unbounded.memories.autocast import autocast_dtype
 
 REGISTER: Final = kernels.structures.Register(1)
 REGISTER_ACTIVATIONS: Final = ("identity",) * len(REGISTER.heads)
-_SIZES: Final = (1, 1)  # of what is read, and of what the register holds
+_SIZES: Final = (1, 1)  # of the read vector and of the register's value
 
 
 def why_not_alone(
     name: str | None, x: Tensor, weights: ControllerWeights, state: ControllerState
 ) -> str | None:
-    """Why the kernels cannot serve a controller by itself, or None if they can.
+    """Why the kernels cannot serve a controller without a memory; None if they can.
 
     Args:
-        name: the kernels' name of the controller, None where they have none.
+        name: the kernels' name of the controller; None without one.
         x, weights, state: of the call.
     """
     if name not in kernels.CONTROLLERS:
@@ -56,12 +56,12 @@ def run_alone(
         x: [T, B, I]. weights: of the controller, with weight_ih [G * H, I].
         state: tensors [B, H]. lengths: int64 [B] in 0..T, or None.
     Returns:
-        h of every step, [T, B, H], 0 beyond a length, and the state, which stays there.
+        h of every step, [T, B, H], 0 beyond a length, and the state at each length.
     Raises:
         ShapeError: lengths are not in 0..T.
     """
-    into = weights.weight_ih
-    wide = torch.cat([into, into.new_zeros(len(into), _SIZES[0])], dim=1)
+    weight_ih = weights.weight_ih
+    wide = torch.cat([weight_ih, weight_ih.new_zeros(len(weight_ih), _SIZES[0])], dim=1)
     empty = [x.new_zeros(x.shape[1], size) for size in _SIZES]
     hidden, _, final = kernels.recurrence(
         REGISTER,
@@ -69,15 +69,15 @@ def run_alone(
         name,
         x,
         lengths,
-        beside_register(weights, wide, state[0].shape[1]),
+        with_register(weights, wide, state[0].shape[1]),
         [*state, *empty],
         reference=None if torch.compiler.is_compiling() else functools.partial(_reference, cell),
     )
     return hidden, final[: len(state)]
 
 
-def beside_register(weights: ControllerWeights, wide: Tensor, units: int) -> kernels.Weights:
-    """A controller's weights with `wide` for weight_ih, [G * H, I + 1], and heads that are 0."""
+def with_register(weights: ControllerWeights, wide: Tensor, units: int) -> kernels.Weights:
+    """A controller's weights with `wide` as weight_ih, [G * H, I + 1], and heads of 0."""
     heads = wide.new_zeros(REGISTER.head_rows, units)
     return kernels.Weights(*weights._replace(weight_ih=wide), heads, None)
 
@@ -88,10 +88,10 @@ def run_steps(
     state: ControllerState,
     lengths: Tensor | None,
 ) -> tuple[Tensor, ControllerState]:
-    """What `run_alone` computes, step by step: `step` gives the next state from x_t and the last.
+    """Compute `run_alone` step by step; `step` maps x_t and the last state to the next one.
 
     Args:
-        x, state, lengths: as of `run_alone`; x has one step at least.
+        x, state, lengths: as in `run_alone`; x has at least one step.
     """
     hidden = []
     for t, x_t in enumerate(x.unbind(0)):
@@ -115,12 +115,12 @@ def _reference(
     weights: kernels.Weights,
     initial: tuple[Tensor, ...],
 ) -> tuple[Tensor, ...]:
-    """The fused call in differentiable steps; the register is left out, which stays 0."""
-    *of_controller, _, _ = weights
-    narrow = ControllerWeights._make(of_controller)
+    """The fused call in differentiable steps, without the register, which stays 0."""
+    *controller_weights, _, _ = weights
+    narrow = ControllerWeights._make(controller_weights)
     narrow = narrow._replace(weight_ih=narrow.weight_ih[:, : -_SIZES[0]])
-    *state, reading, value = initial
+    *state, read_vector, value = initial
     hidden, final = run_steps(
         lambda x_t, before: cell(x_t, before, narrow), x, tuple(state), lengths
     )
-    return hidden, x.new_zeros(*x.shape[:2], _SIZES[0]), *final, reading, value
+    return hidden, x.new_zeros(*x.shape[:2], _SIZES[0]), *final, read_vector, value

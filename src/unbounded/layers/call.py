@@ -1,4 +1,4 @@
-"""What a recurrent layer is called with: its checks, and the forms that torch.nn.LSTM takes."""
+"""The arguments of a recurrent layer's call: checks, and the input forms of torch.nn.LSTM."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from unbounded.checks import check_floating, check_lengths, check_like, check_shape, check_tensor
 from unbounded.errors import DeviceError, DTypeError, ShapeError
 
-#: The greatest int64.
+#: The largest int64.
 _MOST = 2**63 - 1
-#: What a layer may be told of lengths.
+#: The types of a layer's argument `lengths`.
 Lengths = Tensor | Sequence[int] | None
 
 
@@ -42,7 +42,7 @@ def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") ->
     """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
 
     Raises:
-        DTypeError: they are no integers, or in no order. DeviceError: they are on meta alone.
+        DTypeError: they are no integers, or have no order. DeviceError: they are on meta only.
     """
     if isinstance(lengths, Tensor) and lengths.is_meta and device.type != "meta":
         raise DeviceError(
@@ -52,33 +52,33 @@ def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") ->
     if lengths is None or (isinstance(lengths, Tensor) and lengths.dtype == torch.int64):
         return None if lengths is None else lengths.to(device)
     if not isinstance(lengths, Tensor):
-        given: object = lengths
-        in_order = not isinstance(given, Set | Mapping)
-        try:  # of a set it is not known which length is whose
-            numbers = [None if isinstance(n, bool) or not in_order else index(n) for n in lengths]
+        values: object = lengths
+        has_order = not isinstance(values, Set | Mapping)
+        try:  # the lengths in a set belong to no particular sequence
+            numbers = [None if isinstance(n, bool) or not has_order else index(n) for n in lengths]
         except TypeError:  # no sequence, or not of integers
             numbers = [None]
         if None in numbers:
             raise DTypeError(
-                f"{name}: expected integers, one a sequence, got {type(lengths).__name__} "
+                f"{name}: expected integers, one per sequence, got {type(lengths).__name__} "
                 f"{str(lengths)[:60]}. Give a list of them or a tensor."
             )
         if not all(abs(number) <= _MOST for number in numbers if number is not None):
             raise ShapeError(f"{name}: expected integers of 64 bits, got {str(lengths)[:60]}.")
         return torch.tensor(numbers, dtype=torch.int64, device=device)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise DTypeError(f"{name}: expected integers, one a sequence, got {lengths.dtype}.")
+        raise DTypeError(f"{name}: expected integers, one per sequence, got {lengths.dtype}.")
     return lengths.to(device=device, dtype=torch.int64)
 
 
 @dataclass(frozen=True)
 class Call:
-    """The inputs of a call, steps first, and how its output is to be laid out.
+    """The inputs of a call with steps first, and the layout of its output.
 
     Fields:
         x: [T, B, I]. lengths: int64 [B] or None.
         batch_first: whether outputs are [B, T, ...]. unbatched: whether they have no B.
-        packed: the PackedSequence that came in, whose like goes out.
+        packed: the input if it was a PackedSequence; the output is then packed likewise.
     """
 
     x: Tensor
@@ -88,7 +88,7 @@ class Call:
     packed: PackedSequence | None = None
 
     def laid_out(self, output: Tensor) -> Tensor | PackedSequence:
-        """Lay an output [T, B, O] out as the input was."""
+        """Give an output [T, B, O] the layout of the input."""
         if self.packed is not None and self.lengths is not None:
             return _packed_like(self.packed, output, self.lengths)
         if self.unbatched:
@@ -97,14 +97,14 @@ class Call:
 
 
 def new_call(x: Tensor | PackedSequence, lengths: Lengths, width: int, batch_first: bool) -> Call:
-    """Bring inputs into the one form that the loop takes.
+    """Convert inputs to the one form that the loop takes.
 
     Args:
         x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
-        lengths: as `as_lengths` takes them; None for a PackedSequence.
+        lengths: see `as_lengths`; None for a PackedSequence.
         width: I.
     Raises:
-        ShapeError, DTypeError: they are something else; the message names them.
+        ShapeError, DTypeError: an argument is invalid; the message names it.
     """
     if isinstance(x, PackedSequence):
         if lengths is not None:
@@ -113,9 +113,9 @@ def new_call(x: Tensor | PackedSequence, lengths: Lengths, width: int, batch_fir
         check_shape("x.data", x.data, ("steps", width))
         return Call(padded, its_lengths.to(padded.device), batch_first, packed=x)
     check_tensor("x", x)
-    in_order = as_lengths(lengths, x.device)
-    is_alone = x.dim() == 2
-    if is_alone:
+    lengths_tensor = as_lengths(lengths, x.device)
+    is_unbatched = x.dim() == 2
+    if is_unbatched:
         check_shape("x", x, ("T", width))
         steps_first = x.unsqueeze(1)
     else:
@@ -127,13 +127,15 @@ def new_call(x: Tensor | PackedSequence, lengths: Lengths, width: int, batch_fir
         raise DTypeError(
             f"x: expected a dense tensor, got {x.layout}. Convert it with .to_dense()."
         )
-    return Call(without_padding(steps_first, in_order), in_order, batch_first, is_alone)
+    return Call(
+        without_padding(steps_first, lengths_tensor), lengths_tensor, batch_first, is_unbatched
+    )
 
 
 def without_padding(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Inputs [T, B, I] that are 0 beyond their lengths, so that nothing that is there matters."""
+    """Set inputs [T, B, I] to 0 beyond their lengths, so that padding has no effect."""
     if lengths is None or lengths.shape != x.shape[1:2]:
-        return x  # a length too many or too few is named later
+        return x  # a later check names a wrong number of lengths
     steps = torch.arange(len(x), device=x.device).unsqueeze(1)
     return torch.where((steps < lengths).unsqueeze(-1), x, 0)
 
@@ -147,5 +149,5 @@ def _packed_like(packed: PackedSequence, output: Tensor, lengths: Tensor) -> Pac
 
 
 def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
-    """Check lengths against inputs [T, B, I], where no kernel does it."""
+    """Check lengths against inputs [T, B, I], where no kernel checks them."""
     check_lengths(lengths, x.shape[1], x.shape[0])

@@ -1,6 +1,6 @@
-"""The recurrent cells of the controllers, each a plain function of its weights.
+"""The recurrent cells of the controllers, each a function of its weights.
 
-A cell sees the input and the last reading.
+The input of a cell is concat(x_t, r_{t-1}).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Apply a linear map; under autocast the result comes back to the weights' dtype."""
+    """Apply a linear map; under autocast the result is cast to the weights' dtype."""
     return F.linear(inputs, weight, bias).to(weight.dtype)
 
 

@@ -1,4 +1,4 @@
-"""A controller on its own: the plain network beside which a memory must show its worth."""
+"""A controller without a memory: the baseline against which a memory is compared."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class ControllerRNN(PlainLayer[ControllerState]):
         controller: "lstm", "gru", "elman", or a callable (input_size, hidden_size, device=, dtype=)
             that makes a Controller.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        learn_initial_state: whether the first state is learned (drawn as in MemoryRNN) or zero.
-        backend: "auto" takes the fused kernels where they are faster than torch's own loop,
-            "reference" never, "cpu" always, or an error; "cuda" has none.
+        learn_initial_state: whether the initial state is learned (drawn as in MemoryRNN) or zero.
+        backend: "auto" takes the fused kernels where they are faster than torch's loop, "reference"
+            never; "cpu" takes them or raises; "cuda" always raises.
         device, dtype: of the parameters.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 1.
     """
@@ -79,7 +79,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         self._reset_initial_state()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, as tools do that make a module on the meta device first."""
+        """Reinitialize all parameters, for tools that first create a module on the meta device."""
         self.controller.reset_parameters()
         self._reset_initial_state()
 
@@ -89,14 +89,14 @@ class ControllerRNN(PlainLayer[ControllerState]):
             nn.init.uniform_(self.initial, -bound, bound)
 
     def weight(self) -> Tensor:
-        """The first of its parameters; a controller of your own may have any."""
+        """The first parameter; a custom controller may have any."""
         return first_weight(self)
 
     def inputs_seen(self) -> int:
-        """I; of a Symbols layer's weights, what they take in its place."""
+        """I; within `run_symbols`, the width of the substituted weights."""
         return input_width(self.controller, self.input_size)
 
-    def begin(self, batch_size: int) -> ControllerState:
+    def unchecked_initial_state(self, batch_size: int) -> ControllerState:
         """The controller's tensors, [B, H] each."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
@@ -116,10 +116,10 @@ class ControllerRNN(PlainLayer[ControllerState]):
     def run(
         self, x: Tensor, state: ControllerState, lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
-        """On the kernels or in torch's loop where they can, else step by step."""
+        """Use the kernels or torch's loop where they apply, else single steps."""
         controller = self.controller
         reason: str | None = f"no kernel knows the controller {type(controller).__name__}"
-        # Exact types: a subclass may compute something else, which no kernel knows of.
+        # Exact types only: a subclass may compute something else.
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
             reason = why_not_alone(name, x, weights, state)
@@ -129,7 +129,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         else:
             self.takes_kernels(reason)
         if _is_plain(controller):
-            # A relu has no bound: steps beyond a length may overflow, and 0 times infinity is NaN.
+            # A relu is unbounded: steps beyond a length may overflow, and 0 times infinity is NaN.
             if lengths is None or controller.activation != "relu":
                 return _run_plain(controller, x, state[0], lengths)
             if x.shape[1] and not (x.is_meta or torch.compiler.is_compiling()):
@@ -145,12 +145,12 @@ class ControllerRNN(PlainLayer[ControllerState]):
 
 
 def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
-    """Whether torch has a loop of its own for a controller: about ten times as fast."""
+    """Whether torch has a loop for a controller, which is about ten times as fast."""
     return (
         type(controller) is ElmanController
         and controller.weight_hh is not None
         and not is_called(controller)
-        # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
+        # torch's loop has no torch.func rules: vmap and per-sample gradients take the reference.
         and not is_transformed()
         and autocast_dtype(controller.weight_ih.device) is None
     )
@@ -159,11 +159,11 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
 def _run_plain(
     controller: ElmanController, inputs: Tensor, h: Tensor, lengths: Tensor | None
 ) -> tuple[Tensor, ControllerState]:
-    """An Elman network in torch's loop; sigma(a) = (1 + tanh(a / 2)) / 2 makes one of a sigmoid.
+    """An Elman network in torch's loop; sigma(a) = (1 + tanh(a / 2)) / 2 handles a sigmoid.
 
-    The loop also takes the steps beyond a length, which are then left out.
-    With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2. What is small keeps its
-    absolute precision, not its relative one: in float32 a unit below about 1e-7 is exactly 0.
+    The loop also runs the steps beyond a length; their results are discarded.
+    With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2. Small values keep their
+    absolute precision, not their relative one: in float32 a unit below about 1e-7 is exactly 0.
     """
     weights = controller.weights
     weight, recurrent = weights.weight_ih, weights.weight_hh
@@ -176,7 +176,7 @@ def _run_plain(
         weight, bias = weight / 2, bias / 2 + recurrent.sum(dim=1) / 4
         recurrent, start = recurrent / 4, 2 * h - 1
     run = torch.rnn_relu if controller.activation == "relu" else torch.rnn_tanh
-    # After the weights: with biases, one layer, no dropout, not training, one way, steps first.
+    # Then: with biases, one layer, no dropout, not training, one direction, steps first.
     tensors = (weight, recurrent, bias, zero)
     outputs, _ = run(inputs, start.unsqueeze(0), tensors, True, 1, 0.0, False, False, False)
     if sigmoid:
@@ -192,7 +192,7 @@ def _run_plain(
 def _run_packed(
     controller: ElmanController, inputs: Tensor, h: Tensor, lengths: Tensor
 ) -> tuple[Tensor, ControllerState]:
-    """A network with relu in torch's packed loop, which takes no step beyond a length."""
+    """A relu network in torch's packed loop, which runs no step beyond a length."""
     weight, recurrent, bias, _ = controller.weights
     assert recurrent is not None
     zero = weight.new_zeros(len(weight))

@@ -1,4 +1,4 @@
-"""The controllers: modules that own the weights of a cell (cells.py), and how these are drawn.
+"""The controllers: modules that own the weights of a cell (cells.py), and their initialization.
 
 The reference loop and the fused kernels take the same weights.
 """
@@ -28,7 +28,7 @@ from unbounded.replaced import remember_methods
 def initialize_cell(module: nn.Module, hidden_size: int) -> None:
     """Draw matrices from Glorot's uniform distribution and biases from U(-1/sqrt(H), 1/sqrt(H)).
 
-    The papers give no distribution; this one learns reversal in a third of the batches that the
+    The papers give no distribution. This one learns reversal in a third of the batches that the
     defaults of torch.nn.LSTM need.
     """
     bound = 1 / math.sqrt(hidden_size)
@@ -42,9 +42,9 @@ def initialize_cell(module: nn.Module, hidden_size: int) -> None:
 class Controller(nn.Module, ABC):
     """A recurrent cell with its weights.
 
-    A controller of your own is made with (input_size, hidden_size, device=, dtype=), where
-    input_size is I + R, and needs `hidden_size`, `state_size` (tensors in its state, the first of
-    which is the output h) and `forward(inputs, state) -> state`; it runs on the reference path.
+    A custom controller takes (input_size, hidden_size, device=, dtype=), where input_size is I + R.
+    It needs `hidden_size`, `state_size` (number of tensors in its state; the first is the output
+    h) and `forward(inputs, state) -> state`. It runs on the reference implementation.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -53,7 +53,7 @@ class Controller(nn.Module, ABC):
 
     hidden_size: int
     state_size: int = 1
-    #: The kernels' name of this cell; None where no kernel knows it.
+    #: The kernels' name of this cell; None without a kernel.
     kernel_name: str | None = None
 
     @abstractmethod
@@ -61,15 +61,15 @@ class Controller(nn.Module, ABC):
         """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew; of a controller of your own, those of the modules in it."""
+        """Reinitialize the parameters; the default calls `reset_parameters` of all children."""
         for module in self.children():
-            reset = getattr(module, "reset_parameters", None)  # torch has no type for such modules
+            reset = getattr(module, "reset_parameters", None)  # torch has no type for these modules
             if callable(reset):
                 reset()
 
 
 class WeightedController(Controller):
-    """The parameters that the three cells have in common; a kernel can take them as they are."""
+    """Parameters that the three cells share; a kernel takes them as they are."""
 
     weight_ih: nn.Parameter
     weight_hh: nn.Parameter | None
@@ -103,7 +103,7 @@ class WeightedController(Controller):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew with `initialize_cell`."""
+        """Reinitialize the parameters with `initialize_cell`."""
         initialize_cell(self, self.hidden_size)
 
     @property
@@ -126,16 +126,16 @@ class WeightedController(Controller):
 
 
 class LSTMController(WeightedController):
-    """An LSTM cell with one bias a gate, which is what the paper's parameter counts need.
+    """An LSTM cell with one bias per gate, as in the paper's parameter counts.
 
     Args:
         input_size: I + R. hidden_size: H.
         bias: whether there is a bias.
-        forget_bias: initial bias of the forget gate; None draws it like the others.
-        second_bias: whether there is one more beside `bias`, as in torch.nn.LSTM, which the
-            parameter counts of Yang 2016 need.
+        forget_bias: initial bias of the forget gate; None keeps the random draw.
+        second_bias: whether there is a second bias, as in torch.nn.LSTM and in the parameter
+            counts of Yang 2016.
     Raises:
-        ConfigError: a second bias without the first. DTypeError: a choice of one is no bool.
+        ConfigError: a second bias without the first. DTypeError: a bias option is no bool.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
     """
 
@@ -169,7 +169,7 @@ class LSTMController(WeightedController):
         )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew, then set the forget gate's bias, or the sum of two."""
+        """Reinitialize the parameters, then set the forget gate's bias, or the sum of two."""
         super().reset_parameters()
         if self.bias_ih is not None and self.forget_bias is not None:
             gate = slice(self.hidden_size, 2 * self.hidden_size)
@@ -228,10 +228,10 @@ class ElmanController(WeightedController):
         activation: "tanh", "sigmoid" or "relu".
         recurrent: whether h_{t-1} is an input (the matrix R of Joulin & Mikolov 2015).
         bias: whether there is a bias; Joulin & Mikolov 2015 have none.
-        second_bias: whether there is one more beside `bias`, as in torch.nn.RNN; the program of
-            Deleu & Dureau 2016 has one for x and one for what is read.
+        second_bias: whether there is a second bias, as in torch.nn.RNN; the program of Deleu &
+            Dureau 2016 has one for x and one for the read vector.
     Raises:
-        ChoiceError: no such activation. ConfigError: a second bias without the first.
+        ChoiceError: an unknown activation. ConfigError: a second bias without the first.
         DTypeError: `recurrent` or a bias is no bool.
     """
 
@@ -276,7 +276,7 @@ class ElmanController(WeightedController):
 
 
 def _biases(bias: bool, second_bias: bool) -> int:
-    """How many biases a gate has."""
+    """Number of biases of a gate."""
     check_bool("bias", bias)
     check_bool("second_bias", second_bias)
     if second_bias and not bias:
@@ -286,7 +286,7 @@ def _biases(bias: bool, second_bias: bool) -> int:
 
 ControllerClass = type[LSTMController] | type[GRUController] | type[ElmanController]
 
-#: Every controller by the name that `MemoryRNN(controller=...)` takes.
+#: Every controller by its name in `MemoryRNN(controller=...)`.
 CONTROLLERS: dict[str, ControllerClass] = {
     "lstm": LSTMController,
     "gru": GRUController,
@@ -294,8 +294,8 @@ CONTROLLERS: dict[str, ControllerClass] = {
 }
 
 
-def input_width(controller: Controller, input_size: int, reading_size: int = 0) -> int:
-    """How wide x_t is: what the input matrix has columns for, `input_size` where none is known."""
+def input_width(controller: Controller, input_size: int, read_vector_size: int = 0) -> int:
+    """Number of the input matrix's columns for x_t; `input_size` for a custom controller."""
     if not isinstance(controller, WeightedController):
         return input_size
-    return controller.weight_ih.shape[1] - reading_size
+    return controller.weight_ih.shape[1] - read_vector_size

@@ -1,4 +1,4 @@
-"""Layers on top of each other and in both directions, laid out as torch.nn.LSTM lays them out."""
+"""Stacked layers in one or both directions, with the layout of torch.nn.LSTM."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Run = Callable[[Tensor, LoopState, Tensor | None], tuple[Tensor, LoopState]]
 
 @dataclass(frozen=True)
 class Depth:
-    """How many layers there are, and in which directions they run.
+    """Number of layers and directions.
 
     Fields:
         num_layers: 1 or more.
         dropout: share of a layer's output that is dropped before the next, in [0, 1).
-        bidirectional: whether each layer also runs from the end.
+        bidirectional: whether each layer also runs backward.
     """
 
     num_layers: int
@@ -38,14 +38,14 @@ class Depth:
             raise ShapeError(f"dropout: expected a number in [0, 1), got {self.dropout!r}.")
         if self.dropout and self.num_layers == 1:
             raise ShapeError(
-                "dropout: expected 0 with one layer, because it stands between layers; got "
-                f"{self.dropout}. Put nn.Dropout behind the layer."
+                "dropout: expected 0 with one layer, because it is applied between layers; got "
+                f"{self.dropout}. Put nn.Dropout after the layer."
             )
         check_bool("bidirectional", self.bidirectional)
 
     @property
     def directions(self) -> int:
-        """1, or 2 with both."""
+        """1, or 2 if bidirectional."""
         return 2 if self.bidirectional else 1
 
     def others(self) -> Iterator[tuple[str, int]]:
@@ -68,7 +68,7 @@ def run_deep(
     """Run all layers and directions.
 
     Args:
-        runs, states: one a layer and direction, in the order of nn.LSTM.
+        runs, states: one per layer and direction, in the order of nn.LSTM.
         x: [T, B, I]. lengths: int64 [B] or None.
         is_training: whether outputs between layers are dropped.
     Returns:
@@ -79,9 +79,9 @@ def run_deep(
         outputs = []
         for direction in range(depth.directions):
             place = layer * depth.directions + direction
-            turned = _turned(x, lengths) if direction else x
-            output, state = runs[place](turned, states[place], lengths)
-            outputs.append(_turned(output, lengths) if direction else output)
+            direction_input = _reversed(x, lengths) if direction else x
+            output, state = runs[place](direction_input, states[place], lengths)
+            outputs.append(_reversed(output, lengths) if direction else output)
             last.append(state)
         x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
         if layer < depth.num_layers - 1:
@@ -89,8 +89,8 @@ def run_deep(
     return x, last
 
 
-def _turned(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Sequences [T, B, ...] from their ends; what is beyond a length stays where it is."""
+def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Reverse sequences [T, B, ...] within their lengths; the padding stays in place."""
     if lengths is None:
         return x.flip(0)
     t = torch.arange(x.shape[0], device=x.device).unsqueeze(1)

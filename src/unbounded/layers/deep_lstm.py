@@ -1,4 +1,4 @@
-"""The paper's baseline: several LSTM layers, each of which may also see the input."""
+"""The paper's baseline: stacked LSTM layers, each of which may also take the input."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         input_size: I.
         hidden_size: H of every layer.
         num_layers: 1 or more.
-        skip_input: whether layers beyond the first see the input beside the layer below (as in
-            Graves 2013). This is the reading that fits the published parameter counts; without it
-            the layers are plainly stacked.
+        skip_input: whether layers after the first also take the input (as in Graves 2013). This
+            interpretation fits the published parameter counts. Otherwise the layers are simply
+            stacked.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         learn_initial_state: whether h_0 and c_0 are learned or zero.
-        second_bias: whether each gate has two biases, as torch.nn.LSTM and Yang 2016 have. With
-            one, as the counts of Grefenstette et al. need, the second is a constant zero.
-        backend: "auto" takes the fused kernels where they beat torch's own loop, which is
-            with lengths; "reference" never, "cpu" always, or an error; "cuda" has none.
-    Weights are drawn as in LSTMController, the forget gate's bias is 1.
+        second_bias: whether each gate has two biases, as in torch.nn.LSTM and Yang 2016. With one,
+            as in the counts of Grefenstette et al., the second is a constant zero.
+        backend: "auto" takes the fused kernels where they are faster than torch's loop, which is
+            with lengths; "reference" never; "cpu" takes them or raises; "cuda" always raises.
+    Weights are drawn as in LSTMController; the bias of the forget gate is 1.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.3 and Table 2.
     """
 
@@ -72,15 +72,15 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.skip_input, self.batch_first, self.backend = skip_input, batch_first, backend
         below = hidden_size + (input_size if skip_input else 0)
-        made = [
+        layers = [
             LSTMLayer(below if k else input_size, hidden_size, device, dtype)
             for k in range(num_layers)
         ]
-        for layer in made:
+        for layer in layers:
             layer.reset_parameters()
             if not second_bias:
                 layer.fix_second_bias()
-        self.layers = nn.ModuleList(made)
+        self.layers = nn.ModuleList(layers)
         self.initial = (
             nn.Parameter(torch.empty(num_layers, 2, hidden_size, device=device, dtype=dtype))
             if learn_initial_state
@@ -89,7 +89,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         self._reset_initial_state()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, as tools do that make a module on the meta device first."""
+        """Reinitialize all parameters, for tools that first create a module on the meta device."""
         for layer in self.layers:
             if isinstance(layer, nn.LSTM):
                 layer.reset_parameters()
@@ -101,14 +101,14 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             nn.init.uniform_(self.initial, -bound, bound)
 
     def weight(self) -> Tensor:
-        """The first layer's, for its input."""
+        """The input weights of the first layer."""
         return as_called(self.layers[0], lstm_weights(self.layers[0])[0])
 
     def inputs_seen(self) -> int:
-        """I; of a Symbols layer's weights, what they take in its place."""
+        """I; within `run_symbols`, the width of the substituted weights."""
         return lstm_weights(self.layers[0])[0].shape[1]
 
-    def begin(self, batch_size: int) -> DeepLSTMState:
+    def unchecked_initial_state(self, batch_size: int) -> DeepLSTMState:
         """(h, c) of every layer, each [B, H]."""
         like = self.weight()
         if self.initial is None:
@@ -135,10 +135,10 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
     def run(
         self, x: Tensor, state: DeepLSTMState, lengths: Tensor | None
     ) -> tuple[Tensor, DeepLSTMState]:
-        """Layer by layer, over all steps each."""
+        """Run layer by layer, each over all steps."""
         hidden, final = x, []
         if x.shape[1] == 0:
-            lengths = None  # torch packs no batch of nothing
+            lengths = None  # torch does not pack an empty batch
         for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
@@ -157,7 +157,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
     def _run_layer(
         self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
-        """By calling it where hooks run then, or by its weights alone."""
+        """Call the layer if that runs hooks, else use its weights only."""
         reason = why_called(layer, "layer")
         if reason is not None and _has_rules(x):
             self.takes_kernels(reason)
@@ -166,26 +166,26 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
 
     def _run_weights(
         self,
-        own: ControllerWeights,
+        weights: ControllerWeights,
         x: Tensor,
         state: tuple[Tensor, Tensor],
         lengths: Tensor | None,
     ) -> tuple[Tensor, ControllerState]:
-        """On the kernels or in torch's own loop, and step by step where that has no rules."""
-        # torch.export keeps torch's loop as it is; what torch.compile makes of it may fail.
+        """Use the kernels or torch's loop, or single steps where torch's loop has no rules."""
+        # torch.export keeps torch's loop as it is; torch.compile's version of it may fail.
         in_graph = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-        # Steps beyond a length cost the kernels nothing; torch's packed loop takes twice the time
-        # of its plain one, which is as fast as they are.
+        # Steps beyond a length cost the kernels nothing. torch's packed loop takes twice as long as
+        # its plain one, which is as fast as the kernels.
         is_faster = lengths is not None or self.backend != "auto" or in_graph
-        if is_faster and self.takes_kernels(why_not_alone("lstm", x, own, state)):
-            return run_alone("lstm", lstm_cell, x, own, state, lengths)
+        if is_faster and self.takes_kernels(why_not_alone("lstm", x, weights, state)):
+            return run_alone("lstm", lstm_cell, x, weights, state, lengths)
         if _has_rules(x) and not in_graph:
-            return run_torch(own, x, state, lengths, self.training)
-        return run_steps(functools.partial(_step, own), x, state, lengths)
+            return run_torch(weights, x, state, lengths, self.training)
+        return run_steps(functools.partial(_step, weights), x, state, lengths)
 
 
 def _has_rules(x: Tensor) -> bool:
-    """Whether torch's own loop can run."""
+    """Whether torch's loop can run."""
     return not (is_transformed() or x.is_meta)
 
 

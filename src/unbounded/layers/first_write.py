@@ -1,4 +1,4 @@
-"""What a layer writes before the first step, where its memory asks for it."""
+"""The write before the first step, for memories with `writes_first`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from unbounded.memories.autocast import without_autocast
 
 
 class FirstWrite(nn.Module):
-    """A hidden state h_0 from which the heads are told what to write before the first step.
+    """A hidden state h_0 from which the heads compute the first write.
 
-    h_0 is drawn once from Glorot's distribution, a buffer that is saved and never learned; what is
-    written is learned with the weights of the heads.
+    h_0 is drawn once from Glorot's distribution, as a buffer that is saved and never learned. The
+    written values are learned through the weights of the heads.
 
     Args:
         hidden_size: H. device, dtype: of the buffer.
-    Source: the program of Deleu & Dureau 2016, whose step begins with the write of the step before.
+    Source: the program of Deleu & Dureau 2016, whose step starts with the previous step's write.
     """
 
     hidden: Tensor
@@ -38,25 +38,25 @@ class FirstWrite(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw h_0 anew, as a Glorot draw of a matrix [1, H]."""
+        """Draw h_0 like a Glorot draw of a matrix [1, H]."""
         bound = math.sqrt(6 / (1 + self.hidden.shape[0]))
         nn.init.uniform_(self.hidden, -bound, bound)
 
     def forward(self) -> Tensor:
-        """h_0, [H]; by a call, so that hooks that load it run."""
+        """Return h_0, [H]; as a call, so that hooks which load it run."""
         return self.hidden
 
     def write(self, heads: Heads, memory: Memory[Any, Any], state: LoopState) -> LoopState:
-        """Return the state after the write, and what is read of it.
+        """Return the state after the write, with its read vector.
 
         Args:
-            heads, memory: of the layer. state: before the first step, [B, ...] each.
+            heads, memory: of the layer. state: before the first step, tensors [B, ...].
         """
-        told = heads(self().to(heads.weight.dtype).unsqueeze(0))
-        size, dtype = len(state.reading), state.reading.dtype
+        fields = heads(self().to(heads.weight.dtype).unsqueeze(0))
+        size, dtype = len(state.read_vector), state.read_vector.dtype
         instruction = memory.Instruction(
-            *(part.to(dtype).expand(size, *part.shape[1:]) for part in told)
+            *(part.to(dtype).expand(size, *part.shape[1:]) for part in fields)
         )
-        with without_autocast(state.reading.device):
-            reading, written = memory.first_write(state.memory, instruction)
-        return LoopState(state.controller, reading, written)
+        with without_autocast(state.read_vector.device):
+            read_vector, written = memory.first_write(state.memory, instruction)
+        return LoopState(state.controller, read_vector, written)

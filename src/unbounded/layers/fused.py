@@ -1,4 +1,4 @@
-"""When and how a MemoryRNN runs on a fused kernel."""
+"""Conditions for running a MemoryRNN on a fused kernel, and the call of the kernel."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def why_not_fused(
     x: Tensor,
     state: LoopState,
 ) -> str | None:
-    """Return why the fused kernel cannot serve this call, or None if it can."""
-    # Exact types: a subclass may compute something else, which no kernel knows of.
+    """Why the fused kernel cannot serve this call; None if it can."""
+    # Exact types only: a subclass may compute something else.
     exact = type(controller) in CONTROLLERS.values()
     if not isinstance(controller, WeightedController) or not exact:
         return f"no kernel knows the controller {type(controller).__name__}"
@@ -62,11 +62,11 @@ def run_fused(
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, LoopState]:
     """Run the loop of `run_recurrence` as one fused call per direction."""
-    # A graph that is being captured holds no second derivatives, and breaks at a callable.
+    # A captured graph holds no second derivatives, and breaks at a callable.
     reference = None
     if not torch.compiler.is_compiling():
         reference = functools.partial(_reference, controller, memory)
-    hidden, readings, final = kernels.recurrence(
+    hidden, read_vectors, final = kernels.recurrence(
         *kernel_arguments(controller, memory),
         x,
         lengths,
@@ -74,13 +74,13 @@ def run_fused(
         flatten_state(state),
         reference=reference,
     )
-    return hidden, readings, _unflatten(final, controller.state_size, memory)
+    return hidden, read_vectors, _unflatten(final, controller.state_size, memory)
 
 
 def kernel_arguments(
     controller: WeightedController, memory: Memory[Any, Any]
 ) -> tuple[kernels.Structure, tuple[str, ...], str]:
-    """What the kernels are told of memory, heads and controller.
+    """The kernels' arguments for memory, heads and controller.
 
     Raises:
         BackendError: no kernel knows the memory.
@@ -105,54 +105,56 @@ def _reference(
     weights: kernels.Weights,
     initial: tuple[Tensor, ...],
 ) -> tuple[Tensor, ...]:
-    """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""
-    *of_controller, head_weight, head_bias = weights
-    hidden, readings, state = run_recurrence(
-        lambda inputs, before: module.cell(inputs, before, ControllerWeights._make(of_controller)),
+    """Compute the kernel's result in differentiable steps, for second derivatives."""
+    *controller_weights, head_weight, head_bias = weights
+    hidden, read_vectors, state = run_recurrence(
+        lambda inputs, before: module.cell(
+            inputs, before, ControllerWeights._make(controller_weights)
+        ),
         lambda h: apply_heads(memory.heads, h, head_weight, head_bias),
         memory,
         x,
         _unflatten(initial, module.state_size, memory),
         lengths,
     )
-    return hidden, readings, *flatten_state(state)
+    return hidden, read_vectors, *flatten_state(state)
 
 
 def flatten_state(state: LoopState) -> tuple[Tensor, ...]:
     """Return the tensors of a state in the kernels' order."""
-    return (*state.controller, state.reading, *state.memory)
+    return (*state.controller, state.read_vector, *state.memory)
 
 
 def _unflatten(tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any, Any]) -> LoopState:
-    controller, (reading, *rest) = tensors[:state_size], tensors[state_size:]
-    return LoopState(tuple(controller), reading, memory.State(*rest))
+    controller, (read_vector, *rest) = tensors[:state_size], tensors[state_size:]
+    return LoopState(tuple(controller), read_vector, memory.State(*rest))
 
 
 def why_called(module: nn.Module, name: str) -> str | None:
-    """Why a module must be called step by step: hooks, or a method that is replaced; or None.
+    """Why a module must be called step by step (hooks, or a replaced method); None otherwise.
 
-    This alone decides whether the weights of a module say what a call of it computes.
+    Without a reason, the weights of a module determine what a call of it computes.
 
     Args:
         name: of the module, for the message.
     """
     if _has_any_global_hook():
-        return "a hook on all modules is registered, and it only runs inside the readable loop"
+        return "a hook on all modules is registered, which only the reference implementation runs"
     if (
         module._forward_hooks
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
     ):
-        return f"the {name} has hooks, which only run inside the readable loop"
+        return f"the {name} has hooks, which only run inside the reference implementation"
     method = replaced_method(module)
     if method is not None:
-        return f"{method} of the {name} is replaced, which only the readable loop calls"
+        return f"{method} of the {name} is replaced, which only the reference implementation calls"
     return None
 
 
 def is_called(module: nn.Module) -> bool:
-    """Whether `why_called` has a reason."""
+    """Whether `why_called` returns a reason."""
     return why_called(module, "module") is not None
 
 

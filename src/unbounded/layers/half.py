@@ -1,4 +1,4 @@
-"""Layers whose parameters are in half precision: they compute in float32.
+"""Layers with parameters in half precision: they compute in float32.
 
 Strengths and weights of a memory are sums of many small terms, which half precision loses.
 """
@@ -26,7 +26,7 @@ def is_half(tensor: Tensor) -> bool:
 
 
 class _Forward(nn.Module):
-    """A layer's `forward` without its hooks, which run around the call that came from outside."""
+    """A layer's `forward` without its hooks, which run around the outer call."""
 
     def __init__(self, layer: nn.Module, run: Callable[..., Any]) -> None:
         super().__init__()
@@ -39,14 +39,15 @@ class _Forward(nn.Module):
 def run_in_float32(
     layer: nn.Module, run: Callable[..., Any], x: Any, state: Any, lengths: Any, *others: Any
 ) -> Any:
-    """Run a layer of half precision as one of float32.
+    """Run a layer in half precision as one in float32.
 
     Args:
-        run: the method of the layer that takes the rest, such as its `forward`.
-        x: as the layer takes it, in the layer's own dtype.
-        others: what else `run` takes.
+        run: a method of the layer that takes the remaining arguments, such as its `forward`.
+        x: the layer's input, in the layer's dtype.
+        others: further arguments of `run`.
     Returns:
-        the layer's results: output and hidden state in its dtype, reading and memory in float32.
+        the layer's results: output and hidden state in its dtype, read vector and memory in
+        float32.
     Raises:
         DTypeError: x has another dtype than the layer.
     """
@@ -56,16 +57,18 @@ def run_in_float32(
         check_like("x", data, "the layer", like)
     state = None if state is None else move_state(state, dtype=torch.float32)
     weights = {f"layer.{name}": weight.float() for name, weight in layer.named_parameters()}
-    buffers = [(f"layer.{name}", held) for name, held in layer.named_buffers() if is_half(held)]
-    weights |= {name: held.float() for name, held in buffers}
+    buffers = [
+        (f"layer.{name}", buffer) for name, buffer in layer.named_buffers() if is_half(buffer)
+    ]
+    weights |= {name: buffer.float() for name, buffer in buffers}
     arguments = (_float(x), state, lengths, *others)
     output, last, *trace = functional_call(
         _Forward(layer, run), weights, arguments, tie_weights=False
     )
-    for name, held in buffers:
+    for name, buffer in buffers:
         if layer.training and _may_be_written(weights[name]):
             with torch.no_grad():
-                held.copy_(weights[name])
+                buffer.copy_(weights[name])
     if isinstance(output, PackedSequence):
         output = output._replace(data=output.data.to(like.dtype))
     else:
@@ -74,7 +77,7 @@ def run_in_float32(
 
 
 def _may_be_written(tensor: Tensor) -> bool:
-    """Whether a new tensor was changed in place; where nothing counts that, it may be."""
+    """Whether a new tensor may have been changed in place; True if versions are not counted."""
     return torch.compiler.is_compiling() or tensor.is_inference() or tensor._version > 0
 
 

@@ -16,7 +16,7 @@ from unbounded.replaced import remember_methods
 
 
 def head_slices(heads: tuple[Head, ...]) -> dict[str, slice]:
-    """Return which rows of the linear map belong to each head, by name."""
+    """The rows of the linear map for each head, by name."""
     ends = list(accumulate(head.size for head in heads))
     return {head.name: slice(end - head.size, end) for head, end in zip(heads, ends, strict=True)}
 
@@ -30,7 +30,7 @@ def apply_heads(
         hidden: controller output, [B, H].
         weight: [K, H]. bias: [K] or None; K is the sum of the heads' sizes.
     Returns:
-        one tensor a head, [B, *head.shape], in the dtype of `weight` also under autocast.
+        one tensor per head, [B, *head.shape], in the dtype of `weight` also under autocast.
     """
     raw = F.linear(hidden, weight, bias).to(weight.dtype)
     parts = torch.split(raw, [head.size for head in heads], dim=-1)
@@ -41,11 +41,11 @@ def apply_heads(
 
 
 class Heads(nn.Module):
-    """The linear map for all heads of a memory; `rows(name)` finds one head's part of it.
+    """The linear map for all heads of a memory; `rows(name)` returns the rows of one head.
 
     Args:
-        hidden_size: H. heads: what the memory declares.
-        bias: whether there are biases; without, `bias` is None and not in the state_dict.
+        hidden_size: H. heads: the memory's declaration.
+        bias: whether there are biases; otherwise `bias` is None and not in the state_dict.
     """
 
     bias: nn.Parameter | None
@@ -79,10 +79,10 @@ class Heads(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
         with torch.no_grad():
             for head in self.heads:
-                head.begin(self.bias[self.rows(head.name)])
+                head.set_initial_biases(self.bias[self.rows(head.name)])
 
     def rows(self, name: str) -> slice:
-        """Return the rows of `weight` and `bias` that belong to the head called `name`."""
+        """Return the rows of `weight` and `bias` for the head `name`."""
         if name not in self._slices:
             raise ChoiceError("head", name, self._slices)
         return self._slices[name]

@@ -1,4 +1,4 @@
-"""What a layer learns of a memory's beginning."""
+"""The learned initial values of a memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from unbounded.memories import Learned, Memory
 
 
 class InitialMemory(nn.Module):
-    """One parameter for each field that a memory declares as learned, and for its first reading.
+    """One parameter for each field that a memory declares as learned, and for its read vector.
 
-    A parameter has the field's name and its shape without the batch; that of the first reading is
-    called "reading". (An nn.ParameterDict refuses names such as "keys" and "values".)
+    A parameter has the field's name and its shape without the batch; that of the initial read
+    vector is "read_vector". (An nn.ParameterDict refuses names such as "keys" and "values".)
 
     Args:
-        memory: whose `learned_fields` are meant.
+        memory: declares the `learned_fields`.
         device, dtype: of the parameters.
     """
 
@@ -29,28 +29,28 @@ class InitialMemory(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        # The memory, not its fields: a rule may be a function that cannot be pickled.
+        # Keep the memory, not its fields: a rule may be a function that cannot be pickled.
         self._memory, self._mapped = memory, False
         for field in memory.learned_fields:
-            empty = torch.empty(field.first_shape, device=device, dtype=dtype)
+            empty = torch.empty(field.initial_shape, device=device, dtype=dtype)
             self.register_parameter(field.name, nn.Parameter(empty))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw each parameter by the rule that its field declares."""
+        """Initialize each parameter by the rule of its field."""
         for field in self._memory.learned_fields:
-            if isinstance(field.beginning, Learned):
+            if isinstance(field.initializer, Learned):
                 with torch.no_grad():
-                    field.beginning.rule(self.get_parameter(field.name))
+                    field.initializer.rule(self.get_parameter(field.name))
                     if self._mapped:
                         nn.init.zeros_(self.get_parameter(f"{field.name}_bias"))
 
     def forward(self) -> Mapping[str, Tensor]:
-        """As `by_name`; by a call, so that hooks that load the parameters run."""
+        """Return `by_name()`; as a call, so that hooks which load the parameters run."""
         return self.by_name()
 
     def by_name(self) -> Mapping[str, Tensor]:
-        """Return the parameters as `Memory.initial_state` takes them."""
+        """Return the parameters for `Memory.initial_state`."""
         # By attribute: while torch.func.functional_call runs, these need not be parameters.
         names = [field.name for field in self._memory.learned_fields]
         if not self._mapped:
@@ -58,18 +58,18 @@ class InitialMemory(nn.Module):
         return {name: getattr(self, name) + getattr(self, f"{name}_bias") for name in names}
 
     def map_one(self) -> None:
-        """Make each number the sum of two, as a linear map of the constant 1 has it.
+        """Make each number the sum of two parameters, like a linear map of the constant 1.
 
-        The second one, of the name NAME_bias, begins with 0.
-        Source: the authors' program of Yang & Rush 2017, arXiv:1611.02854.
+        The second parameter, NAME_bias, is initially 0.
+        Source: the program of Yang & Rush 2017, arXiv:1611.02854.
         """
         self._mapped = True
         for field in self._memory.learned_fields:
-            beside = torch.zeros_like(self.get_parameter(field.name))
-            self.register_parameter(f"{field.name}_bias", nn.Parameter(beside))
+            bias = torch.zeros_like(self.get_parameter(field.name))
+            self.register_parameter(f"{field.name}_bias", nn.Parameter(bias))
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
         return ", ".join(
-            f"{field.name}{list(field.first_shape)}" for field in self._memory.learned_fields
+            f"{field.name}{list(field.initial_shape)}" for field in self._memory.learned_fields
         )

@@ -1,4 +1,4 @@
-"""What is said where a memory drops cells of a sequence that is longer than its capacity."""
+"""Warnings about memories that drop cells of sequences longer than their capacity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DROPS_ARE_MEANT: ContextVar[bool] = ContextVar("drops_are_meant", default=False
 
 @contextmanager
 def drops_are_meant() -> Iterator[None]:
-    """No `RoomWarning` within: a stream of many sequences needs room for the longest alone."""
+    """Suppress `RoomWarning`: a stream of many sequences needs room for the longest one only."""
     token = _DROPS_ARE_MEANT.set(True)
     try:
         yield
@@ -27,12 +27,12 @@ def drops_are_meant() -> Iterator[None]:
 
 
 def warn_of_drops(memory: Memory[Any, Any], steps: int) -> None:
-    """Warn, once for each number of steps, where a memory drops cells of so long a sequence.
+    """Warn, once for each number of steps, if a memory drops cells of sequences of this length.
 
     Args:
-        memory: whose capacity is looked at.
-        steps: of the longest sequence, from its beginning. Of a state that is carried on it is not
-            known how many cells it holds without waiting for the device, so it is not asked.
+        memory: the memory with the capacity.
+        steps: of the longest sequence, from its first step. For a carried state the number of its
+            cells is unknown without synchronizing the device, so it is not checked.
     """
     most = memory.dropped_beyond
     # A graph holds no warning.

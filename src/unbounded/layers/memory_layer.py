@@ -26,23 +26,23 @@ from unbounded.replaced import remember_methods
 
 
 class InitialController(nn.ParameterList):
-    """The learned first state of a controller, one parameter [H] for each of its tensors."""
+    """The learned initial state of a controller, one parameter [H] for each of its tensors."""
 
     __call__ = nn.Module.__call__  # that of a ParameterList raises
 
     def forward(self) -> tuple[Tensor, ...]:
-        """The parameters; by a call, so that hooks that load them run."""
+        """Return the parameters; as a call, so that hooks which load them run."""
         return tuple(self)
 
 
 class MemoryLayer(nn.Module):
-    """The parameters of one layer in one direction, how it begins and how it runs.
+    """The parameters, initial state and loop of one layer in one direction.
 
-    What a caller's tensors look like, how many layers there are and which way they run is the
-    matter of `MemoryRNN`: what runs here is [T, B, ...], float32 or float64, and checked.
+    `MemoryRNN` handles the layout of a caller's tensors, the number of layers and the directions.
+    Here tensors are [T, B, ...], float32 or float64, and checked.
 
     Args:
-        as those of `MemoryRNN`, for this layer alone.
+        as in `MemoryRNN`, for this layer only.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -60,7 +60,7 @@ class MemoryLayer(nn.Module):
         backend: str,
         learn_initial_state: bool,
         bias: bool,
-        output_reading: bool,
+        output_read_vector: bool,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
@@ -76,10 +76,11 @@ class MemoryLayer(nn.Module):
         check_place(device, dtype)
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.backend = backend
-        self._says_reading = output_reading
-        seen = hidden_size + memory.reading_size * self._says_reading
+        self._outputs_read_vector = output_read_vector
+        seen = hidden_size + memory.read_vector_size * self._outputs_read_vector
         self.controller = make_controller(
-            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype,
+            controller, input_size + memory.read_vector_size, hidden_size, device=device,
+            dtype=dtype,
             bias=bias,
         )  # fmt: skip
         self.heads = Heads(
@@ -107,7 +108,7 @@ class MemoryLayer(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draw the layer's parameters anew."""
+        """Reinitialize the layer's parameters."""
         self.controller.reset_parameters()
         self.heads.reset_parameters()
         if self.readout is not None:
@@ -131,10 +132,10 @@ class MemoryLayer(nn.Module):
         return as_called(self.heads, self.heads.weight)
 
     def initial_loop_state(self, batch_size: int) -> LoopState:
-        """Return the state in which this layer alone begins, [B, ...] each."""
+        """Return the initial state of this layer, tensors [B, ...]."""
         like = self.like
         if self.initial_controller is None:
-            # Tensors of their own: torch.compile takes none twice.
+            # Separate tensors: torch.compile takes none twice.
             controller: tuple[Tensor, ...] = tuple(
                 like.new_zeros(batch_size, self.hidden_size)
                 for _ in range(self.controller.state_size)
@@ -147,7 +148,7 @@ class MemoryLayer(nn.Module):
         dtype = torch.float32 if is_half(like) else like.dtype
         state = LoopState(
             controller,
-            self.memory.initial_reading(batch_size, dtype, like.device, learned),
+            self.memory.initial_read_vector(batch_size, dtype, like.device, learned),
             self.memory.initial_state(batch_size, dtype, like.device, learned),
         )
         if self.first_write is not None:
@@ -155,16 +156,16 @@ class MemoryLayer(nn.Module):
         return state
 
     def emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
-        """`state` with memory and reading as they begin: of `sequences`, bool [B], or of all."""
-        empty = self.initial_loop_state(state.reading.shape[0])
+        """Reset memory and read vector of `state`, for all or for `sequences`, bool [B]."""
+        empty = self.initial_loop_state(state.read_vector.shape[0])
         if sequences is None:
-            return LoopState(state.controller, empty.reading, empty.memory)
-        check_shape("sequences", sequences, tuple(state.reading.shape[:1]))
+            return LoopState(state.controller, empty.read_vector, empty.memory)
+        check_shape("sequences", sequences, tuple(state.read_vector.shape[:1]))
         if sequences.dtype != torch.bool:
             raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
-        reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
+        read_vector = torch.where(sequences.unsqueeze(-1), empty.read_vector, state.read_vector)
         memory = self.memory.hold(sequences, empty.memory, state.memory)
-        return LoopState(state.controller, reading, memory)
+        return LoopState(state.controller, read_vector, memory)
 
     def run_loop(
         self,
@@ -173,7 +174,7 @@ class MemoryLayer(nn.Module):
         lengths: Tensor | None = None,
         recorder: Recorder | None = None,
     ) -> tuple[Tensor, LoopState]:
-        """Run this layer alone, in one direction.
+        """Run this layer in one direction.
 
         Args:
             x: [T, B, I]. state: of this layer. lengths: int64 [B] or None.
@@ -185,29 +186,29 @@ class MemoryLayer(nn.Module):
         if self._takes_kernel(x, state, recorder) and isinstance(
             self.controller, WeightedController
         ):
-            # The operator looks at lengths itself.
-            hidden, readings, last = run_fused(
+            # The operator checks the lengths.
+            hidden, read_vectors, last = run_fused(
                 self.controller, self.heads, self.memory, x, state, lengths
             )
         else:
             check_sequences(x, lengths)
-            hidden, readings, last = run_recurrence(
+            hidden, read_vectors, last = run_recurrence(
                 self.controller, self.heads, self.memory, x, state, lengths, recorder
             )
-        return self.read_out(self.seen(hidden, readings), lengths), last
+        return self.read_out(self.seen(hidden, read_vectors), lengths), last
 
     def _takes_kernel(self, x: Tensor, state: LoopState, recorder: Recorder | None) -> bool:
         if recorder is not None:
-            return False  # traces are documented to run on the reference: nothing to announce
+            return False  # traces are documented to run on the reference; no warning
         reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(self.backend, type(self).__name__, reason, x.device.type)
 
-    def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:
-        """What o_t is made of: h [T, B, H]; concat(h, r) of a last layer with `output_reading`."""
-        return torch.cat([hidden, readings], dim=-1) if self._says_reading else hidden
+    def seen(self, hidden: Tensor, read_vectors: Tensor) -> Tensor:
+        """The readout's input: h [T, B, H], or concat(h, r) with `output_read_vector`."""
+        return torch.cat([hidden, read_vectors], dim=-1) if self._outputs_read_vector else hidden
 
     def read_out(self, seen: Tensor, lengths: Tensor | None) -> Tensor:
-        """Map what o_t is made of, [T, B, H or H + R], to o [T, B, O]; 0 beyond `lengths`."""
+        """Map the readout's input [T, B, H or H + R] to o [T, B, O]; 0 beyond `lengths`."""
         if self.readout is None:
             return seen
         output = torch.tanh(self.readout(seen).to(seen.dtype))
@@ -221,8 +222,10 @@ class MemoryLayer(nn.Module):
         for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
             check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))
             check_like(f"state.{name}", tensor, "the layer", like)
-        check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
-        check_like("state.reading", state.reading, "the layer", like)
+        check_shape(
+            "state.read_vector", state.read_vector, (batch_size, self.memory.read_vector_size)
+        )
+        check_like("state.read_vector", state.read_vector, "the layer", like)
         self.memory.check_state(state.memory, batch_size, like)
 
 

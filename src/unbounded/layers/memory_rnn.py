@@ -39,9 +39,9 @@ Output = Tensor | PackedSequence
 class MemoryRNN(MemoryLayer):
     """A recurrent layer whose controller works on an external memory.
 
-    o_t = h_t, or tanh(W_o h_t + b_o) with `output_size`; the memory's heads are one linear map of
-    h_t, and the reading r_t joins the input of the next step, and with `output_reading` o_t: then
-    concat(h_t, r_t) stands in the place of h_t.
+    o_t = h_t, or tanh(W_o h_t + b_o) with `output_size`. The memory's heads are one linear map of
+    h_t. The read vector r_t joins the input of the next step. With `output_read_vector`,
+    concat(h_t, r_t) replaces h_t in o_t.
 
     Args:
         input_size: I, size of x_t.
@@ -49,23 +49,24 @@ class MemoryRNN(MemoryLayer):
         memory: the data structure, for example `unbounded.NeuralStack(width=256)`.
         controller: "lstm", "gru", "elman", or a callable (input_size, hidden_size, device=, dtype=)
             that makes a Controller, such as functools.partial(ElmanController, recurrent=False).
-        output_size: O, size of o_t; None gives the controller's own output (O = H, or H + R with
-            `output_reading`).
+        output_size: O, size of o_t; None outputs h_t itself (O = H, or H + R with
+            `output_read_vector`).
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        backend: "auto" takes the fused kernel where one applies, "reference" the readable loop,
-            "cpu" and "cuda" the fused kernel of that device or an error. Traces are recorded in the
-            readable loop.
-        learn_initial_state: whether the controller's first state is learned (drawn like its
-            weights) or zero. The paper learns it; how memory and reading begin, the memory says.
-        num_layers: layers on top of each other, each with a memory of its own.
+        backend: "auto" takes the fused kernel where one applies, "reference" plain PyTorch; "cpu"
+            and "cuda" take the kernel of that device or raise. Traces are recorded in the reference
+            implementation.
+        learn_initial_state: whether the controller's initial state is learned (drawn like its
+            weights) or zero. The paper learns it. The memory declares the initial values of its
+            state and of the read vector.
+        num_layers: number of stacked layers, each with its own memory.
         dropout: share of a layer's output that is dropped before the next, in [0, 1).
-        bidirectional: whether each layer also runs from the end, with a memory of its own; then
-            the output is [.., 2 O], forward first.
+        bidirectional: whether each layer also runs backward, with a separate memory; the output is
+            then [.., 2 O], forward first.
         bias: whether a controller given by name has biases.
-        output_reading: whether what is read at a step reaches the output of the same step, as in
-            the program of Yang & Rush 2017; the last layer's alone.
-        device, dtype: of the parameters. In half precision the layer computes in float32, and
-            memories and readings are float32.
+        output_read_vector: whether a step's read vector reaches the output of the same step, as in
+            the program of Yang & Rush 2017; in the last layer only.
+        device, dtype: of the parameters. In half precision the layer computes in float32; memories
+            and read vectors are float32.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4 and Appendix B.
     """
 
@@ -86,25 +87,25 @@ class MemoryRNN(MemoryLayer):
         dropout: float = 0.0,
         bidirectional: bool = False,
         bias: bool = True,
-        output_reading: bool = False,
+        output_read_vector: bool = False,
     ) -> None:
-        # The output and its readout are of the last layer: those below hand on h.
+        # Only the last layer has a readout; those below pass h on.
         check_positive("num_layers", num_layers)
         is_last = num_layers == 1
         check_bool("batch_first", batch_first)
-        check_bool("output_reading", output_reading)
+        check_bool("output_read_vector", output_read_vector)
         super().__init__(
             input_size, hidden_size, memory, controller, output_size if is_last else None,
             backend=backend, learn_initial_state=learn_initial_state, bias=bias,
-            output_reading=output_reading and is_last, device=device, dtype=dtype,
+            output_read_vector=output_read_vector and is_last, device=device, dtype=dtype,
         )  # fmt: skip
         if output_size is not None:
             check_positive("output_size", output_size)
         depth = Depth(num_layers, dropout, bidirectional)
         self.output_size, self.batch_first = output_size, batch_first
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
-        self.output_reading = output_reading
-        #: The other layers and directions, by nn.LSTM's names; none of a layer with one.
+        self.output_read_vector = output_read_vector
+        #: The other layers and directions, by nn.LSTM's names; empty for a single one.
         self.others = nn.ModuleDict(
             {
                 name: MemoryRNN(
@@ -112,41 +113,41 @@ class MemoryRNN(MemoryLayer):
                     memory, controller, output_size if layer == num_layers - 1 else None,
                     backend=backend, device=device, dtype=dtype,
                     learn_initial_state=learn_initial_state, bias=bias,
-                    output_reading=output_reading and layer == num_layers - 1,
+                    output_read_vector=output_read_vector and layer == num_layers - 1,
                 )
                 for name, layer in depth.others()
             }
         )  # fmt: skip
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, as tools do that make a module on the meta device first."""
+        """Reinitialize all parameters, for tools that first create a module on the meta device."""
         super().reset_parameters()
         for other in self.all_layers()[1:]:
             other.reset_parameters()
 
     def flatten_parameters(self) -> None:
-        """Do nothing: for code written for nn.LSTM. The kernels take the weights as they are."""
+        """Do nothing; for code written for nn.LSTM. The kernels take the weights as they are."""
 
     def all_layers(self) -> list[MemoryRNN]:
         """This layer and the others, in nn.LSTM's order: forward and backward of each layer."""
         return [self, *(other for other in self.others.values() if isinstance(other, MemoryRNN))]
 
     def initial_state(self, batch_size: int) -> MemoryRNNState:
-        """Return the state in which every sequence begins, for `batch_size` sequences."""
+        """Return the initial state of `batch_size` sequences."""
         check_size("batch_size", batch_size)
         return joined([layer.initial_loop_state(batch_size) for layer in self.all_layers()])
 
     def empty_memory(
         self, state: MemoryRNNState, sequences: Tensor | None = None
     ) -> MemoryRNNState:
-        """Empty the memory between two calls and leave the controller's state as it is.
+        """Empty the memory between two calls and keep the controller's state.
 
         Args:
-            state: of a batch, as an earlier call returned it.
-            sequences: bool [B], those whose memory is emptied; None empties all, and the memory
-                starts at its first size again.
+            state: of a batch, from an earlier call.
+            sequences: bool [B], those whose memory is emptied. None empties all and returns the
+                memory to its initial size.
         Returns:
-            the state with memory and reading as before the first step, and empty rows behind.
+            the state with the initial memory and read vector, padded with empty rows.
         Raises:
             ShapeError, DTypeError: `sequences` is no bool [B], or the state has no batch.
         """
@@ -196,21 +197,20 @@ class MemoryRNN(MemoryLayer):
 
         Args:
             x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
-            state: where to begin, as an earlier call returned it; None begins anew.
-            lengths: B integers in 0..T, a tensor or a list: beyond its length a sequence's state
-                stays as it is, its output is 0 and what x holds there is not looked at, so that
-                padded gives what unpadded gives.
-            return_trace: also return what the memory did; runs on the reference path. Of several
-                layers `traces` does.
+            state: the state before the first step, from an earlier call; None for the initial one.
+            lengths: B integers in 0..T, a tensor or a list. Beyond its length a sequence's state
+                stays, its output is 0 and x is ignored, so padded equals unpadded.
+            return_trace: also return the memory's Trace; runs the reference implementation. For
+                several layers use `traces`.
         Returns:
-            output [T, B, O] (or as x is laid out), the state after the last step and, if asked
-            for, the Trace. Under autocast the output has autocast's dtype, as that of nn.LSTM has.
+            output [T, B, O] (in the layout of x), the state after the last step and, if requested,
+            the Trace. Under autocast the output has autocast's dtype, as for nn.LSTM.
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
-            BackendError: the backend asked for cannot serve this call.
+            BackendError: the chosen backend cannot serve this call.
         Warns:
             RoomWarning: in evaluation mode and without a `state`, T exceeds the capacity of a
-                memory that drops what is beyond it. A trace shows it instead.
+                memory that drops rows or cells. A trace shows the loss instead.
         """
         if return_trace and self.others:
             raise ShapeError(
@@ -227,10 +227,10 @@ class MemoryRNN(MemoryLayer):
         state: MemoryRNNState | None = None,
         lengths: Lengths = None,
     ) -> tuple[Trace, ...]:
-        """What the memory of each layer and direction did, in the order of `all_layers`.
+        """The traces of all layers and directions, in the order of `all_layers`.
 
-        Arguments and errors are those of a call; hooks on the layer are not run. The first step of
-        a backward direction is a sequence's last one.
+        Arguments and errors as for a call; hooks on the layer are not run. The first step of a
+        backward direction is the last step of a sequence.
         """
         return self._call(x, state, lengths, True)[2]
 
@@ -241,13 +241,13 @@ class MemoryRNN(MemoryLayer):
         lengths: Lengths,
         with_traces: bool,
     ) -> tuple[Output, MemoryRNNState, tuple[Trace, ...]]:
-        """As `forward`, with the traces of all layers, or none."""
+        """Compute `forward`, with the traces of all layers or without traces."""
         if is_half(self.heads.weight):
             half: tuple[Output, MemoryRNNState, tuple[Trace, ...]] = run_in_float32(
                 self, self._call, x, state, lengths, with_traces
             )
             return half
-        width = input_width(self.controller, self.input_size, self.memory.reading_size)
+        width = input_width(self.controller, self.input_size, self.memory.read_vector_size)
         call = new_call(x, lengths, width, self.batch_first)
         if state is None and not self.training and not with_traces:
             warn_of_drops(self.memory, len(call.x))
@@ -280,7 +280,7 @@ class MemoryRNN(MemoryLayer):
             ]
         recorders = [Recorder(layer.memory) if with_traces else None for layer in layers]
         runs = [
-            partial(each.run_loop, recorder=r) for each, r in zip(layers, recorders, strict=True)
+            partial(layer.run_loop, recorder=r) for layer, r in zip(layers, recorders, strict=True)
         ]
         depth = Depth(self.num_layers, self.dropout, self.bidirectional)
         output, states = run_deep(depth, runs, x, states, call.lengths, self.training)
@@ -296,7 +296,7 @@ class MemoryRNN(MemoryLayer):
         """Sizes and choices, for print(module)."""
         depth = "" if self.num_layers == 1 else f"num_layers={self.num_layers}, "
         both = "bidirectional=True, " if self.bidirectional else ""
-        both += "output_reading=True, " if self.output_reading else ""
+        both += "output_read_vector=True, " if self.output_read_vector else ""
         return (
             f"{self.input_size}, {self.hidden_size}, memory={self.memory!r}, {depth}{both}"
             f"batch_first={self.batch_first}, backend={self.backend!r}"

@@ -1,4 +1,4 @@
-"""A controller by its name, or as a callable of the user's makes it."""
+"""Creates a controller from a name or a user's callable."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ControllerFactory = Callable[..., Controller]
 
 
 def _check_signature(controller: ControllerFactory) -> None:
-    """Raise DTypeError unless a callable takes what a layer makes its controller with."""
+    """Raise DTypeError unless a callable takes a controller's arguments."""
     try:
         signature = inspect.signature(controller)
-    except ValueError:  # of a class that is not written in Python
+    except ValueError:  # a class not written in Python
         return
     try:
         signature.bind(1, 1, device=None, dtype=None)
@@ -40,11 +40,11 @@ def make_controller(
     dtype: torch.dtype | None,
     bias: bool = True,
 ) -> Controller:
-    """Make a controller by its name or with a callable of the user's.
+    """Create a controller from its name or a user's callable.
 
     Raises:
-        ChoiceError: no controller has such a name. DTypeError: the callable made something else,
-            or has options of its own for biases.
+        ChoiceError: an unknown name. DTypeError: the callable returns no Controller, or `bias` is
+            False with a callable.
     """
     if not isinstance(controller, str):
         kind: object = controller
@@ -55,19 +55,20 @@ def make_controller(
             )
         if not bias:
             raise DTypeError(
-                "bias: expected True beside a controller of your own; give it there, for example "
+                "bias: expected True with a custom controller; give it there, for example "
                 "functools.partial(ElmanController, bias=False)."
             )
-        makes = callable(controller) and not isinstance(controller, nn.Module)
-        if makes:
+        is_factory = callable(controller) and not isinstance(controller, nn.Module)
+        if is_factory:
             _check_signature(controller)
-        made = controller(input_size, hidden_size, device=device, dtype=dtype) if makes else None
-        if not isinstance(made, Controller):
+        result: object = controller
+        if is_factory:
+            result = controller(input_size, hidden_size, device=device, dtype=dtype)
+        if not isinstance(result, Controller) or not is_factory:
             raise DTypeError(
                 f"controller: expected a callable that makes an unbounded.layers.Controller, got "
-                f"a {type(made if makes else controller).__name__}. "
-                f"By name: {', '.join(CONTROLLERS)}."
+                f"a {type(result).__name__}. By name: {', '.join(CONTROLLERS)}."
             )
-        return made
+        return result
     check_choice("controller", controller, CONTROLLERS)
     return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Weights that accelerate keeps elsewhere between the calls of their modules."""
+"""Weights that accelerate offloads between the calls of their modules."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from torch import Tensor, nn
 
 
 def as_called(module: nn.Module, weight: Tensor) -> Tensor:
-    """A tensor with the dtype and device that a weight of a module has while it is called.
+    """A tensor with the dtype and device of a module's weight during a call.
 
     accelerate.cpu_offload leaves weights on the meta device, and its hooks load them for a call.
 
     Args:
-        weight: of the module; returned as it is unless hooks keep it elsewhere.
+        weight: of the module; returned unchanged unless hooks offload it.
     """
     if not weight.is_meta:
         return weight
     hook: Any = vars(module).get("_hf_hook")
-    for each in (hook, *getattr(hook, "hooks", ())):  # accelerate.hooks.SequentialHook has `hooks`
-        device = getattr(each, "execution_device", None)
+    for hook_part in (
+        hook,
+        *getattr(hook, "hooks", ()),
+    ):  # accelerate.hooks.SequentialHook has `hooks`
+        device = getattr(hook_part, "execution_device", None)
         if device is not None:
             return torch.empty(0, dtype=weight.dtype, device=device)
     return weight

@@ -1,4 +1,4 @@
-"""A model moved to a device, with kernels that serve there."""
+"""Moving a model to a device, together with its choice of kernels."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 def on_device(model: ModelT, device: torch.device) -> ModelT:
-    """Move a model, as `Module.to` does: the model itself.
+    """Move a model in place, as `Module.to` does, and return it.
 
     Args:
-        model: whose layers may ask for the kernels of one device (`backend`); of another one than
-            `device` these are "auto" then.
-        device: where to.
+        model: its layers may require the kernels of one device (`backend`). A backend other than
+            that of `device` becomes "auto".
+        device: the target.
     """
     for module in model.modules():
         if isinstance(module, MemoryRNN | PlainLayer) and module.backend != "reference":

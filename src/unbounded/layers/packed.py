@@ -1,4 +1,4 @@
-"""Tensors as text: base64 in the fewest bytes that are asked for."""
+"""Tensors as text: base64 of a chosen encoding."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor
 
 from unbounded.errors import CheckpointError, ChoiceError
 
-#: By name, little endian. An int8 is a number of `scale`s.
+#: By name, little endian. An int8 is a multiple of `scale`.
 ENCODINGS: Final = ("float32", "float16", "int8")
 _INT8_MOST: Final = 127
 
 
 def packed(tensor: Tensor, encoding: str) -> dict[str, Any]:
-    """A tensor as plain data: "shape", "encoding", "data" in base64, and of int8 its "scale".
+    """A tensor as plain data: "shape", "encoding", "data" in base64, and "scale" for int8.
 
     Raises:
         ChoiceError: there is no such encoding.
@@ -41,7 +41,7 @@ def unpacked(name: str, block: Mapping[str, Any]) -> Tensor:
     """The tensor of a block, in float32.
 
     Raises:
-        CheckpointError: it is no such block; the message says which, by `name`.
+        CheckpointError: the block is invalid; the message has its `name`.
     """
     try:
         encoding, shape = block["encoding"], tuple(block["shape"])

@@ -1,4 +1,4 @@
-"""The fused kernels against the reference: one small layer run both ways, on the spot."""
+"""Check of the fused kernels: one small layer runs on a kernel and on the reference."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def kernel_error(memory: str, backend: str = "cpu") -> float:
         memory: name of the memory, as in `unbounded list`.
         backend: the kernels to compare, "cpu" or "cuda".
     Returns:
-        The largest difference of an output, of the final state or of a gradient, relative to the
-        largest value of the tensor it is in.
+        the largest difference in an output, the final state or a gradient, relative to the largest
+        value of its tensor.
     Raises:
-        BackendError: the kernels cannot serve this layer; the message says why.
+        BackendError: the kernels cannot serve this layer; the message has the reason.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -39,18 +39,18 @@ def kernel_error(memory: str, backend: str = "cpu") -> float:
         layer, reference, inputs = layer.cuda(), reference.cuda(), inputs.cuda()
     lengths = torch.tensor([_SIZES["steps"], 7, 1, 0])
     pairs = zip(_run(layer, inputs, lengths), _run(reference, inputs, lengths), strict=True)
-    return max(relative_error(ours, theirs) for ours, theirs in pairs)
+    return max(relative_error(got, expected) for got, expected in pairs)
 
 
-def relative_error(got: Tensor, wanted: Tensor) -> float:
-    """Largest difference over the largest value wanted; what is all 0 must be matched exactly.
+def relative_error(got: Tensor, expected: Tensor) -> float:
+    """Largest difference divided by the largest expected value; all-zero tensors must be equal.
 
-    What is not finite, on either side, is infinitely far.
+    A value that is not finite, on either side, has an infinite error.
     """
-    if wanted.numel() == 0:
+    if expected.numel() == 0:
         return 0.0
-    difference = float((got.detach() - wanted.detach()).abs().max())
-    scale = float(wanted.detach().abs().max())
+    difference = float((got.detach() - expected.detach()).abs().max())
+    scale = float(expected.detach().abs().max())
     if not math.isfinite(difference) or not math.isfinite(scale):
         return math.inf
     if scale == 0:
@@ -76,11 +76,11 @@ def _run(layer: MemoryRNN, inputs: Tensor, lengths: Tensor) -> list[Tensor]:
     output, state = layer(inputs, lengths=lengths)
     results = [output, *state_tensors(state)]
     weights = [
-        torch.linspace(-1, 1, each.numel(), dtype=each.dtype, device=each.device)
-        for each in results
+        torch.linspace(-1, 1, tensor.numel(), dtype=tensor.dtype, device=tensor.device)
+        for tensor in results
     ]
     loss = sum(
-        (each.flatten() * weight).sum() for each, weight in zip(results, weights, strict=True)
+        (tensor.flatten() * weight).sum() for tensor, weight in zip(results, weights, strict=True)
     )
     gradients = torch.autograd.grad(loss, [inputs, *layer.parameters()])
-    return [each.detach() for each in (*results, *gradients)]
+    return [tensor.detach() for tensor in (*results, *gradients)]

@@ -1,4 +1,4 @@
-"""PlainLayer: what recurrent layers without a memory take and give: what MemoryRNN does."""
+"""PlainLayer: base class of recurrent layers without a memory, with MemoryRNN's interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ StateT = TypeVar("StateT", bound=tuple[Any, ...])
 class PlainLayer(nn.Module, ABC, Generic[StateT]):
     """A recurrent layer with the interface of MemoryRNN and no memory.
 
-    Its state is a tuple of tensors or of such tuples, each tensor [B, H] with an H of its own.
+    Its state is a tuple of tensors [B, H], or of such tuples; each tensor has its own H.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -37,12 +37,12 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     backend: str = "auto"
 
     def takes_kernels(self, reason: str | None) -> bool:
-        """Whether a call goes to the fused kernels, where "auto" would take them.
+        """Whether a call uses the fused kernels, where "auto" would take them.
 
         Args:
-            reason: why they cannot serve it, or None if they can.
+            reason: why the kernels cannot serve it; None if they can.
         Raises:
-            BackendError: the layer is to run on them alone.
+            BackendError: the layer requires the kernels.
         """
         if self.backend not in ("auto", "reference"):
             kind = self.weight().device.type
@@ -51,36 +51,36 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
     @abstractmethod
     def weight(self) -> Tensor:
-        """One of its weights, whose dtype and device x and states must have."""
+        """One of the weights, with the dtype and device that x and states must have."""
 
     @abstractmethod
     def inputs_seen(self) -> int:
-        """The size of x_t, as the weights have it."""
+        """The size of x_t that the weights take."""
 
     @abstractmethod
-    def begin(self, batch_size: int) -> StateT:
-        """The state in which every sequence begins."""
+    def unchecked_initial_state(self, batch_size: int) -> StateT:
+        """The initial state of every sequence."""
 
     @abstractmethod
     def parts(self, state: StateT) -> list[tuple[str, Tensor, int]]:
-        """Name, tensor and size of everything in a state that came from outside.
+        """Name, tensor and size of each part of a state from the caller.
 
         Raises:
-            ShapeError: it has more parts or fewer than this layer's.
+            ShapeError: the number of parts is not this layer's.
         """
 
     @abstractmethod
     def run(self, x: Tensor, state: StateT, lengths: Tensor | None) -> tuple[Tensor, StateT]:
-        """Run over inputs [T, B, I] and a state that are checked."""
+        """Run over checked inputs [T, B, I] and a checked state."""
 
     def initial_state(self, batch_size: int) -> StateT:
-        """Return the state in which every sequence begins, [B, H] each.
+        """Return the initial state of every sequence, tensors [B, H].
 
         Raises:
             ShapeError: `batch_size` is no integer of at least 0.
         """
         check_size("batch_size", batch_size)
-        return self.begin(batch_size)
+        return self.unchecked_initial_state(batch_size)
 
     @overload
     def forward(
@@ -99,14 +99,14 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
         Args:
             x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
-            state: where to begin, as an earlier call returned it; None begins anew.
-            lengths: B integers in 0..T, a tensor or a list; beyond its length a sequence's state
-                stays, its output is 0.
+            state: the state before the first step, from an earlier call; None for the initial one.
+            lengths: B integers in 0..T, a tensor or a list. Beyond its length a sequence's state
+                stays and its output is 0.
         Returns:
-            output [T, B, O] (or as x is laid out), and the state after the last step.
+            output [T, B, O] (in the layout of x), and the state after the last step.
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
-            BackendError: the backend asked for cannot serve this call.
+            BackendError: the chosen backend cannot serve this call.
         """
         like = self.weight()
         state = _with_tuples(state)
@@ -123,7 +123,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         check_sequences(inputs, call.lengths)
         batch_size = inputs.shape[1]
         if state is None:
-            state = self.begin(batch_size)
+            state = self.unchecked_initial_state(batch_size)
         else:
             batch = () if call.unbatched else (batch_size,)
             for name, tensor, size in self.parts(state):
@@ -141,14 +141,14 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
 
 def _with_tuples(state: Any) -> Any:
-    """A state that came in lists, as from a file."""
+    """Convert a state of lists, such as from a file, to tuples."""
     if not isinstance(state, list | tuple) or hasattr(state, "_fields"):
         return state
     return tuple(_with_tuples(part) for part in state)
 
 
 def first_weight(module: nn.Module) -> Tensor:
-    """The first parameter of a module, also of a replica, whose parameters are plain tensors."""
+    """The first parameter of a module; also of a replica, whose parameters are plain tensors."""
     for part in module.modules():
         for weights in (part._parameters, getattr(part, "_former_parameters", {})):
             for weight in weights.values():
@@ -158,6 +158,6 @@ def first_weight(module: nn.Module) -> Tensor:
 
 
 def is_transformed() -> bool:
-    """Whether torch.func or forward mode is at work, for which torch's own loops have no rules."""
+    """Whether torch.func or forward mode is active, for which torch's loops have no rules."""
     is_forward = forward_ad._current_level >= 0
     return is_forward or torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,7 +1,7 @@
-"""A layer that writes while it is told something and only reads while it answers.
+"""A layer that writes during the input phase and only reads during the answer phase.
 
-The answer runs as a call of its own, in which the heads that say how strongly to write have a bias
-so low that a strength is exactly 0. Neither memory nor kernel knows of it.
+The answer phase is a separate call, in which the write-strength heads have a bias so low that a
+strength is exactly 0. Neither memory nor kernel needs to know.
 
 Source: Yang 2016, arXiv:1602.08671: no writes in the response phase.
 """
@@ -22,17 +22,17 @@ from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.trace import Trace
 from unbounded.memories.state import check_rows, index_state, portable
 
-#: What a head's bias is while nothing is written: sigmoid(-1e4) is 0 in float64 too.
+#: Bias of a write-strength head while nothing is written: sigmoid(-1e4) is 0 even in float64.
 SILENT: Final = -1e4
 
 
 @portable
 class ReadOnlyState(NamedTuple):
-    """What a layer that is silent while it answers carries from one call to the next.
+    """Carried state of a layer that does not write while it answers.
 
     Fields:
-        layer: its own state.
-        answering: whether a sequence answers already, bool [B].
+        layer: the layer's state.
+        answering: whether a sequence has started its answer, bool [B].
     """
 
     layer: Any
@@ -48,11 +48,11 @@ index_state.register(ReadOnlyState, _index)
 
 
 def silent_steps(answers: Tensor, state: Any = None) -> Tensor:
-    """The steps in which nothing is written, bool [B, T]: all from a sequence's first answer on.
+    """The steps without writes, bool [B, T]: all from a sequence's first answer step on.
 
     Args:
         answers: bool [B, T], True where a sequence answers.
-        state: at the first step, as `run_phases` returned it; None begins anew.
+        state: before the first step, from `run_phases`; None starts a new sequence.
     """
     silent = answers.cummax(dim=1).values
     if isinstance(state, ReadOnlyState):
@@ -61,10 +61,10 @@ def silent_steps(answers: Tensor, state: Any = None) -> Tensor:
 
 
 def check_read_only(layer: nn.Module) -> None:
-    """Check that a layer can be kept from writing.
+    """Check that writes of a layer can be disabled.
 
     Raises:
-        ConfigError: it has no memory, or one that always writes.
+        ConfigError: the layer has no memory, or one without write strengths.
     """
     if isinstance(layer, MemoryRNN) and layer.memory.write_strengths:
         return
@@ -77,23 +77,23 @@ def check_read_only(layer: nn.Module) -> None:
 def run_phases(
     layer: MemoryRNN, x: Tensor, answers: Tensor, state: Any = None, lengths: Tensor | None = None
 ) -> tuple[Tensor, ReadOnlyState]:
-    """Run a layer that writes nothing from a sequence's first answering step on.
+    """Run a layer without writes from a sequence's first answer step on.
 
     Args:
         layer: with `batch_first`, and a memory that has `write_strengths`.
         x: [B, T, I].
         answers: bool [B, T], True where a sequence answers.
-        state: as an earlier call returned it, or the layer's own, of sequences that do not answer
-            yet; None begins anew.
+        state: from an earlier call, or a state of the layer for sequences that do not answer yet;
+            None starts a new sequence.
         lengths: as for the layer.
     Returns:
         the layer's outputs [B, T, O], 0 beyond `lengths`, and the state.
     Raises:
-        ShapeError, DTypeError: as the layer.
+        ShapeError, DTypeError: as for the layer.
     """
     batch, steps = x.shape[:2]
     if state is None and not layer.training:
-        warn_of_drops(layer.memory, steps)  # the answer is a call of its own, with a state
+        warn_of_drops(layer.memory, steps)  # here, because the answer phase is a call with a state
     lengths = as_lengths(lengths, x.device)
     check_lengths(lengths, batch, steps)
     before = x.new_zeros(batch, dtype=torch.bool)
@@ -104,18 +104,20 @@ def run_phases(
     total = torch.full_like(first, steps) if lengths is None else lengths
     first = torch.minimum(first, total)
     answering = before | (first < total)
-    told, asked = (int(first.max()), int((total - first).max())) if batch else (steps, 0)
-    if not asked:
+    before_answer, answer_steps = (
+        (int(first.max()), int((total - first).max())) if batch else (steps, 0)
+    )
+    if not answer_steps:
         outputs, state = layer(x, state, lengths)
         return outputs, ReadOnlyState(state, answering)
     parts = []
-    if told:
-        before, state = layer(x[:, :told], state, _ragged(first, told))
+    if before_answer:
+        before, state = layer(x[:, :before_answer], state, _ragged(first, before_answer))
         parts.append(_placed(before, torch.zeros_like(first), steps))
-    place = (first.unsqueeze(1) + torch.arange(asked, device=x.device)).clamp(max=steps - 1)
+    place = (first.unsqueeze(1) + torch.arange(answer_steps, device=x.device)).clamp(max=steps - 1)
     inputs = torch.take_along_dim(x, place.unsqueeze(-1), dim=1)
     answer, state = functional_call(
-        layer, silenced(layer), (inputs, state, _ragged(total - first, asked))
+        layer, silenced(layer), (inputs, state, _ragged(total - first, answer_steps))
     )
     parts.append(_placed(answer, first, steps))
     after = ReadOnlyState(state, answering)
@@ -126,23 +128,23 @@ def run_phases(
 
 
 def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, Trace]:
-    """Outputs and trace of `run_phases` for sequences that begin to answer at the same step.
+    """Outputs and trace of `run_phases` for sequences that start their answer at the same step.
 
     Args:
         layer, x, answers: as for `run_phases`; all T steps count.
     Returns:
         outputs [B, T, O] and the trace.
     Raises:
-        ConfigError: the sequences begin to answer at different steps.
+        ConfigError: the sequences start their answers at different steps.
     """
     first = _first(answers)
-    told = int(first[0])
-    if bool((first != told).any()):
+    before_answer = int(first[0])
+    if bool((first != before_answer).any()):
         raise ConfigError(
             [f"answers: expected them to begin at one step in all sequences, got {first.tolist()}"]
         )
     outputs, traces, state = [], [], None
-    for inputs, bias in ((x[:, :told], {}), (x[:, told:], silenced(layer))):
+    for inputs, bias in ((x[:, :before_answer], {}), (x[:, before_answer:], silenced(layer))):
         if inputs.shape[1]:
             output, state, trace = functional_call(
                 layer, bias, (inputs, state), {"return_trace": True}
@@ -155,7 +157,7 @@ def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, 
         for name, late in arrays.items():
             early = traces[0].arrays[name]
             if name in fields:
-                # A field counts its rows behind one axis, which here are batch and time together.
+                # A field has one axis before its rows; here batch and time are merged into it.
                 rows = fields[name].rows_of(late.flatten(0, 1))
                 flat = fields[name].padded_to(early.flatten(0, 1), rows)
                 early = flat.unflatten(0, early.shape[:2])
@@ -165,7 +167,7 @@ def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, 
 
 
 def silenced(layer: MemoryRNN) -> dict[str, Tensor]:
-    """The biases of a layer's heads, by name, with which nothing is written."""
+    """The biases of a layer's heads, by name, that disable writes."""
     biases: dict[str, Tensor] = {}
     for name, part in layer.named_modules():
         if not isinstance(part, MemoryRNN):
@@ -182,17 +184,17 @@ def silenced(layer: MemoryRNN) -> dict[str, Tensor]:
 
 
 def _first(answers: Tensor) -> Tensor:
-    """The first True of each row [B, T]; T where there is none."""
+    """Index of the first True in each row [B, T]; T if there is none."""
     return (~silent_steps(answers)).sum(dim=1)
 
 
 def _ragged(lengths: Tensor, longest: int) -> Tensor | None:
-    """Lengths that say something."""
+    """`lengths`, or None if every length is `longest`."""
     return None if bool((lengths == longest).all()) else lengths
 
 
 def _placed(part: Tensor, first: Tensor, steps: int) -> Tensor:
-    """Outputs [B, K, O] of steps `first`, ... of each sequence, among T steps."""
+    """Place outputs [B, K, O] at steps `first`, ... of each sequence, among T steps."""
     place = torch.arange(steps, device=part.device) - first.unsqueeze(1)
     inside = ((place >= 0) & (place < part.shape[1])).unsqueeze(-1)
     index = place.clamp(0, part.shape[1] - 1).unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""The loop that every system of the four papers is: controller, heads, memory, reading, again.
+"""The loop over time: controller, heads, memory, read vector, repeat.
 
     x_t, r_{t-1} -> controller -> h_t -> heads -> instruction_t -> memory.step -> r_t, state_t
 
@@ -20,43 +20,43 @@ from unbounded.memories.autocast import without_autocast
 
 
 class LoopState(NamedTuple):
-    """Everything that the loop of one layer carries from one step to the next.
+    """Carried state of one layer's loop between steps.
 
     Fields:
         controller: (h,) or for an LSTM (h, c), each [B, H].
-        reading: r_{t-1}, [B, R].
+        read_vector: r_{t-1}, [B, R].
         memory: the memory's state.
     """
 
     controller: tuple[Tensor, ...]
-    reading: Tensor
+    read_vector: Tensor
     memory: Any
 
 
 class Recorder:
-    """Collects, step by step, what a trace shows."""
+    """Collects the arrays of a trace, step by step."""
 
     def __init__(self, memory: Memory[Any, Any]) -> None:
         self._memory = memory
         self.instructions: list[tuple[Tensor, ...]] = []
-        self.readings: list[Tensor] = []
+        self.read_vectors: list[Tensor] = []
         self.observations: list[dict[str, Tensor]] = []
 
-    def record(self, instruction: tuple[Tensor, ...], reading: Tensor, state: Any) -> None:
-        """Keep one step."""
+    def record(self, instruction: tuple[Tensor, ...], read_vector: Tensor, state: Any) -> None:
+        """Append one step."""
         self.instructions.append(instruction)
-        self.readings.append(reading)
+        self.read_vectors.append(read_vector)
         observation = dict(self._memory.observe(state))
         declared = [field.name for field in self._memory.observed_fields]
         if list(observation) != declared:
             raise ShapeError(
-                f"{type(self._memory).__name__}.observe: expected what observed_fields declares, "
+                f"{type(self._memory).__name__}.observe: expected the observed_fields, "
                 f"{', '.join(declared)}, got {', '.join(observation)}."
             )
         self.observations.append(observation)
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return everything by name, [B, T, ...]; rows that did not exist yet are empty."""
+        """Return all arrays by name, [B, T, ...]; rows that do not exist yet are empty."""
         arrays = {
             f"instruction.{head.name}": torch.stack([step[k] for step in self.instructions], 1)
             for k, head in enumerate(self._memory.heads)
@@ -70,7 +70,7 @@ class Recorder:
                 ],
                 dim=1,
             )
-        arrays["reading"] = torch.stack(self.readings, dim=1)
+        arrays["read_vector"] = torch.stack(self.read_vectors, dim=1)
         return arrays
 
 
@@ -93,28 +93,28 @@ def run_recurrence(
         controller: maps (inputs [B, I + R], state) to the next state, h first.
         heads: maps h [B, H] to the fields of an instruction.
         inputs: [T, B, I].
-        state: where to begin.
+        state: the initial state.
         lengths: int64 [B]; beyond them a sequence's state stays, and h and r are 0.
         recorder: receives every step, for a trace.
     Returns:
         h [T, B, H] and r [T, B, R] of every step, and the state after the last one.
     """
-    outputs, readings = [], []
-    controller_state, reading, memory_state = state
+    outputs, read_vectors = [], []
+    controller_state, read_vector, memory_state = state
     for t, x in enumerate(inputs.unbind(0)):
         active = None if lengths is None else lengths > t
-        new_controller_state = controller(torch.cat([x, reading], dim=-1), controller_state)
+        new_controller_state = controller(torch.cat([x, read_vector], dim=-1), controller_state)
         hidden = new_controller_state[0]
         instruction = memory.Instruction(*heads(hidden))
-        told = instruction if active is None else memory.idle(active, instruction)
+        executed = instruction if active is None else memory.idle(active, instruction)
         with without_autocast(x.device):
-            made = memory.step(memory_state, told)
+            result = memory.step(memory_state, executed)
         if t == 0:
-            memory.check_made(made, told[0])
-        new_reading, new_memory_state = made
+            memory.check_step_result(result, executed[0])
+        new_read_vector, new_memory_state = result
         outputs.append(_where(active, hidden, torch.zeros_like(hidden)))
-        readings.append(_where(active, new_reading, torch.zeros_like(new_reading)))
-        reading = _where(active, new_reading, reading)
+        read_vectors.append(_where(active, new_read_vector, torch.zeros_like(new_read_vector)))
+        read_vector = _where(active, new_read_vector, read_vector)
         if active is None:
             memory_state = new_memory_state
         else:
@@ -124,6 +124,6 @@ def run_recurrence(
             for new, old in zip(new_controller_state, controller_state, strict=True)
         )
         if recorder is not None:
-            recorder.record(instruction, reading, memory_state)
-    last = LoopState(controller_state, reading, memory_state)
-    return torch.stack(outputs), torch.stack(readings), last
+            recorder.record(instruction, read_vector, memory_state)
+    last = LoopState(controller_state, read_vector, memory_state)
+    return torch.stack(outputs), torch.stack(read_vectors), last

@@ -1,4 +1,4 @@
-"""The structurally constrained network: an Elman network beside context units that change slowly.
+"""The structurally constrained network: an Elman network with slowly changing context units.
 
 Source: Mikolov, Joulin, Chopra, Mathieu & Ranzato 2014, arXiv:1412.7753, section 3.
 """
@@ -18,7 +18,7 @@ from unbounded.layers.plain_layer import PlainLayer
 from unbounded.memories.backend import check_backend
 from unbounded.memories.state import portable
 
-#: What h is of its sum, by name.
+#: Activations of h, by name.
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
@@ -29,7 +29,7 @@ BLOCK = 64
 
 @portable
 class SRCNState(NamedTuple):
-    """What an SRCN carries from one step to the next.
+    """Carried state of an SRCN between steps.
 
     Fields:
         hidden: h, [B, H].
@@ -46,25 +46,25 @@ class SRCN(PlainLayer[SRCNState]):
     s_t = (1 - alpha) B x_t + alpha s_{t-1}
     h_t = sigma(P s_t + A x_t + R h_{t-1} + b)
 
-    The output is h_t and s_t side by side, for y_t = softmax(U h_t + V s_t). The paper has no
-    bias b. The context needs no loop over time: it is linear, so a block of steps is one product
-    with the powers of alpha.
+    The output is concat(h_t, s_t), for y_t = softmax(U h_t + V s_t). The paper has no bias b. The
+    context needs no loop over time: it is linear, so a block of steps is one product with the
+    powers of alpha.
 
     Args:
         input_size: I, size of x_t.
         hidden_size: H.
-        context_size: C; the paper has 10 to 40 beside 40 to 300 hidden units.
-        alpha: in 0 <= alpha < 1, the same for all context units and not learned.
+        context_size: C; the paper has 10 to 40 with 40 to 300 hidden units.
+        alpha: 0 <= alpha < 1, shared by all context units and not learned.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        activation: "sigmoid", the paper's, or "tanh". With biases, here and in the output, both are
-            networks of the same functions, because sigma(2 a) = (1 + tanh(a)) / 2.
-        bias: whether h has one.
-        learn_initial_state: whether h and s before the first step are learned or zero.
-        backend: "auto" or "reference"; no kernel is built for it, so that the others are errors.
+        activation: "sigmoid", as in the paper, or "tanh". With biases, here and in the output, both
+            represent the same functions, because sigma(2 a) = (1 + tanh(a)) / 2.
+        bias: whether h has a bias.
+        learn_initial_state: whether the initial h and s are learned or zero.
+        backend: "auto" or "reference"; others raise, since there is no kernel.
         device, dtype: of the parameters.
     Raises:
         ShapeError: a size is no positive integer. ConfigError: alpha is out of range.
-        ChoiceError: there is no such activation.
+        ChoiceError: an unknown activation.
     Source: Mikolov et al. 2014, arXiv:1412.7753, section 3.
     """
 
@@ -111,7 +111,7 @@ class SRCN(PlainLayer[SRCNState]):
         def matrix(rows: int, columns: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(rows, columns, device=device, dtype=dtype))
 
-        #: A and, below it, B: both see x_t alone.
+        #: A and, below it, B: both multiply x_t.
         self.weight_ih = matrix(hidden_size + context_size, input_size)
         #: P.
         self.weight_sh = matrix(hidden_size, context_size)
@@ -128,7 +128,7 @@ class SRCN(PlainLayer[SRCNState]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the matrices from Glorot's uniform distribution; bias and first state are 0."""
+        """Draw the matrices from Glorot's uniform distribution; bias and initial state are 0."""
         for matrix in (self.weight_ih, self.weight_sh, self.weight_hh):
             nn.init.xavier_uniform_(matrix)
         for vector in (self.bias, self.initial):
@@ -145,11 +145,11 @@ class SRCN(PlainLayer[SRCNState]):
         return self.weight_ih
 
     def inputs_seen(self) -> int:
-        """I; of a Symbols layer's weights, what they take in its place."""
+        """I; within `run_symbols`, the width of the substituted weights."""
         return self.weight_ih.shape[1]
 
-    def begin(self, batch_size: int) -> SRCNState:
-        """The h and s of a step."""
+    def unchecked_initial_state(self, batch_size: int) -> SRCNState:
+        """The initial h and s."""
         like = self.weight_ih
         if self.initial is not None:
             first = self.initial.expand(batch_size, -1)
@@ -170,7 +170,7 @@ class SRCN(PlainLayer[SRCNState]):
         return [(".hidden", hidden, self.hidden_size), (".context", context, self.context_size)]
 
     def run(self, x: Tensor, state: SRCNState, lengths: Tensor | None) -> tuple[Tensor, SRCNState]:
-        """The context of all steps at once, and h step by step."""
+        """Compute the context of all steps at once, and h step by step."""
         self.takes_kernels("no kernel is built for it")
         state = SRCNState(*state)
         steps, batch_size = x.shape[:2]
@@ -183,13 +183,13 @@ class SRCN(PlainLayer[SRCNState]):
         if lengths is None:
             last = output[-1]
         else:
-            # Step 0 of `all_steps` is the state before the first: where a length of 0 leaves it.
+            # Step 0 of `all_steps` is the initial state, the result of a length of 0.
             all_steps = torch.cat([torch.cat(state, dim=-1).unsqueeze(0), output])
-            # Not all callers' lengths can be looked at: those beyond T count as T.
+            # Lengths cannot always be checked: those beyond T count as T.
             ends = lengths.clamp(0, steps)
             last = all_steps[ends, torch.arange(batch_size, device=lengths.device)]
-            there = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
-            output = output * there.unsqueeze(-1)
+            is_valid = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+            output = output * is_valid.unsqueeze(-1)
         final = SRCNState(*torch.split(last, sizes, dim=-1))
         return output, final
 
@@ -200,9 +200,9 @@ class SRCN(PlainLayer[SRCNState]):
             t = torch.arange(len(block), device=block.device)
             age = (t.unsqueeze(1) - t).clamp(min=0)
             # s_t = alpha^(t+1) s_{-1} + sum_{j<=t} alpha^(t-j) entering_j
-            kept = torch.tril(torch.pow(self._alpha(block), age))
-            fading = torch.pow(self._alpha(block), t + 1).view(-1, 1, 1)
-            new = torch.einsum("tj,jbc->tbc", kept, block) + fading * before
+            powers = torch.tril(torch.pow(self._alpha(block), age))
+            decay = torch.pow(self._alpha(block), t + 1).view(-1, 1, 1)
+            new = torch.einsum("tj,jbc->tbc", powers, block) + decay * before
             before = new[-1]
             blocks.append(new)
         return torch.cat(blocks)
@@ -211,7 +211,7 @@ class SRCN(PlainLayer[SRCNState]):
         return torch.tensor(self.alpha, device=like.device, dtype=like.dtype)
 
     def _hidden(self, entering: Tensor, before: Tensor) -> Tensor:
-        """Every h, [T, B, H]: the only part that goes step by step."""
+        """Every h, [T, B, H]: the only part with a loop over steps."""
         hidden, recurrent, activate = [], self.weight_hh.t(), ACTIVATIONS[self.activation]
         for step in entering.unbind(0):
             before = activate(torch.addmm(step, before, recurrent))

@@ -1,4 +1,4 @@
-"""What a MemoryRNN returns beside its output: `h_n` and `c_n` first, as torch.nn.LSTM does."""
+"""The state of a MemoryRNN: `h_n` and `c_n` first, as in torch.nn.LSTM."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from unbounded.memories.state import check_rows, index_state, map_state, picked,
 
 @portable
 class MemoryRNNState(NamedTuple):
-    """Everything that a MemoryRNN carries from one call to the next.
+    """The carried state of a MemoryRNN between calls.
 
-    `output, (h_n, c_n, *_) = layer(x)` unpacks what `nn.LSTM` returns; with a GRU or Elman
+    `output, (h_n, c_n, *_) = layer(x)` unpacks the results of `nn.LSTM`; with a GRU or Elman
     controller `output, (h_n, *_)`. L counts layers and directions, in the order of `nn.LSTM`;
     unbatched inputs have no B.
 
     Fields:
         hidden: h_n, [L, B, H].
-        cell: c_n, [L, B, H]; an empty tuple where the controller has one tensor, and one of several
-            where a controller of your own has more than two.
-        reading: r of the last step, [B, R]; of several layers a tuple of them.
-        memory: the memory's state; of several layers a tuple of them.
+        cell: c_n, [L, B, H]; an empty tuple for a controller with one tensor, a tuple of several
+            for a custom controller with more than two.
+        read_vector: r of the last step, [B, R]; a tuple for several layers.
+        memory: the memory's state; a tuple for several layers.
     """
 
     hidden: Tensor
     cell: Any
-    reading: Any
+    read_vector: Any
     memory: Any
 
 
 def joined(states: Sequence[LoopState]) -> MemoryRNNState:
-    """The state of layers and directions, [B, ...] each, as one."""
+    """Join the states of layers and directions, [B, ...], to one."""
     if len(states) == 1:
         hidden, *others = (part.unsqueeze(0) for part in states[0].controller)
     else:
@@ -44,17 +44,17 @@ def joined(states: Sequence[LoopState]) -> MemoryRNNState:
         hidden, *others = (torch.stack(parts) for parts in parts_of)
     cell: Any = others[0] if len(others) == 1 else tuple(others)
     if len(states) == 1:
-        return MemoryRNNState(hidden, cell, states[0].reading, states[0].memory)
-    readings, memories = (tuple(s.reading for s in states), tuple(s.memory for s in states))
-    return MemoryRNNState(hidden, cell, readings, memories)
+        return MemoryRNNState(hidden, cell, states[0].read_vector, states[0].memory)
+    read_vectors, memories = (tuple(s.read_vector for s in states), tuple(s.memory for s in states))
+    return MemoryRNNState(hidden, cell, read_vectors, memories)
 
 
 def parted(
     state: MemoryRNNState, count: int, state_size: int, memory_state: type[tuple[Any, ...]]
 ) -> list[LoopState]:
-    """The states of `count` layers and directions, of controllers with `state_size` tensors.
+    """Split a state into those of `count` layers and directions with `state_size` tensors each.
 
-    Plain tuples of the same structure will do: the usual functions that detach a state make them.
+    Plain tuples of the same structure are accepted: common functions that detach states make them.
 
     Raises:
         ShapeError: it is the state of another layer.
@@ -84,34 +84,34 @@ def parted(
         if not isinstance(part, Tensor) or part.dim() != 3 or len(part) != count:
             got = list(part.shape) if isinstance(part, Tensor) else type(part).__name__
             raise ShapeError(f"state.{name}: expected shape [{count}, B, H], got {got}.")
-    readings, memories = (state.reading,), (state.memory,)
+    read_vectors, memories = (state.read_vector,), (state.memory,)
     if count > 1:
-        readings, memories = state.reading, state.memory
-        for name, parts_of in (("reading", readings), ("memory", memories)):
+        read_vectors, memories = state.read_vector, state.memory
+        for name, parts_of in (("read_vector", read_vectors), ("memory", memories)):
             if not isinstance(parts_of, tuple) or len(parts_of) != count:
                 raise ShapeError(f"state.{name}: expected a tuple of {count}, one a layer.")
     named = [_named(memory, memory_state) for memory in memories]
     for memory in named:
-        # That it is of this memory, and of which shapes, the memory itself checks.
+        # The memory itself checks type and shapes.
         if not isinstance(memory, tuple) or not all(isinstance(f, Tensor) for f in memory):
             raise ShapeError(
                 f"state.memory: expected a {memory_state.__name__} of tensors as an earlier call "
                 f"returned it, got {type(memory).__name__}{_kinds(memory)}."
             )
     return [
-        LoopState(tuple(part[k] for part in parts), readings[k], named[k]) for k in range(count)
+        LoopState(tuple(part[k] for part in parts), read_vectors[k], named[k]) for k in range(count)
     ]
 
 
 def _kinds(memory: Any) -> str:
-    """What stands in a state's fields."""
+    """The types of a state's fields, for a message."""
     if not isinstance(memory, tuple):
         return ""
     return f" of {', '.join(type(field).__name__ for field in memory)}"
 
 
 def _named(memory: Any, memory_state: type[tuple[Any, ...]]) -> Any:
-    """A memory's state that came as a plain tuple, with its fields named."""
+    """Convert a memory's state from a plain tuple to its NamedTuple."""
     fields = getattr(memory_state, "_fields", ())
     if type(memory) is tuple and len(memory) == len(fields):
         return memory_state(*memory)
@@ -120,18 +120,18 @@ def _named(memory: Any, memory_state: type[tuple[Any, ...]]) -> Any:
 
 def batched(state: MemoryRNNState) -> MemoryRNNState:
     """Give the state of an unbatched call a batch of one."""
-    return _beside_batch(state, lambda tensor, axis: tensor.unsqueeze(axis))
+    return _map_batched(state, lambda tensor, axis: tensor.unsqueeze(axis))
 
 
 def unbatched(state: MemoryRNNState) -> MemoryRNNState:
-    """Take the batch of one away."""
-    return _beside_batch(state, lambda tensor, axis: tensor.squeeze(axis))
+    """Remove the batch of one."""
+    return _map_batched(state, lambda tensor, axis: tensor.squeeze(axis))
 
 
 def _index(state: MemoryRNNState, rows: Tensor | slice | list[int]) -> MemoryRNNState:
     check_rows(rows)
     check_batched(state)
-    return _beside_batch(state, lambda tensor, axis: picked(tensor, rows, axis))
+    return _map_batched(state, lambda tensor, axis: picked(tensor, rows, axis))
 
 
 index_state.register(MemoryRNNState, _index)
@@ -141,7 +141,7 @@ def check_batched(state: MemoryRNNState) -> None:
     """Raise unless a state has a batch.
 
     Raises:
-        ShapeError: it is that of an unbatched call.
+        ShapeError: it is the state of an unbatched call.
     """
     if isinstance(state.hidden, Tensor) and state.hidden.dim() == 2:
         raise ShapeError(
@@ -151,17 +151,17 @@ def check_batched(state: MemoryRNNState) -> None:
 
 
 def check_axes(state: MemoryRNNState, is_unbatched: bool, batch_size: int) -> None:
-    """Raise unless a state has a batch where its call has one, of as many sequences.
+    """Raise unless a state has the same batch as its call.
 
     Args:
         batch_size: B of the call; 1 without a batch.
     Raises:
-        ShapeError: it has none, another, or one where the call has none.
+        ShapeError: the batch is missing, of another size, or superfluous.
     """
     is_whole = isinstance(state, tuple) and len(state) == len(MemoryRNNState._fields)
     hidden = state[0] if is_whole else None
     if not isinstance(hidden, Tensor):
-        return  # `parted` says what is wrong with anything else
+        return  # `parted` raises for anything else
     shape = list(hidden.shape)
     if hidden.dim() == 3 and not is_unbatched and hidden.shape[1] != batch_size:
         raise ShapeError(
@@ -181,22 +181,22 @@ def check_axes(state: MemoryRNNState, is_unbatched: bool, batch_size: int) -> No
     )
 
 
-def _beside_batch(
+def _map_batched(
     state: MemoryRNNState, function: Callable[[Tensor, int], Tensor]
 ) -> MemoryRNNState:
-    """Apply function(tensor, axis of its batch) to every tensor."""
+    """Apply function(tensor, batch axis) to every tensor."""
     if not isinstance(state, tuple) or len(state) != len(MemoryRNNState._fields):
-        return state  # `parted` says what is wrong with it
+        return state  # `parted` raises for it
     hidden, cell, *rest = state
 
-    def second(field: Any) -> Any:
+    def over_layers(field: Any) -> Any:
         if isinstance(field, tuple):
             return map_state(lambda tensor: function(tensor, 1), field)
         return function(field, 1) if isinstance(field, Tensor) else field
 
-    def first(field: Any) -> Any:
+    def over_batch(field: Any) -> Any:
         if isinstance(field, tuple):
             return map_state(lambda tensor: function(tensor, 0), field)
         return function(field, 0) if isinstance(field, Tensor) else field
 
-    return MemoryRNNState(second(hidden), second(cell), *map(first, rest))
+    return MemoryRNNState(over_layers(hidden), over_layers(cell), *map(over_batch, rest))

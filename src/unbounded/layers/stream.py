@@ -1,4 +1,4 @@
-"""Running a layer a few steps at a time without gradients, as generation does."""
+"""Running a layer a few steps at a time without gradients, as in generation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from unbounded.memories.backend import choose_backend
 
 
 class Stream(Protocol):
-    """A layer with the state of a batch of sequences that go on."""
+    """A layer with the carried state of a batch of sequences."""
 
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Take the next steps.
+        """Run the next steps.
 
         Args:
             x: [B, T, I]; T may be 1.
@@ -35,7 +35,7 @@ class Stream(Protocol):
 
 
 class _LayerStream:
-    """Any batch-first layer, one call after the other."""
+    """Any batch-first layer, one call after another."""
 
     def __init__(self, layer: nn.Module) -> None:
         self._layer, self._state = layer, None
@@ -48,7 +48,7 @@ class _LayerStream:
 
 
 class _FusedStream:
-    """A MemoryRNN on the fused kernel: a step costs the rows it touches, not those there are."""
+    """A MemoryRNN on the fused kernel; a step costs the rows it touches, not all rows."""
 
     def __init__(self, layer: MemoryRNN, controller: WeightedController, state: Any) -> None:
         self._layer = layer
@@ -60,23 +60,23 @@ class _FusedStream:
 
     @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        hidden, readings = self._session.run(x.transpose(0, 1), lengths)
-        seen = self._layer.seen(hidden, readings)
+        hidden, read_vectors = self._session.run(x.transpose(0, 1), lengths)
+        seen = self._layer.seen(hidden, read_vectors)
         return self._layer.read_out(seen, lengths).transpose(0, 1)
 
 
 def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
-    """Begin `batch_size` sequences; a MemoryRNN takes the fused kernel where it applies.
+    """Start `batch_size` sequences; a MemoryRNN takes the fused kernel where it applies.
 
     The layer's weights must not change while the stream is used.
 
     Args:
         layer: a batch-first layer, forward(x, state, lengths) -> (output, state).
-        like: a tensor of the dtype and device of the inputs to come.
+        like: a tensor of the dtype and device of the later inputs.
     """
     if not isinstance(layer, MemoryRNN) or not isinstance(layer.controller, WeightedController):
         return _LayerStream(layer)
-    # Sessions are the CPU's, and run without a call of the layer.
+    # Sessions run on the CPU only, and without a call of the layer.
     if layer.others or like.device.type != "cpu" or is_called(layer):
         return _LayerStream(layer)
     with torch.no_grad():

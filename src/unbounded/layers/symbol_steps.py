@@ -1,7 +1,6 @@
-"""A Stack RNN step by step, and the error of one symbol back through the steps before it.
+"""A Stack RNN step by step, with backpropagation of one symbol's error through earlier steps.
 
-Arrays, not tensors: at one symbol a step, what a tensor costs to make is most of the time.
-
+It uses arrays: at one symbol per step, creating tensors would take most of the time.
 Source: the program of Joulin & Mikolov 2015.
 """
 
@@ -30,7 +29,7 @@ class Weights(NamedTuple):
     """The weights of a Stack RNN, or their gradients.
 
     Fields:
-        inputs: U, [H, V]. stacks: P, [H, S, k]. hidden: R, [H, H]; [0, 0] where there is none.
+        inputs: U, [H, V]. stacks: P, [H, S, k]. hidden: R, [H, H]; [0, 0] without recurrence.
         actions: A, [S, A, H]. values: D, [S, H]. output: V, [V, H].
     """
 
@@ -46,7 +45,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
     """The weights of a layer on one-hot symbols and of its logits, as arrays that share memory.
 
     Raises:
-        ConfigError: it is no Stack RNN with an elman controller and a capacity, on the CPU.
+        ConfigError: it is no Stack RNN with an elman controller and a capacity on the CPU.
     """
     if not (
         type(layer) is MemoryRNN
@@ -57,7 +56,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         and layer.controller.activation == "sigmoid"
         and layer.controller.bias_ih is None
         and layer.readout is None
-        and not layer.output_reading
+        and not layer.output_read_vector
         and layer.memory.capacity is not None
         and output.bias is None
         and output.weight.device.type == "cpu"
@@ -71,17 +70,21 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         )
     memory, symbols, controller = layer.memory, layer.input_size, layer.controller.weights
     count, kinds = memory.count, len(memory.actions)
-    into, heads = _array(controller.weight_ih), _array(layer.heads.weight)
-    across = controller.weight_hh
+    input_weights, heads = _array(controller.weight_ih), _array(layer.heads.weight)
+    recurrent = controller.weight_hh
     return Weights(
-        into[:, :symbols],
-        # A view: an update in place must reach the parameter.
+        input_weights[:, :symbols],
+        # A view: an in-place update must reach the parameter.
         np.lib.stride_tricks.as_strided(
-            into[:, symbols:],
-            (len(into), count, memory.depth),
-            (into.strides[0], memory.depth * into.strides[1], into.strides[1]),
+            input_weights[:, symbols:],
+            (len(input_weights), count, memory.depth),
+            (
+                input_weights.strides[0],
+                memory.depth * input_weights.strides[1],
+                input_weights.strides[1],
+            ),
         ),
-        np.zeros((0, 0), into.dtype) if across is None else _array(across),
+        np.zeros((0, 0), input_weights.dtype) if recurrent is None else _array(recurrent),
         heads[: count * kinds].reshape(count, kinds, -1),
         heads[count * kinds :],
         _array(output.weight),
@@ -92,11 +95,11 @@ class History:
     """The last steps of a stream, oldest first.
 
     Args:
-        symbols: inputs, K of them.
-        hidden: h_t, [H] each; K + 1, the first is that before the oldest step.
+        symbols: the K inputs.
+        hidden: h_t, [H] each; K + 1, starting before the oldest step.
         actions: a_t, [S, A] each; K of them.
         stacks: s_t, [S, N] each; K + 1.
-        updates: made since the memory was emptied.
+        updates: number of updates since the memory was emptied.
     """
 
     def __init__(
@@ -115,20 +118,20 @@ class History:
 
     @classmethod
     def empty(cls, layer: Any) -> History:
-        """No step, and an empty memory."""
+        """No step and an empty memory."""
         shape = layer.memory.count, layer.memory.capacity
         dtype = _array(layer.heads.weight).dtype
         return cls([], [np.zeros(layer.hidden_size, dtype)], [], [np.full(shape, EMPTY, dtype)], 0)
 
     @classmethod
     def of(cls, state: tuple[Tensor, ...]) -> History:
-        """The history that `state` gave."""
+        """The history from `state()`."""
         symbols, hidden, actions, stacks, updates = state
-        arrays = [list(each.numpy()) for each in (hidden, actions, stacks)]
+        arrays = [list(array.numpy()) for array in (hidden, actions, stacks)]
         return cls(symbols.tolist(), arrays[0], arrays[1], arrays[2], int(updates))
 
     def state(self) -> tuple[Tensor, ...]:
-        """The history as tensors, to carry over."""
+        """The history as tensors, to be carried."""
         stacks = np.stack(self.stacks)
         actions = np.stack(self.actions) if self.actions else stacks[:0, :, :0]
         return (
@@ -148,10 +151,10 @@ class History:
 
 
 def step(weights: Weights, history: History, symbol: int) -> Array:
-    """Take a step and put it into the history.
+    """Take a step and append it to the history.
 
     Returns:
-        the chances of each next symbol, [V].
+        the probability of each next symbol, [V].
     """
     old = history.stacks[-1]
     depth = weights.stacks.shape[2]
@@ -171,41 +174,44 @@ def step(weights: Weights, history: History, symbol: int) -> Array:
     history.hidden.append(hidden)
     history.actions.append(action)
     history.stacks.append(stacks)
-    chances: Array = _softmax(weights.output @ hidden)
-    return chances
+    probabilities: Array = _softmax(weights.output @ hidden)
+    return probabilities
 
 
 def gradients(
-    weights: Weights, history: History, chances: Array, target: int, *, reach: int, clip: float
+    weights: Weights,
+    history: History,
+    probabilities: Array,
+    target: int,
+    *,
+    reach: int,
+    clip: float,
 ) -> Weights:
     """The gradient of the last step's log likelihood, through at most `reach` steps.
 
-    Errors are clipped element by element at each stage, as in the authors' program; through the
-    oldest step of `reach` the error does not go on into the stacks. (There the authors' ring buffer
-    has the newest stacks in place of those before that step; here they are the right ones.)
+    Errors are clipped elementwise at each stage, as in the authors' program. The error of the
+    oldest step within `reach` does not continue into the stacks. (There the authors' ring buffer
+    wrongly holds the newest stacks; here they are those before that step.)
 
     Args:
-        weights: the current ones.
-        history: with the step just taken.
-        chances: what `step` gave, [V].
-        target: the symbol that came.
-        reach: most steps, at least 1.
+        weights: current weights.
+        history: with the last step.
+        probabilities: result of `step`, [V].
+        target: the next symbol.
+        reach: largest number of steps, at least 1; `history.updates` limits it too.
         clip: bound on each element of an error.
-
-    It also goes through no more steps than `history.updates`.
-
     Returns:
-        ascending: adding it makes the target likelier.
+        the direction of ascent: adding it makes the target more likely.
     """
-    into = Weights(*(np.zeros_like(each) for each in weights))
+    result = Weights(*(np.zeros_like(array) for array in weights))
     depth = weights.stacks.shape[2]
 
     def clipped(error: Array) -> Array:
         return np.clip(error, -clip, clip)
 
-    of_output = -chances
+    of_output = -probabilities
     of_output[target] += 1
-    into.output[:] = np.outer(of_output, history.hidden[-1])
+    result.output[:] = np.outer(of_output, history.hidden[-1])
     of_hidden = clipped(weights.output.T @ of_output)
     of_stacks = np.zeros_like(history.stacks[-1])
     steps = min(reach, len(history.symbols), history.updates)
@@ -214,28 +220,28 @@ def gradients(
         hidden, action = history.hidden[place + 1], history.actions[place]
         old, before = history.stacks[place], history.hidden[place]
         of_action, of_old, of_hidden = _through_stacks(
-            weights, into, hidden, action, old, of_stacks, of_hidden, clipped
+            weights, result, hidden, action, old, of_stacks, of_hidden, clipped
         )
         of_logits = clipped(action * (of_action - (of_action * action).sum(1, keepdims=True)))
-        into.actions[:] += of_logits[:, :, None] * hidden
+        result.actions[:] += of_logits[:, :, None] * hidden
         of_hidden = of_hidden + np.tensordot(of_logits, weights.actions, 2)
         of_total = clipped(of_hidden * hidden * (1 - hidden))
-        into.inputs[:, history.symbols[place]] += of_total
+        result.inputs[:, history.symbols[place]] += of_total
         if back == reach - 1:
             break
-        into.stacks[:] += of_total[:, None, None] * old[:, :depth]
+        result.stacks[:] += of_total[:, None, None] * old[:, :depth]
         of_old[:, :depth] += np.tensordot(of_total, weights.stacks, 1)
         of_stacks = clipped(of_old)
         of_hidden = np.zeros_like(hidden)
         if weights.hidden.size:
-            into.hidden[:] += np.outer(of_total, before)
+            result.hidden[:] += np.outer(of_total, before)
             of_hidden = clipped(weights.hidden.T @ of_total)
-    return into
+    return result
 
 
 def _through_stacks(
     weights: Weights,
-    into: Weights,
+    result: Weights,
     hidden: Array,
     action: Array,
     old: Array,
@@ -243,10 +249,10 @@ def _through_stacks(
     of_hidden: Array,
     clipped: Any,
 ) -> tuple[Array, Array, Array]:
-    """Errors of the action weights [S, A], the stacks before [S, N] and h_t, from those after."""
+    """Errors of the action weights [S, A], the previous stacks [S, N] and h_t, from later ones."""
     value = _sigmoid(weights.values @ hidden)
     of_value = clipped(of_stacks[:, 0] * action[:, PUSH] * value * (1 - value))
-    into.values[:] += np.outer(of_value, hidden)
+    result.values[:] += np.outer(of_value, hidden)
     of_old = np.zeros_like(old)
     of_old[:, 1:] += of_stacks[:, :-1] * action[:, POP, None]
     of_old[:, :-1] += of_stacks[:, 1:] * action[:, PUSH, None]

@@ -1,8 +1,8 @@
-"""Symbols into a layer without making them one-hot: a look-up instead of a product over all words.
+"""Layers on symbols without one-hot vectors: a lookup instead of a product over the vocabulary.
 
-With x_t one-hot, U x_t is a column of U. A layer's step needs only these columns, so here they are
-its input, and the identity stands where U stood: the same numbers for a fraction of the work when
-there are many symbols. The layers know nothing of it but that their input is as wide as the matrix.
+With x_t one-hot, U x_t is a column of U. These columns become the layer's input, and the identity
+replaces U. The numbers are equal, at a fraction of the work for large vocabularies. The layers only
+notice that their input is as wide as the matrix has rows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from unbounded.layers.srcn import SRCN
 
 
 def input_weight_name(layer: nn.Module) -> str | None:
-    """The name of the matrix whose first columns are a layer's symbols; None if unknown."""
-    # Exact types: a subclass may use its weights in another way.
+    """Name of the matrix whose first columns belong to a layer's symbols; None if unknown."""
+    # Exact types only: a subclass may use its weights differently.
     if type(layer) in (MemoryRNN, ControllerRNN):
         is_known = isinstance(layer.controller, WeightedController) and (
             not isinstance(layer, MemoryRNN) or not layer.others
@@ -38,11 +38,11 @@ def input_weight_name(layer: nn.Module) -> str | None:
 
 
 def input_weight(layer: nn.Module) -> Tensor | None:
-    """The matrix whose first columns are a layer's symbols, [rows, I + ...]; None if unknown."""
+    """The matrix whose first columns belong to a layer's symbols, [rows, I + ...]; or None."""
     name = input_weight_name(layer)
     try:
         return None if name is None else layer.get_parameter(name)
-    except AttributeError:  # a parametrization has taken its place
+    except AttributeError:  # replaced by a parametrization
         return None
 
 
@@ -54,18 +54,18 @@ def run_symbols(
     *,
     columns: Tensor | None = None,
 ) -> tuple[Tensor, Any]:
-    """What a layer gives for one-hot symbols.
+    """Compute a layer's output for one-hot symbols.
 
     Args:
         layer: MemoryRNN, ControllerRNN, SRCN or DeepLSTM, with `batch_first`.
         symbols: int64 [B, T] in 0..I-1.
         state, lengths: as for the layer.
-        columns: in place of the layer's matrix [rows, I + R] those U of its columns that are in
-            use, and the R behind the symbols, [rows, U + R]; `symbols` count in 0..U-1 then.
+        columns: replaces the layer's matrix [rows, I + R] by the U of its columns that are in use
+            and the R after the symbols, [rows, U + R]; `symbols` are then in 0..U-1.
     Returns:
         the layer's outputs [B, T, O] and its state.
     Raises:
-        ConfigError: the layer is none of these; give it one-hot vectors.
+        ConfigError: another layer, which needs one-hot vectors.
     """
     name = input_weight_name(layer)
     if name is None or not isinstance(layer, MemoryRNN | ControllerRNN | SRCN | DeepLSTM):
@@ -83,18 +83,18 @@ def run_symbols(
 
 
 def _columns(weight: Tensor, size: int, symbols: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns [B, T, rows] that symbols stand for, and those behind the first `size`.
+    """The columns [B, T, rows] of the symbols, and the columns after the first `size`.
 
-    One node of the graph: the gradient of the matrix is put together once, not added up.
+    They are one node of the graph, so that the gradient of the matrix is assembled once.
     """
     rest = weight.shape[1] - size
     if weight.is_cuda:
-        # What index_select does backwards adds in no fixed order there, what embedding does in one.
+        # The backward of index_select adds in no fixed order there; that of embedding is fixed.
         columns, others = weight.split([size, rest], dim=1)
         return F.embedding(symbols, columns.t()), others
-    # Of an embedding of columns the gradient is laid out the other way around, and to turn that of
-    # ten thousand words around takes longer than all else that a step does.
-    behind = torch.arange(size, weight.shape[1], device=weight.device)
-    chosen = weight.index_select(1, torch.cat([symbols.flatten(), behind]))
+    # The gradient of an embedding of columns has the transposed layout; with ten thousand words,
+    # transposing it takes longer than the rest of a step.
+    after = torch.arange(size, weight.shape[1], device=weight.device)
+    chosen = weight.index_select(1, torch.cat([symbols.flatten(), after]))
     columns, others = chosen.split([symbols.numel(), rest], dim=1)
     return columns.t().reshape(*symbols.shape, len(weight)), others

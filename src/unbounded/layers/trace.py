@@ -1,6 +1,6 @@
-"""Traces: what a memory was told, what it held and what was read, at every step.
+"""Traces: the instruction, the memory's state and the read vector at every step.
 
-One versioned format for every memory, written here and read by figures, the page and exports.
+All memories share one versioned format, which figures, the page and exports read.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ TRACE_VERSION = "1"
 
 
 class Trace(NamedTuple):
-    """A memory at work.
+    """The steps of a memory on a batch of sequences.
 
     Fields:
         memory: name of the memory's class.
         arrays: by name, always [B, T, ...]: "instruction.<field>" for every field of the
-            instruction; what the memory shows of its state ("strengths" and "read_weights" [B, T,
-            N] for a stack or queue; "read_weights.top" and "read_weights.bottom" for a deque;
-            "cells" [B, T, S, N] for superposition stacks and lists); and "reading" [B, T, R]. A
-            row that did not exist yet is empty: strength 0, cell -1. With lengths, the
-            instruction beyond a sequence's end is what the heads said, and was not carried out.
+            instruction; the memory's observed fields ("strengths" and "read_weights" [B, T, N] for
+            a stack or queue; "read_weights.top" and "read_weights.bottom" for a deque; "cells" [B,
+            T, S, N] for superposition stacks and lists); and "read_vector" [B, T, R]. A row that
+            does not exist yet is empty: strength 0, cell -1. With lengths, instructions beyond a
+            sequence's end are the heads' output and were not carried out.
         lengths: steps of each sequence, int64 [B].
-        symbols: the input symbol of each step, one list a sequence; None where they are unknown.
+        symbols: the input symbol of each step, one list per sequence; None if unknown.
     """
 
     memory: str
@@ -42,11 +42,11 @@ class Trace(NamedTuple):
 
 
 def save_trace(path: str | Path, trace: Trace) -> None:
-    """Write a trace as a safetensors file whose metadata says format, version and memory.
+    """Write a trace as a safetensors file with format, version and memory in its metadata.
 
     Raises:
         DTypeError: `trace` is no Trace.
-        StorageError: the folder is not there, or the disk refused.
+        StorageError: the folder is missing, or the disk refused.
     """
     if not isinstance(trace, Trace):
         raise DTypeError(
@@ -55,7 +55,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
         )
     check_path("path", path)
     from safetensors import SafetensorError
-    from safetensors.torch import save_file  # only here: importing the layers stays light
+    from safetensors.torch import save_file  # here, to keep the import of the layers light
 
     metadata = {"format": TRACE_FORMAT, "version": TRACE_VERSION, "memory": trace.memory}
     if trace.symbols is not None:
@@ -72,7 +72,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
 
 
 def load_trace(path: str | Path) -> Trace:
-    """Read a trace that `save_trace` wrote, or a run (version 2, which is replayed).
+    """Read a trace from `save_trace`, or a run trace (version 2, which is replayed).
 
     Loading runs no code.
 
@@ -116,9 +116,9 @@ def _are_rows_of_texts(symbols: object) -> bool:
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file begins as JSON does; a safetensors file begins with the size of its header.
+    """Whether a file starts as JSON does.
 
-    That size has eight bytes, the last of which are 0.
+    A safetensors file starts with its header's size in eight bytes, the last of which are 0.
     """
     try:
         with path.open("rb") as file:

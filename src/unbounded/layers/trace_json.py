@@ -1,7 +1,7 @@
-"""Traces of version 2: what was read, said and told, as JSON; what a memory held is replayed.
+"""Run traces (version 2): inputs, predictions and instructions as JSON; the memory is replayed.
 
-A memory is a pure function, so that its instructions and its beginning say all that it did. One
-sequence a file; docs/formats.md has the schema.
+A memory is a pure function, so its instructions and its initial state determine all its steps. A
+file holds one sequence; docs/formats.md has the schema.
 """
 
 from __future__ import annotations
@@ -23,36 +23,43 @@ from unbounded.memories import Memory
 from unbounded.memories.as_data import memory_data, memory_from_data
 
 VERSION: Final = 2
-#: Bytes of base64 that instructions take at the most, while there is a shorter encoding.
+#: Largest number of base64 bytes for instructions, while there is a shorter encoding.
 MOST_BYTES: Final = 400_000
-#: Bytes of a number, and what is taken where that is too much.
+#: The next shorter encoding, and bytes per number.
 _SHORTER: Final = {"float32": "float16", "float16": "int8"}
 _BYTES: Final = {"float32": 4, "float16": 2, "int8": 1}
-_LISTS: Final = {"symbols": str, "said": str, "probability": float, "wanted": str, "right": bool}
-#: Lists in which null stands where nothing is known.
-_WITH_NULL: Final = ("wanted", "right")
+_LISTS: Final = {
+    "symbols": str,
+    "predicted": str,
+    "probability": float,
+    "target": str,
+    "correct": bool,
+}
+#: Lists with null at steps without a target.
+_WITH_NULL: Final = ("target", "correct")
 
 
 class RunTrace(NamedTuple):
-    """A model at work on one sequence of T steps.
+    """A model's run on one sequence of T steps.
 
     Fields:
-        task: its name. objective: "cross_entropy", "binary" or "bits".
-        symbols: what was read at each step. said: what was said.
-        probability: of what was said, in [0, 1]; with "binary" that of yes.
-        wanted: what was right, None at steps that do not count. right: whether it was said.
+        task: name of the task. objective: "cross_entropy", "binary" or "bits".
+        symbols: the input of each step. predicted: the output of each step.
+        probability: of the predicted output, in [0, 1]; with "binary" the probability of yes.
+        target: target of each step, None where the mask is False. correct: whether it was
+            predicted.
         memory: the memory. initial: its state before the first step, by field, without a batch.
         instructions: by head, [T, ...].
-        heights: height of the path after each step; None of a task without one.
+        heights: height of the path after each step; None for a task without paths.
     """
 
     task: str
     objective: str
     symbols: Sequence[str]
-    said: Sequence[str]
+    predicted: Sequence[str]
     probability: Sequence[float]
-    wanted: Sequence[str | None]
-    right: Sequence[bool | None]
+    target: Sequence[str | None]
+    correct: Sequence[bool | None]
     memory: Memory[Any, Any]
     initial: Mapping[str, Tensor]
     instructions: Mapping[str, Tensor]
@@ -63,7 +70,7 @@ def trace_text(trace: RunTrace) -> str:
     """A trace as JSON.
 
     Raises:
-        ConfigError: the memory is one of your own, which has no name.
+        ConfigError: a custom memory, which has no name.
     """
     encodings = dict.fromkeys(trace.instructions, "float32")
 
@@ -81,15 +88,15 @@ def trace_text(trace: RunTrace) -> str:
         "task": trace.task,
         "objective": trace.objective,
         "symbols": list(trace.symbols),
-        "said": list(trace.said),
-        "probability": [float(f"{chance:.6g}") for chance in trace.probability],
-        "wanted": list(trace.wanted),
-        "right": list(trace.right),
+        "predicted": list(trace.predicted),
+        "probability": [float(f"{number:.6g}") for number in trace.probability],
+        "target": list(trace.target),
+        "correct": list(trace.correct),
         "heights": None if trace.heights is None else list(trace.heights),
         "memory": memory_data(trace.memory),
-        "initial": {name: packed(held, "float32") for name, held in trace.initial.items()},
+        "initial": {name: packed(field, "float32") for name, field in trace.initial.items()},
         "instructions": {
-            name: packed(told, encodings[name]) for name, told in trace.instructions.items()
+            name: packed(field, encodings[name]) for name, field in trace.instructions.items()
         },
     }
     return json.dumps(data, allow_nan=False)
@@ -99,17 +106,16 @@ def save_run_trace(path: str | Path, trace: RunTrace) -> None:
     """Write a trace as a JSON file.
 
     Raises:
-        ConfigError: the memory is one of your own. StorageError: the disk refused.
+        ConfigError: a custom memory. StorageError: the disk refused.
     """
     write_text(Path(path), trace_text(trace))
 
 
 def load_run_trace(path: str | Path) -> RunTrace:
-    """Read a trace that `save_run_trace` wrote; loading runs no code.
+    """Read a trace from `save_run_trace`; loading runs no code.
 
     Raises:
-        CheckpointError: it is no such trace, or of another version; the message names the file and
-            what is wrong.
+        CheckpointError: no valid trace of this version; the message names the file and the error.
     """
     try:
         data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -131,14 +137,14 @@ def load_run_trace(path: str | Path) -> RunTrace:
 
 
 def _checked(data: Mapping[str, Any]) -> RunTrace:
-    """The trace in data, with every list and block as long as there are steps."""
+    """The trace in data, after checks of every list and block against the number of steps."""
     steps = len(data["symbols"])
     lists: dict[str, Any] = {}
     for name, kind in _LISTS.items():
         entries = data[name]
-        known = [each for each in entries if each is not None or name not in _WITH_NULL]
+        known = [entry for entry in entries if entry is not None or name not in _WITH_NULL]
         numbers = (int, float) if kind is float else kind
-        if len(entries) != steps or not all(isinstance(each, numbers) for each in known):
+        if len(entries) != steps or not all(isinstance(entry, numbers) for entry in known):
             raise ValueError(f"{name}: expected {steps} entries of {kind.__name__}")
         lists[name] = tuple(entries)
     heights = data["heights"]
@@ -149,10 +155,10 @@ def _checked(data: Mapping[str, Any]) -> RunTrace:
         group: {name: unpacked(f"{group}.{name}", block) for name, block in data[group].items()}
         for group in ("initial", "instructions")
     }
-    wanted = {head.name: (steps, *head.shape) for head in memory.heads}
-    shapes = {name: tuple(told.shape) for name, told in blocks["instructions"].items()}
-    if shapes != wanted:
-        raise ValueError(f"instructions: expected {wanted}, got {shapes}")
+    expected = {head.name: (steps, *head.shape) for head in memory.heads}
+    shapes = {name: tuple(field.shape) for name, field in blocks["instructions"].items()}
+    if shapes != expected:
+        raise ValueError(f"instructions: expected {expected}, got {shapes}")
     fields = [field.name for field in memory.state_fields]
     if sorted(blocks["initial"]) != sorted(fields):
         raise ValueError(f"initial: expected {', '.join(fields)}")
@@ -168,12 +174,12 @@ def _checked(data: Mapping[str, Any]) -> RunTrace:
 
 
 def replayed(trace: RunTrace) -> Trace:
-    """What the memory held and read at each step, as `layer(..., return_trace=True)` gives it.
+    """The memory's state and read vector at each step, as in `layer(..., return_trace=True)`.
 
-    Beside it "chance" of a task of yes and no, and "height" where the trace has heights.
+    Also "chance" for a task of yes and no, and "height" where the trace has heights.
 
     Raises:
-        ConfigError: the instructions are not such that the memory can carry them out.
+        ConfigError: the memory cannot carry out the instructions.
     """
     memory = trace.memory
     recorder = Recorder(memory)
@@ -184,11 +190,11 @@ def replayed(trace: RunTrace) -> Trace:
         )
         with torch.no_grad():
             for step in range(steps):
-                told = memory.Instruction(
+                instruction = memory.Instruction(
                     *(trace.instructions[head.name][step : step + 1] for head in memory.heads)
                 )
-                reading, state = memory.step(state, told)
-                recorder.record(told, reading, state)
+                read_vector, state = memory.step(state, instruction)
+                recorder.record(instruction, read_vector, state)
     except ShapeError as error:
         raise ConfigError([f"trace: {error}"]) from error
     arrays = recorder.arrays()

@@ -1,4 +1,4 @@
-"""What a long stream lets go of between two calls: rows that never come back."""
+"""Removal of rows that cannot come back, between two calls on a long stream."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from unbounded.checks import is_batched
 from unbounded.layers.recurrence import LoopState
 from unbounded.memories import Memory
 
-#: How many more rows a memory has before those are looked for that never come back.
+#: Number of added rows after which a memory is trimmed.
 _TRIM_ROWS = 64
 
 
 def trimmed(memory: Memory[Any, Any], state: LoopState, steps: int, like: Tensor) -> LoopState:
-    """The state with a memory that holds no rows that never come back.
+    """Return the state without rows of the memory that cannot come back.
 
-    Looked for once in _TRIM_ROWS rows, if calls are of so many steps; not in a state that has a
-    gradient, where N may matter to the caller, nor while a graph is captured or under vmap.
+    A trim happens once in _TRIM_ROWS rows, if calls have that many steps. A state with a gradient,
+    where N may matter to the caller, is not trimmed; nor is any while a graph is captured or under
+    vmap.
 
     Args:
-        memory: whose state it is.
-        state: of one layer, [B, ...] each.
-        steps: T of the call that begins there.
-        like: a tensor whose dtype and device the state must have.
+        memory: the memory of the state.
+        state: of one layer, tensors [B, ...].
+        steps: T of the next call.
+        like: a tensor with the expected dtype and device of the state.
     Raises:
-        ShapeError, DTypeError, DeviceError: the memory's part of the state disagrees with it.
+        ShapeError, DTypeError, DeviceError: the memory's state is invalid.
     """
     parts = state.memory
     if torch.compiler.is_compiling() or any(p.requires_grad or is_batched(p) for p in parts):
@@ -36,6 +37,6 @@ def trimmed(memory: Memory[Any, Any], state: LoopState, steps: int, like: Tensor
         rows = field.rows_of(part) if field.grows and part.dim() > 1 else 0
         added = steps * sum(field.growth)
         if rows // _TRIM_ROWS > max(0, rows - added) // _TRIM_ROWS:
-            memory.check_state(state.memory, state.reading.shape[0], like)
+            memory.check_state(state.memory, state.read_vector.shape[0], like)
             return state._replace(memory=memory.trim(state.memory))
     return state

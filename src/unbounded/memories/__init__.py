@@ -1,20 +1,20 @@
-"""The data structures as equations: one file a memory, readable beside its paper."""
+"""The data structures as equations: one file for each memory, to be read with its paper."""
 
 from collections.abc import Callable
 from typing import Any
 
 from unbounded.memories.backend import BACKENDS
 from unbounded.memories.base import Memory
-from unbounded.memories.beginnings import (
-    Beginning,
+from unbounded.memories.deque import DequeState, NeuralDeque, TwoEndedPushPop, quiet_deque
+from unbounded.memories.head import Head
+from unbounded.memories.initializers import (
     Constant,
     Drawn,
     FirstOne,
     Fixed,
+    Initializer,
     Learned,
 )
-from unbounded.memories.deque import DequeState, NeuralDeque, TwoEndedPushPop, quiet_deque
-from unbounded.memories.head import Head
 from unbounded.memories.lie_access import LieAccessMemory
 from unbounded.memories.lie_groups import Group
 from unbounded.memories.lie_instructions import LieAccessInstruction, LieAccessState
@@ -32,8 +32,8 @@ from unbounded.memories.superposition_stack import (
 )
 from unbounded.memories.turing_tape import TapeInstruction, TapeState, TuringTape
 
-#: Every memory by the name that configurations use. "quiet_deque" is the deque whose bottom is
-#: pushed little at first; with both ends alike, copying was not learned (results/grefenstette2015).
+#: Every memory by its name in configurations. "quiet_deque" is a deque with an initial bias against
+#: pushes at the bottom; without it, copying was not learned (results/grefenstette2015).
 MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "stack": NeuralStack,
     "queue": NeuralQueue,
@@ -49,7 +49,6 @@ __all__ = [
     "BACKENDS",
     "MEMORIES",
     "ActionValue",
-    "Beginning",
     "Constant",
     "DequeState",
     "Drawn",
@@ -57,6 +56,7 @@ __all__ = [
     "Fixed",
     "Group",
     "Head",
+    "Initializer",
     "Learned",
     "LieAccessInstruction",
     "LieAccessMemory",

@@ -1,7 +1,7 @@
-"""How the heads of a tape find their locations, an equation a function.
+"""How the heads of a tape address locations, one function for each equation.
 
 Axes: B batch, H heads, N locations, M width, S shifts. Symbols are those of Graves et al. 2014,
-arXiv:1410.5401, section 3.3. No function divides by zero, whatever it is given.
+arXiv:1410.5401, section 3.3. No function divides by zero, for any input.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
     Args:
         weights: w^g, [B, H, N].
         shifts: s, [B, H, S], the weight of each j in order; S = 2 s + 1 is at most N.
-        circular: whether i - j is meant modulo N; otherwise nothing comes in over the ends, and
-            what goes out over them is lost.
-    Source: Graves et al. 2014, eq. 8; without the circle as in the program of Deleu & Dureau 2016.
+        circular: whether i - j is taken modulo N. Otherwise the ends of the tape are open: zero
+            weight enters and weight that leaves is lost.
+    Source: Graves et al. 2014, eq. 8; not circular as in the program of Deleu & Dureau 2016.
     """
     count, reach = weights.shape[-1], shifts.shape[-1] // 2
     if circular:
         around = torch.cat([weights[..., count - reach :], weights, weights[..., :reach]], dim=-1)
     else:
         around = F.pad(weights, (reach, reach))
-    # Window p begins at location p - s, so that it is what a shift by s - p brings.
+    # Window p starts at location p - s: the result of a shift by s - p.
     windows = around.unfold(-1, count, 1)
     return torch.einsum("bhs,bhsn->bhn", shifts.flip(-1), windows)
 
@@ -73,9 +73,9 @@ def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
 def sharpened(weights: Tensor, sharpening: Tensor, floor: float) -> Tensor:
     """w(i) = (w~(i) + floor)^gamma / sum_j (w~(j) + floor)^gamma, [B, H, N].
 
-    The powers are taken as logarithms, of which the largest is taken away: no sum of powers can
-    vanish. The weights sum to 1 again, also where a shift lost some over an end; where it lost all,
-    every location has the same.
+    The powers are computed as logarithms minus the largest one, so no sum of powers vanishes. The
+    weights sum to 1 again, even where a shift lost some at an end. Where it lost all of them, the
+    weights are uniform.
 
     Args:
         weights: w~, [B, H, N]. sharpening: gamma, [B, H], at least 1. floor: above 0.

@@ -1,4 +1,4 @@
-"""A memory as plain data, by which another program, or a later one, makes the same memory."""
+"""A memory as plain data, from which another or a later program can build the same memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAPE: Final = (
     "slots", "width", "read_heads", "write_heads", "shift", "shift_range", "variant", "reads",
 )  # fmt: skip
 
-#: By the name in data: the class, and the options that its steps depend on, which are attributes.
+#: By the name in data: the class, and the attributes with the options that its steps depend on.
 KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "stack": (NeuralStack, ("width",)),
     "queue": (NeuralQueue, ("width",)),
@@ -35,21 +35,21 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
 
 
 def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
-    """What a memory is and declares, as plain data.
+    """Describe a memory as plain data.
 
     Returns:
         "kind", one of KINDS; "options" of its class on which a step depends; "heads", each with
-        name, shape, activation and whether it is a decision; "write_strengths".
+        name, shape, activation and whether it is a gate; "write_strengths".
     Raises:
-        ConfigError: it is of a class or a group of your own, which has no name.
+            ConfigError: a custom class or group, which has no name.
     """
-    kind = next((kind for kind, (own, _) in KINDS.items() if type(memory) is own), None)
+    kind = next((kind for kind, (known, _) in KINDS.items() if type(memory) is known), None)
     if kind is None:
         raise ConfigError(
             [f"memory: expected one of {', '.join(KINDS)}, got a {type(memory).__name__}"]
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
-    # Said only where it is not what lists have always had, so that older pages read the others.
+    # Omitted at its default, so that pages of older versions can still read other lists.
     if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
         options["empty"] = memory.empty
     if isinstance(memory, LieAccessMemory):
@@ -59,7 +59,7 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
             "name": head.name,
             "shape": list(head.shape),
             "activation": head.activation,
-            "decision": head.decision,
+            "gate": head.gate,
         }
         for head in memory.heads
     ]
@@ -81,7 +81,7 @@ def has_name(memory: Memory[Any, Any]) -> bool:
 
 
 def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
-    """The memory that `memory_data` made data of, whose steps are the same.
+    """Build the memory that `memory_data` described; its steps are the same.
 
     Raises:
         ConfigError: there is no such kind, or its options are not those of its class.

@@ -1,4 +1,4 @@
-"""Which path serves a call: the fused kernels or the readable reference."""
+"""Choice of the backend for a call: the fused kernels or the reference implementation."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ BACKENDS = ("auto", "reference", "cpu", "cuda")
 
 
 def kernel_of(memory: Any) -> kernels.Structure | None:
-    """What the kernels know of a Memory, or None.
+    """The kernels' declaration of a Memory, or None.
 
-    Exact types: a subclass may compute something else, which no kernel knows of.
+    Only exact types have one: a subclass may compute something else.
     """
     return memory.kernel if "kernel" in vars(type(memory)) else None
 
 
 def why_no_kernel(memory: Any) -> str | None:
-    """Why no kernel computes what a Memory computes, or None if one does."""
+    """Why no kernel supports a Memory; None if one does."""
     if kernel_of(memory) is None:
         reason: str = memory.no_kernel
         return reason
     name = replaced_method(memory)
     if name is not None:
-        return f"{type(memory).__name__}.{name} is replaced, which only the readable loop calls"
+        return f"{type(memory).__name__}.{name} is replaced, which only the reference calls"
     return None
 
 
 def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
-    """Say which field the kernel cannot take because a number in it is below 0; None if all can be.
+    """Name the field with a negative number, which the kernel cannot take; None if there is none.
 
     Args:
-        groups: instructions and states. While a graph is being captured nothing is known of them.
+        groups: instructions and states. Nothing is checked while a graph is being captured.
     """
     if torch.compiler.is_compiling():
         return None
     for name in kernel.nonnegative:
         for group in groups:
             field = getattr(group, name, None)
-            # Of none there is nothing to look at, and to look makes a device wait.
+            # An empty field needs no check, and a check synchronizes the device.
             if field is not None and field.numel() and bool((field < 0).any()):
                 return f"the kernels take a {name} of at least 0"
     return None
 
 
 def choose_backend(backend: str, what: str, reason: str | None, device: str) -> bool:
-    """Decide between the fused kernel and the reference.
+    """Choose between the fused kernel and the reference implementation.
 
     Args:
         backend: one of BACKENDS.
-        what: the class that asks, for the message.
+        what: the class that calls, for the message.
         reason: why the kernel cannot serve the call; None if it can.
-        device: the kind that the call's tensors are on.
+        device: the type of the tensors' device.
     Returns:
         whether to take the kernel.
     Raises:
-        BackendError: a device's kernels were asked for and cannot serve; or the environment asks
-            for kernels that are not there.
+        BackendError: the kernels of the chosen device cannot serve the call, or kernels that the
+            environment requires are missing.
     """
     if backend == "reference":
         return False
@@ -70,16 +70,17 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
         reason = f"a tensor is on {device}"
     if reason is None:
         return True
-    kernels.check_wanted()
+    kernels.check_expected()
     if backend != "auto":
         raise BackendError(
             f"{what}: backend {backend!r} cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
-    if torch.compiler.is_dynamo_compiling():  # its graph holds no warning
+    if torch.compiler.is_dynamo_compiling():  # its graph cannot hold a warning
         return False
     say_once(
-        f"{what} runs on the readable reference path, which is slower: {reason}.", BackendWarning
+        f"{what} runs on the reference implementation path, which is slower: {reason}.",
+        BackendWarning,
     )
     return False
 

@@ -1,4 +1,4 @@
-"""What a memory is: heads it declares, a state, and a pure step from one state to the next."""
+"""The interface of a memory: declared heads, a state, and a pure step between states."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from unbounded.memories.backend import (
     negative_field,
     why_no_kernel,
 )
-from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
 from unbounded.memories.head import Head, check_instruction_type, check_parts
+from unbounded.memories.initializers import Constant, Device, DType, Initializer, Learned
 from unbounded.memories.state_field import StateField, check_fields
 from unbounded.replaced import remember_methods
 
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
 
-#: What the first reading is called among the parameters, and what no field may be called.
-READING = "reading"
+#: Name of the initial read vector among the parameters; no state field may have it.
+READ_VECTOR = "read_vector"
 
 
 class Memory(ABC, Generic[StateT, InstructionT]):
@@ -50,23 +50,23 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     head_bias: bool = True
     #: Whether a layer calls `first_write` before the first step.
     writes_first: bool = False
-    #: The heads that are strengths of a write: where all of them are 0, a step writes nothing.
-    #: Empty where a memory always writes.
+    #: Names of the heads for write strengths; with all of them at 0, a step writes nothing. Empty
+    #: for a memory that always writes.
     write_strengths: tuple[str, ...] = ()
 
     @property
     def kernel(self) -> kernels.Structure | None:
-        """What the kernels know of this memory; None where none does."""
+        """The kernels' declaration of this memory; None without a kernel."""
         return None
 
     @property
     def no_kernel(self) -> str:
-        """Why no kernel serves this memory, where none does."""
+        """Why no kernel supports this memory, if none does."""
         return f"no kernel knows the memory {type(self).__name__}"
 
     @property
     def dropped_beyond(self) -> int | None:
-        """How many cells it keeps before it drops one unasked; None where it never does."""
+        """Number of cells beyond which the memory silently drops one; None if it never does."""
         return None
 
     @property
@@ -76,8 +76,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     @property
     @abstractmethod
-    def reading_size(self) -> int:
-        """R, the width of what one step reads."""
+    def read_vector_size(self) -> int:
+        """R, the width of the read vector of one step."""
 
     @property
     @abstractmethod
@@ -85,25 +85,26 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """The fields of a State, in their order."""
 
     @property
-    def reading_begin(self) -> Beginning:
-        """What the controller sees as reading before the first step: zeros."""
+    def read_vector_initializer(self) -> Initializer:
+        """Initializer of the read vector before the first step: zeros."""
         return Constant(0.0)
 
     @property
-    def reading_field(self) -> StateField:
-        """The first reading, declared as a field of the state is."""
-        return StateField(READING, (self.reading_size,), beginning=self.reading_begin)
+    def read_vector_field(self) -> StateField:
+        """The initial read vector, declared like a state field."""
+        initializer = self.read_vector_initializer
+        return StateField(READ_VECTOR, (self.read_vector_size,), initializer=initializer)
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """What `observe` shows, in its order: the fields of the state."""
+        """The tensors that `observe` returns, in order: the fields of the state."""
         return self.state_fields
 
     @property
     def learned_fields(self) -> tuple[StateField, ...]:
-        """Those of the state fields and the first reading that begin with a parameter."""
-        fields = (*self.state_fields, self.reading_field)
-        return tuple(field for field in fields if isinstance(field.beginning, Learned))
+        """The fields, of state and initial read vector, whose initial value is a parameter."""
+        fields = (*self.state_fields, self.read_vector_field)
+        return tuple(field for field in fields if isinstance(field.initializer, Learned))
 
     def initial_state(
         self,
@@ -117,11 +118,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         Args:
             batch_size: B.
             dtype, device: of the state; None takes torch's default.
-            learned: a parameter for each of `learned_fields`, by name; one that is missing is
-                drawn by its rule.
+            learned: a parameter for each of `learned_fields`, by name. A missing one is drawn by
+                its rule.
         Raises:
             ShapeError: `batch_size`, a parameter, or the names of `state_fields` disagree.
-            ChoiceError: no learned field has such a name. ConfigError: a declaration has faults.
+            ChoiceError: no learned field has this name. ConfigError: a declaration has errors.
             DTypeError: the dtype is not a floating one.
         """
         check_place(device, dtype)
@@ -129,28 +130,31 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             check_kind("learned", learned, Mapping)
         fields = self.state_fields
         names = tuple(field.name for field in fields)
-        if names != getattr(self.State, "_fields", None) or READING in names:
+        if names != getattr(self.State, "_fields", None) or READ_VECTOR in names:
             raise ShapeError(
                 f"{type(self).__name__}.state_fields: expected the fields of "
-                f"{self.State.__name__} in their order, none of them called {READING!r}, got "
+                f"{self.State.__name__} in their order, none of them called {READ_VECTOR!r}, got "
                 f"{', '.join(names)}."
             )
-        return self.State(*(self._begin(f, batch_size, dtype, device, learned) for f in fields))
+        tensors = (
+            self._initial_tensor(field, batch_size, dtype, device, learned) for field in fields
+        )
+        return self.State(*tensors)
 
-    def initial_reading(
+    def initial_read_vector(
         self,
         batch_size: int,
         dtype: DType = None,
         device: Device = None,
         learned: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        """Return r_0, what the controller sees before the first step, [B, R].
+        """Return r_0, the read vector [B, R] that the controller sees at the first step.
 
-        Arguments and errors are those of `initial_state`; the parameter is called "reading".
+        Arguments and errors as in `initial_state`; the parameter is called "read_vector".
         """
-        return self._begin(self.reading_field, batch_size, dtype, device, learned)
+        return self._initial_tensor(self.read_vector_field, batch_size, dtype, device, learned)
 
-    def _begin(
+    def _initial_tensor(
         self,
         field: StateField,
         batch_size: int,
@@ -159,36 +163,35 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         learned: Mapping[str, Tensor] | None,
     ) -> Tensor:
         if learned is None:
-            return field.begin(batch_size, dtype, device)
+            return field.initial_tensor(batch_size, dtype, device)
         check_kind("learned", learned, Mapping)
-        known = [each.name for each in self.learned_fields]
+        known = [learned_field.name for learned_field in self.learned_fields]
         for name in learned:
             if name not in known:
                 raise ChoiceError("learned field", name, known)
-        return field.begin(batch_size, dtype, device, learned.get(field.name))
+        return field.initial_tensor(batch_size, dtype, device, learned.get(field.name))
 
     @abstractmethod
     def step(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
-        """Carry out one instruction: return the reading [B, R] and the next state.
+        """Carry out one instruction: return the read vector [B, R] and the next state.
 
-        Shapes and dtypes are checked, ranges are not: a look at the values makes the device wait
-        at each step, and the heads' activations keep to the ranges. What is out of range is
-        carried out as the equations say. Under autocast layers and `unroll` switch it off around a
-        step; a step that you call yourself is computed in what autocast says.
+        Shapes and dtypes are checked; ranges are not. Checking values would synchronize the device
+        at each step, and the heads' activations keep the ranges. Values out of range follow the
+        equations. Layers and `unroll` disable autocast around a step; a direct call does not.
         """
 
     def first_write(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
-        """Write before the first step: return what is read then, [B, R], and the state.
+        """Write before the first step; return the read vector [B, R] and the state.
 
-        Layers call it where `writes_first` is True. Here it writes nothing, and reads what
-        `initial_reading` says.
+        Layers call it if `writes_first` is True. The default writes nothing and returns
+        `initial_read_vector`.
         """
         like = instruction[0]
-        return self.initial_reading(like.shape[0], like.dtype, like.device), state
+        return self.initial_read_vector(like.shape[0], like.dtype, like.device), state
 
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
-        """Return what a trace shows of a state, by name; `observed_fields` declares each."""
-        return {field.name: held for field, held in zip(self.state_fields, state, strict=True)}
+        """Return the tensors that a trace shows of a state, by name; see `observed_fields`."""
+        return {field.name: tensor for field, tensor in zip(self.state_fields, state, strict=True)}
 
     def unroll(
         self,
@@ -200,15 +203,15 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
         Args:
             instructions: the Instruction's fields with a time axis, [B, T, ...].
-            state: where to begin; None takes `initial_state` of the instructions' batch, which
-                draws what is learned (`learned_fields`) anew at each call.
+            state: the state before the first step. None takes `initial_state`, which draws learned
+                fields (`learned_fields`) at each call.
             backend: "auto" takes a fused kernel where one applies, "reference" the loop over
-                `step`, "cpu" and "cuda" the fused kernel of that device or an error.
+                `step`; "cpu" and "cuda" take the kernel of that device or raise.
         Returns:
-            readings [B, T, R] and the state after the last step.
+            read vectors [B, T, R] and the state after the last step.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
-            ChoiceError: no such backend. BackendError: the backend cannot serve this call.
+            ChoiceError: unknown backend. BackendError: the backend cannot serve this call.
         """
         check_backend(backend)
         batch_size, _ = self.check_instructions(instructions)
@@ -234,31 +237,31 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             instruction: tuple[Tensor, ...], initial: tuple[Tensor, ...]
         ) -> tuple[Tensor, ...]:
             start, fields = self.State(*initial), self.Instruction(*instruction)
-            readings, final = self._unroll_reference(fields, start)
-            return (readings, *final)
+            read_vectors, final = self._unroll_reference(fields, start)
+            return (read_vectors, *final)
 
-        readings, final = kernels.unroll(kernel, instructions, state, reference=reference)
-        return readings, self.State(*final)
+        read_vectors, final = kernels.unroll(kernel, instructions, state, reference=reference)
+        return read_vectors, self.State(*final)
 
     def _unroll_reference(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
-        readings = []
+        read_vectors = []
         with without_autocast(instructions[0].device):
             for t in range(instructions[0].shape[1]):
                 instruction = self.Instruction(*(field[:, t] for field in instructions))
-                made = self.step(state, instruction)
+                result = self.step(state, instruction)
                 if t == 0:
-                    self.check_made(made, instruction[0])
-                reading, state = made
-                readings.append(reading)
-        return torch.stack(readings, dim=1), state
+                    self.check_step_result(result, instruction[0])
+                read_vector, state = result
+                read_vectors.append(read_vector)
+        return torch.stack(read_vectors, dim=1), state
 
     def hold(self, active: Tensor, new: StateT, old: StateT) -> StateT:
         """Keep the old state of the sequences that are not active.
 
         Args:
             active: bool [B].
-            new: state of the active ones, such as that after a step, or the initial one.
-            old: state of the others. The one with fewer rows gets empty ones.
+            new: state of the active sequences.
+            old: state of the others. The state with fewer rows is padded with empty rows.
         """
         held = []
         for field, after, before in zip(self.state_fields, new, old, strict=True):
@@ -269,10 +272,10 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         return self.State(*held)
 
     def idle(self, active: Tensor, instruction: InstructionT) -> InstructionT:
-        """What a step is told that is beyond the length of some sequences.
+        """Return the instruction for a step beyond the length of some sequences.
 
-        Their part of it is computed and left out. A memory that looks at what it loses replaces
-        that part by one that loses nothing.
+        The result of such a step is discarded. A memory that checks for lost cells overrides this
+        with an instruction that loses none.
 
         Args:
             active: whether each sequence has this step, bool [B].
@@ -280,9 +283,10 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         return instruction
 
     def trim(self, state: StateT) -> StateT:
-        """Take away rows of a state that never come back, exactly; a memory without such has none.
+        """Remove rows that no later step can use; the default removes none.
 
-        The state of another number of rows, which acts in every later step as this one does.
+        Returns:
+            a state, perhaps with fewer rows, that acts in every later step like this one.
         """
         return state
 
@@ -298,7 +302,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         return batch_size, steps
 
     def check_kinds(self, state: StateT, instruction: InstructionT) -> None:
-        """Check that a step is given a state and an instruction of this memory, of tensors."""
+        """Check that a step gets a state and an instruction of this memory, made of tensors."""
         check_instruction_type(self.Instruction, instruction)
         self._check_state_type(state)
         for what, fields in (("", instruction), ("state.", state)):
@@ -313,31 +317,31 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         check_parts(self.heads, instruction, (batch_size,))
 
     def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
-        """Check that a state is this memory's, of this batch size, and like the instruction."""
+        """Check the type and batch size of a state, and its dtype and device against `like`."""
         self._check_state_type(state)
         check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
 
-    def check_made(self, made: tuple[Tensor, StateT], like: Tensor) -> None:
-        """Check what a first step gave of a memory of your own; of the library's tests do.
+    def check_step_result(self, result: tuple[Tensor, StateT], like: Tensor) -> None:
+        """Check the result of the first step of a custom memory; the library's are tested.
 
         Args:
-            made: as `step` returns it.
+            result: return value of `step`.
             like: a field of the instruction, [B, ...].
         Raises:
-            ShapeError, DTypeError, DeviceError: it is not what the memory declares.
+            ShapeError, DTypeError, DeviceError: it differs from the memory's declaration.
         """
         if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
             return
         step = f"{type(self).__name__}.step"
-        if not isinstance(made, tuple) or len(made) != 2 or hasattr(made, "_fields"):
+        if not isinstance(result, tuple) or len(result) != 2 or hasattr(result, "_fields"):
             raise ShapeError(
-                f"{step}: expected a pair of what is read and the next {self.State.__name__}, got "
-                f"{type(made).__name__}."
+                f"{step}: expected a pair of the read vector and the next {self.State.__name__}, "
+                f"got {type(result).__name__}."
             )
-        reading, state = made
-        name = f"{step}: what is read"
-        check_shape(name, reading, (like.shape[0], self.reading_size))
-        check_like(name, reading, "the instruction", like)
+        read_vector, state = result
+        name = f"{step}: the read vector"
+        check_shape(name, read_vector, (like.shape[0], self.read_vector_size))
+        check_like(name, read_vector, "the instruction", like)
         self.check_state(state, like.shape[0], like)
 
     def _check_state_type(self, state: object) -> None:

@@ -1,4 +1,4 @@
-"""The Neural DeQue: a queue with two ends, each pushed, popped and read at every step."""
+"""The Neural DeQue: a queue with two ends, both pushed, popped and read at each step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unbounded.memories.trimming import live_rows
 
 @portable
 class TwoEndedPushPop(NamedTuple):
-    """The instruction of a deque: what a stack is told, for the top and for the bottom.
+    """The instruction of a deque: that of a stack for each of the two ends.
 
     Fields:
         top_value, bottom_value: v_t of each end, [B, M] in (-1, 1).
@@ -55,9 +55,10 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
     Args:
         width: M, size of the stored vectors.
         pop_bias: initial bias of both pop heads (Appendix B).
-        bottom_push_bias: initial bias of the bottom's push head; None draws it like the others.
-            With both ends pushed alike, what the bottom pushes buries what the top pushed first,
-            and a deque is hard to use as a queue; -3 keeps the bottom quiet until it is needed.
+        bottom_push_bias: initial bias of the bottom's push head; None keeps the random draw. If
+            both ends push equally, the bottom's values bury the first values of the top. A deque
+            is then hard to use as a queue; -3 reduces pushes at the bottom until training needs
+            them.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11.
     """
 
@@ -77,9 +78,9 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         self.bottom_push_bias = bottom_push_bias
 
     def __repr__(self) -> str:
-        quiet = self.bottom_push_bias
+        bias = self.bottom_push_bias
         return f"NeuralDeque(width={self.width}" + (
-            ")" if quiet is None else f", bottom_push_bias={quiet})"
+            ")" if bias is None else f", bottom_push_bias={bias})"
         )
 
     @property
@@ -95,24 +96,24 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
             for end, push_bias in (("top", None), ("bottom", self.bottom_push_bias))
             for head in (
                 Head(f"{end}_value", (self.width,), "tanh"),
-                Head(f"{end}_push", (), "sigmoid", push_bias, decision=True),
-                Head(f"{end}_pop", (), "sigmoid", self.pop_bias, decision=True),
+                Head(f"{end}_push", (), "sigmoid", push_bias, gate=True),
+                Head(f"{end}_pop", (), "sigmoid", self.pop_bias, gate=True),
             )
         )
 
     @property
-    def reading_size(self) -> int:
-        """2M: what is read at the top, then what is read at the bottom."""
+    def read_vector_size(self) -> int:
+        """2M: the read vector of the top, then of the bottom."""
         return 2 * self.width
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Values and strengths, a row more at either end with each step."""
+        """Values and strengths; each step adds a row at either end."""
         return row_fields(self.width, (1, 1))
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths, and the read weights of both ends."""
+        """Strengths and the read weights of both ends."""
         _, strengths = self.state_fields
         names = ("strengths", "read_weights.top", "read_weights.bottom")
         return tuple(strengths._replace(name=name) for name in names)
@@ -130,11 +131,11 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
             state: values [B, N, M]; strengths [B, N] in [0, 1].
             instruction: values [B, M]; pushes and pops [B] in [0, 1].
         Returns:
-            reading [B, 2M], top then bottom, and the next state, two rows longer.
+            read vector [B, 2M], top then bottom, and the next state, two rows longer.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11. As printed, (7) and (8) range
-            over i < 2(t-1) and lose the top row that (9) uses; here i runs over all 2(t-1) rows.
+            over i < 2(t-1) and omit the top row that (9) uses; here i runs over all 2(t-1) rows.
         """
         self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
@@ -157,7 +158,7 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         return torch.cat([top, bottom], dim=-1), DequeState(values, strengths)
 
     def trim(self, state: DequeState) -> DequeState:
-        """Take away rows without strength; see `Memory.trim`."""
+        """Remove rows of strength 0; see `Memory.trim`."""
         strengths, values = live_rows(state.strengths, state.values)
         return DequeState(values, strengths)
 
@@ -171,5 +172,5 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
 
 
 def quiet_deque(width: int, pop_bias: float = -1.0) -> NeuralDeque:
-    """A deque whose bottom is pushed little at first, so that copying can be learned."""
+    """A deque whose initial bias makes pushes at the bottom weak, so that it can learn copying."""
     return NeuralDeque(width, pop_bias=pop_bias, bottom_push_bias=-3.0)

@@ -1,4 +1,4 @@
-"""What a memory declares of each part of its instruction."""
+"""The declaration of a head: one field of a memory's instruction."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from unbounded.checks import check_like, check_shape
 from unbounded.errors import ChoiceError, ShapeError
 
-#: What maps a head's products to its field, by name. Softmax goes over the last axis. The kernels
-#: have the same (csrc/heads.h).
+#: Activations of heads by name: each maps a linear output to a field. Softmax is over the last
+#: axis. The kernels have the same functions (csrc/heads.h).
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "identity": lambda tensor: tensor,
     "tanh": torch.tanh,
@@ -28,7 +28,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 
 
-#: What each activation that can decide makes of its field: the weight of the likelier choice.
+#: Certainty of a gate by its activation: the weight of the likelier choice.
 _CERTAINTY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "sigmoid": lambda field: torch.maximum(field, 1 - field),
     "hard_sigmoid": lambda field: torch.maximum(field, 1 - field),
@@ -37,48 +37,48 @@ _CERTAINTY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 class Head(NamedTuple):
-    """One part of an instruction, as the controller's linear map has to produce it.
+    """One field of an instruction, as the controller's linear map has to produce it.
 
     Fields:
-        name: the field of the memory's Instruction that it fills.
+        name: the field of the memory's Instruction.
         shape: axes of that field after the batch; () for a scalar.
         activation: one of ACTIVATIONS.
         bias: initial value of every bias of the head, or of each along its last axis; None keeps
-            the ordinary random draw.
-        decision: whether it is a choice that a memory used as a data structure makes wholly or not
-            at all, such as to push: hardening drives it to 0 or 1, or a softmax to one choice.
+            the random draw of the layer.
+        gate: whether it is a choice, such as push, that a discrete data structure takes fully or
+            not at all. Hardening drives it to 0 or 1, or a softmax to one choice.
     """
 
     name: str
     shape: tuple[int, ...]
     activation: str
     bias: float | tuple[float, ...] | None = None
-    decision: bool = False
+    gate: bool = False
 
     @property
     def can_harden(self) -> bool:
-        """Whether it is a decision, and larger products make it a surer one."""
-        return self.decision and self.activation in _CERTAINTY
+        """Whether it is a gate that saturates with a larger inverse temperature."""
+        return self.gate and self.activation in _CERTAINTY
 
     def certainty(self, field: Tensor) -> Tensor:
-        """How sure each decision is: the weight of its likelier choice, from 1/choices to 1.
+        """Certainty of each gate: the weight of its likelier choice, from 1/choices to 1.
 
         Args:
             field: of instructions, [..., *shape].
         Returns:
-            [..., *shape], or without the last axis, the choices, of a softmax.
+            [..., *shape]; for a softmax without the last axis, the choices.
         Raises:
-            ChoiceError: the activation cannot decide.
+            ChoiceError: the activation is not that of a gate.
         """
         if self.activation not in _CERTAINTY:
-            raise ChoiceError("activation that decides", self.activation, _CERTAINTY)
+            raise ChoiceError("activation of a gate", self.activation, _CERTAINTY)
         return _CERTAINTY[self.activation](field)
 
-    def begin(self, biases: Tensor) -> None:
-        """Set the head's biases, [size], to what is declared of them, if anything is.
+    def set_initial_biases(self, biases: Tensor) -> None:
+        """Fill the head's biases, [size], with the declared initial bias, if there is one.
 
         Raises:
-            ShapeError: there are several biases, and not as many as the last axis is long.
+            ShapeError: the number of declared biases is not the size of the last axis.
         """
         if self.bias is None:
             return
@@ -93,12 +93,12 @@ class Head(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Rows of the linear map that belong to this head."""
+        """Number of rows of the linear map for this head."""
         return int(torch.Size(self.shape).numel())
 
 
 def check_instruction_type(expected: type[Any], instruction: object) -> None:
-    """Raise ShapeError unless `instruction` is the NamedTuple that the memory asks for."""
+    """Raise ShapeError unless `instruction` is the memory's NamedTuple."""
     if not isinstance(instruction, expected):
         fields = ", ".join(expected._fields)
         raise ShapeError(
@@ -109,7 +109,7 @@ def check_instruction_type(expected: type[Any], instruction: object) -> None:
 def check_parts(
     heads: tuple[Head, ...], instruction: tuple[Tensor, ...], leading: tuple[int, ...]
 ) -> None:
-    """Check an instruction's tensors against what is declared of them.
+    """Check an instruction's tensors against the declarations of the heads.
 
     Args:
         heads, instruction: the declarations, and a tensor [*leading, *head.shape] for each.

@@ -1,4 +1,4 @@
-"""The memory of a Lie-access neural Turing machine: rows found by keys that a group moves."""
+"""The memory of a Lie-access neural Turing machine: rows with keys that heads reach by a group."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
 from unbounded.kernels.structures.lie_access import LONG_STEPS, MOST, growth_message
 from unbounded.kernels.structures.lie_access import STEPS as KERNEL_STEPS
 from unbounded.memories.base import Memory
-from unbounded.memories.beginnings import Beginning, Constant, Fixed, Learned
 from unbounded.memories.head import Head
+from unbounded.memories.initializers import Constant, Fixed, Initializer, Learned
 from unbounded.memories.lie_groups import GROUPS, Group, chosen_group, shortened
 from unbounded.memories.lie_instructions import INSTRUCTIONS, LieAccessState
 from unbounded.memories.lie_rows import Rows, appended
@@ -34,49 +34,51 @@ _DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
 
 
 def first_strength(parameter: Tensor) -> Tensor:
-    """sigmoid(x - 10), the strength of a first row that is learned, as in the authors' program."""
+    """sigmoid(x - 10), the strength of a learned initial row, as in the authors' program."""
     return torch.sigmoid(parameter - 10)
 
 
 class LieAccessMemory(Memory[LieAccessState, Any]):
     """Rows of a key, a value and a strength; heads move over the keys by actions of a Lie group.
 
-    A step moves both heads, reads what was there, then appends a row at the write head.
+    A step moves both heads, reads the previous rows, then appends a row at the write head.
 
     Args:
         width: M, size of the stored values.
-        group: what actions are: "translation" of R^n, "scaling_rotation" R* x SO(2), "rotation"
-            SO(2), "sphere" for SO(3) on the sphere, or a Group of your own, also by import path.
-        weighting: how a row is weighed by its distance from the read head: "inverse_square"
-            (InvNorm) or "softmax", with a temperature in each step.
-        step: what is done to the length of actions: nothing ("free"), brought to 1 ("normalised")
-            or below 1 ("bounded"), or to 1 before they are interpolated, so that a first action
-            that is learned keeps its own length ("normalised_candidate"); None for the variant's.
-            Actions of rotation and sphere have no length, and are the same with each.
-        variant: "2016" or "2017", whose choices are taken for `step` and `action_gate`.
-        key_size: n of a translation, 2 unless given; the other groups have their own.
-        key_gate: whether the candidate key is interpolated with the key before.
-        action_gate: whether the candidate action is interpolated with the action before; None for
-            the variant's.
-        write_gate_bias: first bias of the write head's gates; None draws it like the others.
-        read_key_gate_bias: likewise of the read head's key gate alone, any finite number (not in
-            the papers; without effect where there is no such gate). Below 0 the head begins by
-            going on from where it is, not by taking keys that the controller has counted out,
-            which hold at the lengths of training alone.
-        strength_bias: likewise of the strengths (not in the papers). Above 0 rows begin alike.
+        group: the group of the actions: "translation" of R^n, "scaling_rotation" R* x SO(2),
+            "rotation" SO(2), "sphere" for SO(3) on the sphere, or a custom Group or its import
+            path.
+        weighting: how a row's distance from the read head gives its weight: "inverse_square"
+            (InvNorm), or "softmax" with a temperature in each step.
+        step: normalisation of an action's length: none ("free"), to 1 ("normalised"), below 1
+            ("bounded"), or to 1 before the interpolation ("normalised_candidate"). The last lets a
+            learned initial action keep its length. None takes the variant's. Actions of rotation
+            and sphere have no length, so all choices are equal for them.
+        variant: "2016" or "2017", the defaults of `step` and `action_gate`.
+        key_size: n of a translation, 2 by default; the other groups have fixed sizes.
+        key_gate: whether the candidate key is interpolated with the previous key.
+        action_gate: whether the candidate action is interpolated with the previous action; None
+            takes the variant's.
+        write_gate_bias: initial bias of the write head's gates; None keeps the random draw.
+        read_key_gate_bias: initial bias of the read head's key gate, any finite number (not in the
+            papers; without effect without this gate). Below 0 the head initially continues from
+            its position. It then relies less on absolute keys that the controller has counted out,
+            which only hold at the lengths of training.
+        strength_bias: initial bias of the strengths (not in the papers). Above 0 the initial rows
+            have similar strengths.
         gates: "sigmoid", or "hard_sigmoid" (not in the papers), which is exactly 0 up to -2.5 and 1
-            from 2.5 on: a gate that is shut leaks nothing, and a way is straight at any length.
-        initial: "constant" begins without a row, keys at the group's origin and actions at its
-            identity; "learned" with one row, heads and first reading that are parameters.
-        capacity: most rows; None for no limit.
-        drop: with a capacity, how many of the oldest rows are let go at once, 1 unless given.
+            from 2.5 on. A closed gate then leaks nothing, and a path is straight at any length.
+        initial: "constant" starts without rows, with keys at the group's origin and actions at its
+            identity; "learned" starts with one row. Row, heads and read vector are then parameters.
+        capacity: largest number of rows; None for no limit.
+        drop: number of oldest rows dropped at once at capacity, 1 by default.
     Raises:
-        ChoiceError: a choice by name is not there. DTypeError: a choice of a gate is no bool.
-        ShapeError: a size is no positive integer, or the group acts on keys of another.
-        ConfigError: more is dropped than there is room for, the bias is no number, or no group is
-            at the import path.
-    Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. What they leave open
-        or do differently is in docs/memories.md.
+        ChoiceError: an unknown choice. DTypeError: a gate option is no bool.
+        ShapeError: a size is no positive integer, or the group's keys have another size.
+        ConfigError: `drop` exceeds the capacity, a bias is no number, or the import path has no
+            group.
+    Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. docs/memories.md lists
+        what the papers leave open and the deviations from them.
     """
 
     Instruction: type[Any] = INSTRUCTIONS[True, True, False]
@@ -145,7 +147,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def kernel(self) -> kernels.Structure | None:
-        """The memory of the fused kernels; None with a group of your own."""
+        """The memory of the fused kernels; None with a custom group."""
         if type(self.group) not in GROUPS.values():
             return None
         return kernels.structures.LieAccess(
@@ -162,7 +164,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def no_kernel(self) -> str:
-        """That of the memory, or of a group that no kernel knows."""
+        """The reason of the memory, or that no kernel supports the group."""
         if type(self.group) in GROUPS.values():
             return super().no_kernel
         return f"no kernel knows the group {self.group.name}"
@@ -183,60 +185,62 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         ):
             heads += [
                 Head(f"{who}_key", key, "identity"),
-                Head(f"{who}_key_gate", (), self.gates, key_bias, decision=True),
+                Head(f"{who}_key_gate", (), self.gates, key_bias, gate=True),
                 Head(f"{who}_action", action, "identity"),
-                Head(f"{who}_action_gate", (), self.gates, action_bias, decision=True),
+                Head(f"{who}_action_gate", (), self.gates, action_bias, gate=True),
             ]
         heads += [
             Head("value", (self.width,), "tanh"),
-            Head("strength", (), "sigmoid", self.strength_bias, decision=True),
+            Head("strength", (), "sigmoid", self.strength_bias, gate=True),
             Head("temperature", (), "softplus"),
         ]
         return tuple(head for head in heads if head.name in self.Instruction._fields)
 
     @property
-    def reading_size(self) -> int:
+    def read_vector_size(self) -> int:
         """M."""
         return self.width
 
     @property
-    def reading_begin(self) -> Beginning:
+    def read_vector_initializer(self) -> Initializer:
         """Zeros, or tanh of a parameter."""
         return Learned(_DRAWN, torch.tanh) if self.initial == "learned" else Constant(0.0)
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Keys, values and strengths, a row more with each step; key and action of both heads."""
+        """Keys, values, strengths (each step adds a row); key and action of both heads."""
         group, learned = self.group, self.initial == "learned"
 
-        def field(name: str, axes: tuple[int, ...], beginning: Beginning) -> StateField:
+        def field(name: str, axes: tuple[int, ...], initializer: Initializer) -> StateField:
             grown = ((0, 1), int(learned), self.capacity)
-            return StateField(name, ("N", *axes), *grown, beginning=beginning)
+            return StateField(name, ("N", *axes), *grown, initializer=initializer)
 
         key, action = (group.key_size,), (group.action_size,)
-        key_begin: Beginning = Fixed(group.origin)
-        action_begin: Beginning = Fixed(group.identity)
-        keys: Beginning = Constant(0.0)
+        key_initializer: Initializer = Fixed(group.origin)
+        action_initializer: Initializer = Fixed(group.identity)
+        keys: Initializer = Constant(0.0)
         values = strengths = keys
         if learned:
             keys, values = Learned(_DRAWN, group.place), Learned(_DRAWN, torch.tanh)
             strengths = Learned(_DRAWN, first_strength)
-            # Without a gate nothing comes from where a head was.
-            key_begin = Learned(_DRAWN, group.place) if self.key_gate else key_begin
-            action_begin = Learned(_DRAWN, group.normalise) if self.action_gate else action_begin
+            # Without a gate the initial value has no effect.
+            key_initializer = Learned(_DRAWN, group.place) if self.key_gate else key_initializer
+            action_initializer = (
+                Learned(_DRAWN, group.normalise) if self.action_gate else action_initializer
+            )
         return (
             field("keys", key, keys),
             field("values", (self.width,), values),
             field("strengths", (), strengths),
-            StateField("read_key", key, beginning=key_begin),
-            StateField("read_action", action, beginning=action_begin),
-            StateField("write_key", key, beginning=key_begin),
-            StateField("write_action", action, beginning=action_begin),
+            StateField("read_key", key, initializer=key_initializer),
+            StateField("read_action", action, initializer=action_initializer),
+            StateField("write_key", key, initializer=key_initializer),
+            StateField("write_action", action, initializer=action_initializer),
         )
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths, and where the heads are; a row's key is where the write head was."""
+        """Strengths, keys and actions of the heads; a row's key is the write head's."""
         return self.state_fields[2:]
 
     def observe(self, state: LieAccessState) -> Mapping[str, Tensor]:
@@ -244,59 +248,64 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         return dict(zip(state._fields[2:], state[2:], strict=True))
 
     def trim(self, state: LieAccessState) -> LieAccessState:
-        """Take away rows without strength; see `Memory.trim`."""
+        """Remove rows of strength 0; see `Memory.trim`."""
         strengths, keys, values = live_rows(state.strengths, state.keys, state.values)
         return state._replace(keys=keys, values=values, strengths=strengths)
 
     def step(self, state: LieAccessState, instruction: Any) -> tuple[Tensor, LieAccessState]:
-        """Move the heads, read what was there, then append.
+        """Move the heads, read the previous rows, then append a row.
 
         k' = g k~ + (1 - g) k_{t-1};  a_t = h a~ + (1 - h) a_{t-1};  k_t = a_t . k'
-        a_t, or a~, is brought to length 1 or below before it is applied, as `step` says.
+        a_t, or a~, is normalised as the option `step` says before it is applied.
         r_t = sum_i w_i v_i,  w_i by |q_t - k_i|^2 and s_i, of the rows of the steps before t
 
         Args:
             state: keys [B, N, n], values [B, N, M], strengths [B, N]; key [B, n] and action [B, A]
                 of both heads.
-            instruction: as LieAccessInstruction says.
+            instruction: see LieAccessInstruction.
         Returns:
-            reading [B, M], 0 where there is no row, and the next state, one row longer unless the
-            capacity is reached.
+            read vector [B, M], 0 without rows, and the next state, one row longer below the
+            capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
-            NonFiniteError: a key of the group scaling_rotation grew beyond 1e18; in a graph that is
-                captured and under vmap it becomes NaN.
+            NonFiniteError: a key of the group scaling_rotation exceeds 1e18. In a captured graph
+                and under vmap it becomes NaN.
         Source: Yang 2016, arXiv:1602.08671, section 3; the equations are in docs/memories.md.
         """
-        told = instruction
-        self.check_kinds(state, told)
-        batch_size = told.read_key.shape[0]
-        self.check_instruction(told, batch_size)
-        self.check_state(state, batch_size, told.read_key)
-        read_key, read_action = self._move("read", told, state.read_key, state.read_action)
-        write_key, write_action = self._move("write", told, state.write_key, state.write_action)
+        self.check_kinds(state, instruction)
+        batch_size = instruction.read_key.shape[0]
+        self.check_instruction(instruction, batch_size)
+        self.check_state(state, batch_size, instruction.read_key)
+        read_key, read_action = self._move("read", instruction, state.read_key, state.read_action)
+        write_key, write_action = self._move(
+            "write", instruction, state.write_key, state.write_action
+        )
         distances = squared_distances(read_key, state.keys)
-        temperature = told.temperature if self.weighting == "softmax" else None
+        temperature = instruction.temperature if self.weighting == "softmax" else None
         weights = WEIGHTINGS[self.weighting](distances, state.strengths, temperature)
         rows = Rows(state.keys, state.values, state.strengths)
-        new = (write_key.unsqueeze(1), told.value.unsqueeze(1), told.strength.unsqueeze(1))
+        new = (
+            write_key.unsqueeze(1),
+            instruction.value.unsqueeze(1),
+            instruction.strength.unsqueeze(1),
+        )
         rows = appended(rows, Rows(*new), self.capacity, self.drop)
         after = LieAccessState(*rows, read_key, read_action, write_key, write_action)
         return read_rows(weights, state.values), after
 
     def _move(
-        self, who: str, told: Any, key_before: Tensor, action_before: Tensor
+        self, who: str, instruction: Any, key_before: Tensor, action_before: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The head's next key [B, n] and action [B, A]."""
         group, (floor, candidate) = self.group, STEPS[self.step_length]
-        key, action = getattr(told, f"{who}_key"), getattr(told, f"{who}_action")
+        key, action = getattr(instruction, f"{who}_key"), getattr(instruction, f"{who}_action")
         if self.key_gate:
-            gate = getattr(told, f"{who}_key_gate").unsqueeze(-1)
+            gate = getattr(instruction, f"{who}_key_gate").unsqueeze(-1)
             key = gate * key + (1 - gate) * key_before
         if floor is not None and group.has_length and candidate:
             action = shortened(action, floor)
         if self.action_gate:
-            gate = getattr(told, f"{who}_action_gate").unsqueeze(-1)
+            gate = getattr(instruction, f"{who}_action_gate").unsqueeze(-1)
             action = group.mix(gate, action, action_before)
         if floor is not None and group.has_length and not candidate:
             action = shortened(action, floor)

@@ -1,7 +1,7 @@
 """Groups that move the keys of a Lie-access memory, one small class each.
 
-Axes: B batch, n coordinates of a key, A numbers of an action. No function divides by zero, whatever
-it is given.
+Axes: B batch, n coordinates of a key, A numbers of an action. No function divides by zero, for any
+input.
 
 Source: Yang 2016, arXiv:1602.08671; the sphere: Yang & Rush 2017, arXiv:1611.02854.
 """
@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from unbounded.checks import check_positive
+from unbounded.custom_components import find_part
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.options import options_of
-from unbounded.own_parts import find_part
 
-#: Added to the square of a length before something is divided by the length.
+#: Added to the square of a length before a division by the length.
 LENGTH_FLOOR: Final = 1e-12
 
 
 def shortened(vector: Tensor, floor: float = LENGTH_FLOOR) -> Tensor:
-    """Divide by the length: x / sqrt(|x|^2 + floor), which with a floor of 1 is shorter than 1.
+    """Divide by the length: x / sqrt(|x|^2 + floor). With a floor of 1 the result is below 1.
 
     Args:
         vector: [..., K]. floor: above 0, so that at 0 the value is 0 and the derivative finite.
@@ -34,17 +34,17 @@ def shortened(vector: Tensor, floor: float = LENGTH_FLOOR) -> Tensor:
 
 
 class Group(ABC):
-    """A group, and how it acts on keys.
+    """A group and its action on keys.
 
-    A group of your own is a subclass with the class attributes below and `act`; give an instance
-    of it, or its import path ("mypackage.Shear"), as the memory's `group`.
+    A custom group is a subclass with the class attributes below and `act`. Pass an instance or its
+    import path ("mypackage.Shear") as the memory's `group`.
 
     Attributes:
         name: for messages and repr.
-        key_size: n. action_size: A, numbers that a controller gives for an action.
-        identity: the action [A] that moves nothing. origin: the key [n] in which heads begin.
-        has_length: whether actions have a length that a memory's `step` may change.
-        can_grow: whether keys can grow exponentially with the steps.
+        key_size: n. action_size: A, number of outputs of the controller for an action.
+        identity: the action [A] that moves nothing. origin: the initial key [n] of the heads.
+        has_length: whether a memory's option `step` may change the length of actions.
+        can_grow: whether keys can grow exponentially with the number of steps.
     """
 
     name: str
@@ -60,15 +60,15 @@ class Group(ABC):
         """Move keys [B, n] by actions [B, A] of the group."""
 
     def mix(self, gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
-        """Interpolate actions [B, A]: all of the new one where the gate [B, 1] is 1."""
+        """Interpolate actions [B, A]; a gate [B, 1] of 1 takes the new one."""
         return gate * new + (1 - gate) * old
 
     def normalise(self, action: Tensor) -> Tensor:
-        """The action [B, A] of the group that is nearest to what was interpolated."""
+        """Map an interpolated action [B, A] to the nearest action of the group."""
         return action
 
     def place(self, key: Tensor) -> Tensor:
-        """The key [B, n] nearest to what was interpolated, where not all of R^n are keys."""
+        """Map an interpolated key [B, n] to the nearest valid key, if not all of R^n is valid."""
         return key
 
 
@@ -107,7 +107,7 @@ class ScalingRotation(Group):
 
 
 class Rotation(Group):
-    """SO(2): the same with a + bi on the circle, onto which interpolated actions are brought."""
+    """SO(2): the complex product with a + bi on the circle, to which actions are normalised."""
 
     name = "rotation"
     key_size = action_size = 2
@@ -124,10 +124,10 @@ class Rotation(Group):
 
 
 class Sphere(Group):
-    """SO(3) on the sphere: turn by an angle around an axis.
+    """SO(3) on the sphere: rotation by an angle around an axis.
 
-    An action is an axis (3) and (cos, sin) of the angle (2), interpolated separately; each is
-    brought to length 1, and so is every key.
+    An action is an axis (3) and (cos, sin) of the angle (2). Both are interpolated separately and
+    normalised to length 1, as is every key.
     """
 
     name = "sphere"
@@ -136,7 +136,7 @@ class Sphere(Group):
     has_length = False
 
     def act(self, action: Tensor, key: Tensor) -> Tensor:
-        """Turn: q cos + (xi x q) sin + xi <xi, q> (1 - cos), of length 1 again."""
+        """Rotate: q cos + (xi x q) sin + xi <xi, q> (1 - cos), normalised to length 1."""
         axis, cos, sin = action[..., :3], action[..., 3:4], action[..., 4:]
         along = (axis * key).sum(-1, keepdim=True)
         turned = key * cos + torch.linalg.cross(axis, key) * sin + axis * along * (1 - cos)
@@ -151,7 +151,7 @@ class Sphere(Group):
         return shortened(key)
 
 
-#: By the name that configurations use.
+#: By the name in configurations.
 GROUPS: Final[dict[str, type[Group]]] = {
     "translation": Translation,
     "scaling_rotation": ScalingRotation,
@@ -161,14 +161,14 @@ GROUPS: Final[dict[str, type[Group]]] = {
 
 
 def chosen_group(group: str | Group, key_size: int | None) -> Group:
-    """The group of a name or import path, or the one that is given.
+    """The group with a name or import path, or the given instance.
 
     Args:
-        key_size: n; None takes the group's own, which is 2 for "translation".
+        key_size: n; None takes the group's size, which is 2 for "translation".
     Raises:
-        ChoiceError: no group has such a name. ConfigError: the package of a path was not imported,
-            has no such group, or one that needs arguments. ShapeError: it does not act on keys of
-            that size, or its identity or origin is of another size than its actions or keys.
+        ChoiceError: no group has this name. ConfigError: the package of a path was not imported,
+            has no such group, or the group needs arguments. ShapeError: the group's keys have
+            another size, or its identity or origin disagrees with its action or key size.
     """
     if key_size is not None:
         check_positive("key_size", key_size)
@@ -190,10 +190,10 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
             f"{chosen.name} acts on, got {key_size}. Leave it out, or give group='translation'."
         )
     for size, numbers in (("action_size", "identity"), ("key_size", "origin")):
-        wanted, got = getattr(chosen, size), len(getattr(chosen, numbers))
-        if wanted != got:
+        expected, got = getattr(chosen, size), len(getattr(chosen, numbers))
+        if expected != got:
             raise ShapeError(
-                f"group {chosen.name}: expected {wanted} numbers in {numbers}, its {size}, got "
+                f"group {chosen.name}: expected {expected} numbers in {numbers}, its {size}, got "
                 f"{got}."
             )
     return chosen

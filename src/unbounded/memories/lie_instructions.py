@@ -1,4 +1,4 @@
-"""What a Lie-access memory is told and what it holds."""
+"""Instructions and state of a Lie-access memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unbounded.memories.state import portable
 
 @portable
 class LieAccessInstruction(NamedTuple):
-    """The instruction of a read head, a write head and what is written.
+    """The instruction of a read head, a write head and the new row.
 
     Fields:
         read_key: candidate key, [B, n]. read_key_gate: g, [B] in [0, 1]; 1 takes the candidate.
@@ -34,7 +34,7 @@ class LieAccessInstruction(NamedTuple):
 
 @portable
 class SoftmaxInstruction(NamedTuple):
-    """The same with the temperature T, [B], at least 0, of the softmax."""
+    """LieAccessInstruction with the temperature T, [B], at least 0, of the softmax."""
 
     read_key: Tensor
     read_key_gate: Tensor
@@ -132,7 +132,7 @@ class SoftmaxUngatedInstruction(NamedTuple):
     temperature: Tensor
 
 
-#: By whether there are gates of keys, gates of actions, and a temperature.
+#: Instruction types by (has key gates, has action gates, has a temperature).
 INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
     (True, True, False): LieAccessInstruction,
     (True, True, True): SoftmaxInstruction,
@@ -147,7 +147,7 @@ INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
 
 @portable
 class LieAccessState(NamedTuple):
-    """Rows, the oldest first, and where the heads are.
+    """Rows, the oldest first, and the positions of the heads.
 
     Fields:
         keys: k, [B, N, n]. values: v, [B, N, M]. strengths: s, [B, N] in [0, 1].

@@ -1,4 +1,4 @@
-"""The rows of a Lie-access memory: appended one a step, and with a cap the oldest let go."""
+"""The rows of a Lie-access memory: one is appended per step; at capacity the oldest are dropped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Rows(NamedTuple):
 
     Fields:
         keys: k, [B, N, n]. values: v, [B, N, M].
-        strengths: s, [B, N] in [0, 1]; 0 is no row.
+        strengths: s, [B, N] in [0, 1]; strength 0 means no row.
     """
 
     keys: Tensor
@@ -25,13 +25,13 @@ def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
     """Append a row to each sequence.
 
     Args:
-        rows: N of them. new: one a sequence, [B, 1, ...].
-        capacity: most rows; None for no limit.
-        drop: how many of the oldest rows, at most `capacity`, are let go where a sequence has
-            `capacity` rows and one is to be written.
+        rows: N rows. new: one row per sequence, [B, 1, ...].
+        capacity: largest number of rows; None for no limit.
+        drop: number of oldest rows, at most `capacity`, that are dropped if a sequence has
+            `capacity` rows and writes another.
     Returns:
-        N + 1 rows. At the capacity there are as many as before: a place without a row, the oldest
-        of them, is taken away, and where strength 0 is written nothing changes.
+        N + 1 rows, or N at capacity. There the oldest place without a row is removed. A sequence
+        that writes with strength 0 stays as it is.
     """
     count = rows.strengths.shape[1]
     if capacity is None or count < capacity:
@@ -44,8 +44,8 @@ def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
     left = rows._replace(strengths=torch.where(lost, 0, rows.strengths))
     fields = []
     for before, of_left, last in zip(rows, left, new, strict=True):
-        beside = (1,) * (before.dim() - 2)
-        index = kept.view(*kept.shape, *beside).expand(*kept.shape, *before.shape[2:])
+        trailing = (1,) * (before.dim() - 2)
+        index = kept.view(*kept.shape, *trailing).expand(*kept.shape, *before.shape[2:])
         after = torch.cat([of_left.gather(1, index), last], dim=1)
-        fields.append(torch.where(writes.view(-1, 1, *beside), after, before))
+        fields.append(torch.where(writes.view(-1, 1, *trailing), after, before))
     return Rows(*fields)

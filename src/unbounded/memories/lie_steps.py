@@ -1,4 +1,4 @@
-"""What is done to the length of a Lie-access memory's steps, and what each paper chooses."""
+"""Normalisation of the length of a Lie-access memory's actions, and the choice of each paper."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 
 
 class Step(NamedTuple):
-    """What is done to the length of actions.
+    """Normalisation of the length of actions.
 
     Fields:
-        floor: what is added to the square of a length before something is divided by the length;
-            None leaves lengths as they are.
-        candidate: whether the candidate is divided before it is interpolated, and not the action
-            after; then the first action, and what a gate keeps of it, has any length. Without an
-            action gate it is the same.
+        floor: added to the square of a length before a division by the length; None leaves the
+            lengths unchanged.
+        candidate: whether the candidate is normalised before the interpolation, not the action
+            after it. The initial action, and the share of it that a gate keeps, then has any
+            length. Without an action gate both are equal.
     """
 
     floor: float | None
@@ -29,7 +29,7 @@ STEPS: Final[dict[str, Step]] = {
 
 
 class LieVariant(NamedTuple):
-    """What a paper chooses.
+    """The choices of a paper.
 
     Fields:
         step: one of STEPS. action_gate: whether actions are interpolated.
@@ -39,7 +39,7 @@ class LieVariant(NamedTuple):
     action_gate: bool
 
 
-#: Yang 2016, and what the tables of Yang & Rush 2017 were made with.
+#: Yang 2016, and the tables of Yang & Rush 2017.
 VARIANTS: Final[dict[str, LieVariant]] = {
     "2016": LieVariant("normalised", action_gate=True),
     "2017": LieVariant("bounded", action_gate=False),

@@ -1,7 +1,7 @@
-"""How much of each row a Lie-access head reads, by how far its key is.
+"""Read weights of a Lie-access head from the distances between its key and the rows' keys.
 
-Axes: B batch, N rows, n coordinates of a key. A row whose strength is 0 is no row: it is not read,
-changes no other weight, and gets no gradient. Where there is no row at all, every weight is 0.
+Axes: B batch, N rows, n coordinates of a key. A row of strength 0 counts as absent: it is not read,
+changes no other weight, and gets no gradient. Without any row all weights are 0.
 
 Source: Yang 2016, arXiv:1602.08671.
 """
@@ -14,13 +14,12 @@ from typing import Final
 import torch
 from torch import Tensor
 
-#: epsilon, added to squared distances. The derivative of a weight by a key is then at most
-#: 1 / sqrt(epsilon), and at distance 0 it is 0: the square's derivative is 0, and nothing else is
-#: divided by the distance.
+#: epsilon, added to squared distances. It limits the derivative of a weight by a key to
+#: 1 / sqrt(epsilon). The derivative at distance 0 is 0: only the squared distance is a divisor.
 DISTANCE_FLOOR: Final = 1e-10
 #: Added to temperatures.
 TEMPERATURE_FLOOR: Final = 1e-6
-#: A sum of weights up to this is none.
+#: A smaller sum of weights counts as 0.
 TOTAL_FLOOR: Final = 1e-37
 
 
@@ -30,7 +29,7 @@ def squared_distances(key: Tensor, keys: Tensor) -> Tensor:
 
 
 def _shares(parts: Tensor, strengths: Tensor) -> Tensor:
-    """What each row has of the sum of all, [B, N], where parts [B, N] are weighed by strengths."""
+    """Share of each row in the sum of `parts` weighted by `strengths`, [B, N], both [B, N]."""
     parts = torch.where(strengths <= 0, 0, strengths * parts)
     total = parts.sum(-1, keepdim=True)
     return parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
@@ -51,12 +50,12 @@ def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) ->
 
     Args:
         distances: squared, [B, N]. strengths: s, [B, N] in [0, 1].
-        temperature: T, [B], at least 0; the larger, the flatter. 1e-6 is added to it.
+        temperature: T, [B], at least 0; 1e-6 is added. Larger is flatter.
     """
     if temperature is None or distances.shape[1] == 0:
         return torch.zeros_like(distances)
     is_row = ~(strengths <= 0)
-    # A common factor changes no weight: that of the nearest row makes its power 1.
+    # A common factor changes no weight. Relative to the nearest row, the largest power is 1.
     nearest = torch.where(is_row, distances, torch.inf).amin(-1, keepdim=True).detach()
     nearest = torch.where(nearest == torch.inf, 0, nearest)
     farther = torch.where(is_row, distances, nearest) - nearest

@@ -1,4 +1,4 @@
-"""What stack and queue share: one value pushed and one amount popped a step, one reading."""
+"""Base class of stack and queue: each step pushes one value, pops one amount and reads once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from unbounded.memories.trimming import live_rows
 
 
 class PushPopMemory(Memory[StateT, PushPop]):
-    """Rows of values with strengths, to which a step adds one.
+    """Rows of values with strengths; each step adds one row.
 
-    A memory says `State`, a NamedTuple of values [B, N, M] and strengths [B, N], at which end it is
-    read, and its equations in `step`.
+    A subclass defines `State` (a NamedTuple of values [B, N, M] and strengths [B, N]), `first_read`
+    and its equations in `step`.
     """
 
     Instruction = PushPop
     write_strengths = ("push",)
-    #: The end that is popped and read first.
+    #: The end at which popping and reading start.
     first_read: ClassVar[End]
 
     def __init__(self, width: int, pop_bias: float = -1.0, push_bias: float | None = None) -> None:
@@ -44,18 +44,18 @@ class PushPopMemory(Memory[StateT, PushPop]):
         """Value v_t (tanh), push strength d_t and pop strength u_t (sigmoid)."""
         return (
             Head("value", (self.width,), "tanh"),
-            Head("push", (), "sigmoid", self.push_bias, decision=True),
-            Head("pop", (), "sigmoid", self.pop_bias, decision=True),
+            Head("push", (), "sigmoid", self.push_bias, gate=True),
+            Head("pop", (), "sigmoid", self.pop_bias, gate=True),
         )
 
     @property
-    def reading_size(self) -> int:
+    def read_vector_size(self) -> int:
         """M."""
         return self.width
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Values and strengths, a row more at the end with each step."""
+        """Values and strengths; each step adds a row at the end."""
         return row_fields(self.width, (0, 1))
 
     @property
@@ -65,7 +65,7 @@ class PushPopMemory(Memory[StateT, PushPop]):
         return strengths, strengths._replace(name="read_weights")
 
     def trim(self, state: StateT) -> StateT:
-        """Take away rows without strength; see `Memory.trim`."""
+        """Remove rows of strength 0; see `Memory.trim`."""
         values, strengths = state
         strengths, values = live_rows(strengths, values)
         make: type[Any] = self.State

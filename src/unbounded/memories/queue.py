@@ -38,9 +38,9 @@ class NeuralQueue(PushPopMemory[QueueState]):
         width: M, size of the stored vectors.
         pop_bias: initial bias of the pop head. With -1 pushed values live long enough for push and
             pop to receive gradients (Appendix B).
-        push_bias: initial bias of the push head; None draws it like the others, and pushes begin
-            near one half. With 3 rows begin whole, and a network learns less often to push halves
-            and read two of them at once, which cannot be made 0 or 1.
+        push_bias: initial bias of the push head. None keeps the random draw: initial pushes are
+            near 0.5. With 3 they are near 1, and a network learns less often to push strength 0.5
+            and read two rows at once, which cannot be hardened.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1, 4, 5.
     """
 
@@ -63,7 +63,7 @@ class NeuralQueue(PushPopMemory[QueueState]):
             state: values [B, N, M]; strengths [B, N] in [0, 1].
             instruction: value [B, M]; push and pop [B] in [0, 1].
         Returns:
-            reading [B, M] and the next state, one row longer.
+            read vector [B, M] and the next state, one row longer.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1, 4, 5; ties as in footnote 1.
@@ -74,5 +74,5 @@ class NeuralQueue(PushPopMemory[QueueState]):
         popped = pop_strengths(state.strengths, instruction.pop, "bottom")
         values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
         strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
-        reading = read_rows(read_weights(strengths, "bottom"), values)
-        return reading, QueueState(values, strengths)
+        read_vector = read_rows(read_weights(strengths, "bottom"), values)
+        return read_vector, QueueState(values, strengths)

@@ -1,4 +1,4 @@
-"""A register, the smallest memory: the example of how a memory and its kernel are made."""
+"""A register, the smallest memory: an example of a memory and its kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Held(NamedTuple):
 
 
 class Register(Memory[Held, Write]):
-    """One value [M], overwritten as much as a gate says; `width` is M, at least 1."""
+    """One value [M] with a write gate; `width` is M, at least 1."""
 
     Instruction, State = Write, Held
 
@@ -46,20 +46,20 @@ class Register(Memory[Held, Write]):
     @property
     def heads(self) -> tuple[Head, ...]:
         """Value (tanh) and write (sigmoid)."""
-        return Head("value", (self.width,), "tanh"), Head("write", (), "sigmoid", decision=True)
+        return Head("value", (self.width,), "tanh"), Head("write", (), "sigmoid", gate=True)
 
     @property
-    def reading_size(self) -> int:
+    def read_vector_size(self) -> int:
         """M."""
         return self.width
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """The value [M], 0 at first."""
+        """The value [M], initially 0."""
         return (StateField("value", (self.width,)),)
 
     def step(self, state: Held, instruction: Write) -> tuple[Tensor, Held]:
-        """Overwrite, then read: v_t = (1 - w_t) v_{t-1} + w_t x_t; the reading [B, M] is v_t."""
+        """Overwrite and read: v_t = (1 - w_t) v_{t-1} + w_t x_t; the read vector [B, M] is v_t."""
         self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.value.shape[0])
         self.check_state(state, state.value.shape[0], instruction.value)

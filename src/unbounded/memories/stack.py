@@ -38,9 +38,9 @@ class NeuralStack(PushPopMemory[StackState]):
         width: M, size of the stored vectors.
         pop_bias: initial bias of the pop head. With -1 pushed values live long enough for push and
             pop to receive gradients (Appendix B).
-        push_bias: initial bias of the push head; None draws it like the others, and pushes begin
-            near one half. With 3 rows begin whole, and a network learns less often to push halves
-            and read two of them at once, which cannot be made 0 or 1.
+        push_bias: initial bias of the push head. None keeps the random draw: initial pushes are
+            near 0.5. With 3 they are near 1, and a network learns less often to push strength 0.5
+            and read two rows at once, which cannot be hardened.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1-3.
     """
 
@@ -63,7 +63,7 @@ class NeuralStack(PushPopMemory[StackState]):
             state: values [B, N, M]; strengths [B, N] in [0, 1].
             instruction: value [B, M]; push and pop [B] in [0, 1].
         Returns:
-            reading [B, M] and the next state, one row longer.
+            read vector [B, M] and the next state, one row longer.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1-3; ties as in footnote 1. The
@@ -75,5 +75,5 @@ class NeuralStack(PushPopMemory[StackState]):
         popped = pop_strengths(state.strengths, instruction.pop, "top")
         values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
         strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
-        reading = read_rows(read_weights(strengths, "top"), values)
-        return reading, StackState(values, strengths)
+        read_vector = read_rows(read_weights(strengths, "top"), values)
+        return read_vector, StackState(values, strengths)

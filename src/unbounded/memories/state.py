@@ -1,4 +1,4 @@
-"""What one does with a state between two calls: detach it, move it, pick sequences out of it.
+"""Functions on states between two calls: detach, move, index.
 
 A state is a NamedTuple of tensors and of further states; these functions work on any of them.
 """
@@ -21,13 +21,13 @@ TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 
 def portable(state_type: type[TupleT]) -> type[TupleT]:
-    """Let torch write a NamedTuple and read it again: torch.save, weights_only, torch.export.save.
+    """Let torch save and load a NamedTuple: torch.save, weights_only, torch.export.save.
 
-    A class decorator; its name in files is that of its module and its own.
+    A class decorator; files name the type by its module and qualified name.
     """
     torch.serialization.add_safe_globals([state_type])
     name = f"{state_type.__module__}.{state_type.__qualname__}"
-    # The only way there is; torch's own message names it.
+    # torch has no public function for this; its error message names this one.
     torch.utils._pytree._register_namedtuple(state_type, serialized_type_name=name)
     return state_type
 
@@ -36,14 +36,14 @@ def map_state(function: Callable[[Tensor], Tensor], state: StateT) -> StateT:
     """Apply `function` to every tensor of a state and keep its structure.
 
     Raises:
-        DTypeError: it is no tuple of tensors and such tuples.
+        DTypeError: it is no nested tuple of tensors.
     """
     result: StateT = _mapped(function, state)
     return result
 
 
 def _mapped(function: Callable[[Tensor], Tensor], state: Any) -> Any:
-    if isinstance(state, Tensor):  # of a model of your own it may be all
+    if isinstance(state, Tensor):  # a custom model's state may be a single tensor
         return function(state)
     if not isinstance(state, tuple | list):
         raise DTypeError(
@@ -62,7 +62,7 @@ def state_tensors(state: tuple[Any, ...]) -> list[Tensor]:
 
 
 def detach_state(state: StateT) -> StateT:
-    """Cut a state off from the computation that made it, as between chunks of truncated BPTT."""
+    """Cut a state off from its computation, as between chunks of truncated BPTT."""
     return map_state(Tensor.detach, state)
 
 
@@ -93,20 +93,20 @@ def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
     """Pick sequences out of a batch of states.
 
     Args:
-        state: every tensor [B, ...]; the layers' [L, B, H] are taken along their second axis.
+        state: every tensor [B, ...]; a layer's [L, B, H] are indexed along their second axis.
         rows: indices int64 [B'], a bool mask [B], a list of indices or a slice.
     Returns:
         the state of the picked sequences, every tensor [B', ...] or [L, B', H].
     Raises:
-        DTypeError, ShapeError: `rows` is something else, as a single number, which would take the
-            axis away.
+        DTypeError, ShapeError: `rows` is invalid, such as a single number, which would remove the
+            axis.
     """
     check_rows(rows)
     return map_state(lambda tensor: picked(tensor, rows, 0), state)
 
 
 def picked(tensor: Tensor, rows: Any, axis: int) -> Tensor:
-    """The rows of an axis, 0 or 1, of a tensor.
+    """Index axis 0 or 1 of a tensor.
 
     Raises:
         ShapeError: the tensor has no such rows.
@@ -121,11 +121,11 @@ def picked(tensor: Tensor, rows: Any, axis: int) -> Tensor:
 
 
 def check_rows(rows: object) -> None:
-    """Raise unless `rows` picks sequences and keeps their axis.
+    """Raise unless `rows` selects sequences and keeps their axis.
 
     Raises:
-        DTypeError: it is no list, slice, or tensor or array with an axis, or a tensor of numbers
-            that are none of rows. ShapeError: it has more axes than one.
+        DTypeError: it is no list, no slice, no tensor or array with an axis, or its dtype is no
+            index. ShapeError: it has several axes.
     """
     if isinstance(rows, slice):
         return

@@ -1,4 +1,4 @@
-"""What stack, queue and deque share: rows of values with strengths, read and popped from an end."""
+"""Rows of values with strengths, read and popped from an end: shared by stack, queue and deque."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PushPop(NamedTuple):
 
 
 def row_fields(width: int, growth: tuple[int, int]) -> tuple[StateField, StateField]:
-    """Declare values [B, N, M] and strengths [B, N], without a row before the first step."""
+    """Declare values [B, N, M] and strengths [B, N], initially without rows."""
     return (
         StateField("values", ("N", width), growth),
         StateField("strengths", ("N",), growth),
@@ -40,8 +40,8 @@ def row_fields(width: int, growth: tuple[int, int]) -> tuple[StateField, StateFi
 def strength_nearer(strengths: Tensor, end: End) -> Tensor:
     """Sum, for each row, the strengths of the rows strictly nearer to `end`.
 
-    Shifted and then summed, not summed and then reduced by its own term: the difference would
-    leave rounding errors where the sums are equal, and ties decide the gradients.
+    The strengths are shifted and then summed. Subtracting a row's own strength from an inclusive
+    sum would leave rounding errors where sums are equal, and such ties select the gradients.
 
     Args:
         strengths: [B, N].
@@ -56,7 +56,7 @@ def strength_nearer(strengths: Tensor, end: End) -> Tensor:
 
 
 def pop_strengths(strengths: Tensor, pop: Tensor, end: End) -> Tensor:
-    """Take the quantity `pop` off the strengths, beginning at `end`.
+    """Remove the quantity `pop` from the strengths, starting at `end`.
 
     s_t[i] = max(0, s_{t-1}[i] - max(0, u_t - sum_{nearer j} s_{t-1}[j]))         (2), (4), (7), (8)
 
@@ -70,12 +70,12 @@ def pop_strengths(strengths: Tensor, pop: Tensor, end: End) -> Tensor:
 
 
 def read_weights(strengths: Tensor, end: End) -> Tensor:
-    """Weigh the rows that make up the first unit of strength from `end`.
+    """Read weights of the rows that make up the first unit of strength from `end`.
 
     w_t[i] = min(s_t[i], max(0, 1 - sum_{nearer j} s_t[j]))                     (3), (5), (10), (11)
 
     At a tie the derivative goes to the left argument s_t[i]; torch.minimum would split it. The
-    comparison is written so that a NaN strength stays NaN.
+    comparison keeps a NaN strength NaN.
 
     Args:
         strengths: [B, N].

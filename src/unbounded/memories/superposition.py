@@ -1,4 +1,4 @@
-"""What superposition stacks and lists share: cells that are mixtures of what actions would leave.
+"""Base class of superposition stacks and lists, whose cells mix the results of all actions.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
 """
@@ -16,16 +16,16 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_choice, check_positive, is_batched
 from unbounded.errors import ConfigError, MemoryOverflowError
 from unbounded.memories.base import Memory, StateT
-from unbounded.memories.beginnings import Constant
 from unbounded.memories.head import Head
+from unbounded.memories.initializers import Constant
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 
-#: What an empty cell holds, unless a list says otherwise.
+#: Value of an empty cell, unless a list chooses 0.
 EMPTY = -1.0
-#: A cell this many machine epsilons away from that, or less, is not seen as overflow.
-ROUNDING = 64
-#: The action that leaves every cell as it is.
+#: A cell within this many machine epsilons of the empty value does not count as overflow.
+HARDENING = 64
+#: The action that keeps every cell.
 NO_OP = "NO-OP"
 
 
@@ -35,7 +35,7 @@ class ActionValue(NamedTuple):
 
     Fields:
         action: a_t, [B, S, A], the weights of the A actions, which sum to 1.
-        value: sigma(D h_t), [B, S] in (0, 1), what a push or an insertion writes.
+        value: sigma(D h_t), [B, S] in (0, 1), the value that a push or an insertion writes.
     """
 
     action: Tensor
@@ -43,23 +43,23 @@ class ActionValue(NamedTuple):
 
 
 class SuperpositionMemory(Memory[StateT, ActionValue]):
-    """Structures side by side, each with its own action and value; they meet in the controller.
+    """Parallel structures, each with its own action and value; they interact in the controller.
 
-    The one field of a state is `cells`, s_t, [B, S, N]: S structures of N cells, `empty` where a
-    cell is empty.
+    The only field of a state is `cells`, s_t, [B, S, N]: S structures of N cells; an empty cell
+    holds `empty`.
 
     Args:
-        count: S, how many stacks or lists.
-        depth: k, how many cells of each are read.
-        noop: whether NO-OP is among the actions.
-        capacity: most cells a structure keeps, at least `depth`; None lets it grow by what each
-            step adds, so that nothing is ever dropped.
-        overflow: what happens when a cell that is not empty would be lost at full capacity:
-            "error" raises MemoryOverflowError, the policy named in `overflows` drops it.
+        count: S, number of stacks or lists.
+        depth: k, number of cells read from each.
+        noop: whether NO-OP is an action.
+        capacity: largest number of cells of a structure, at least `depth`. None lets it grow at
+            each step, so that nothing is dropped.
+        overflow: action if a full structure would lose a cell that is not empty: "error" raises
+            MemoryOverflowError; the policy named in `overflows` drops the cell.
     Raises:
         ShapeError: `count` or `depth` is no positive integer. DTypeError: `noop` is no bool.
         ConfigError: the capacity is no integer or below `depth`, or a policy without a capacity.
-        ChoiceError: no such policy.
+        ChoiceError: an unknown policy.
     """
 
     Instruction = ActionValue
@@ -68,9 +68,9 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     basic_actions: ClassVar[tuple[str, ...]]
     #: The policies of `overflow`.
     overflows: ClassVar[tuple[str, ...]]
-    #: What an empty cell holds.
+    #: Value of an empty cell.
     empty: float = EMPTY
-    #: Whether that is 0. A float is symbolic in a graph with dynamic=True; a bool is not.
+    #: Whether `empty` is 0. A float is symbolic in a graph with dynamic=True; a bool is not.
     is_zero: bool = False
 
     def __init__(
@@ -94,10 +94,10 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         self.capacity, self.overflow = capacity, overflow
 
     def with_capacity(self, capacity: int) -> Self:
-        """The same structures, with room for other than their `capacity` cells each.
+        """Return the same structures with another capacity.
 
         Raises:
-            ConfigError: as of the class.
+            ConfigError: the capacity is invalid, as in the constructor.
         """
         _check_capacity(capacity, self.depth)
         other = copy.copy(self)
@@ -119,7 +119,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 
     @property
     def dropped_beyond(self) -> int | None:
-        """The capacity, with a policy that drops."""
+        """The capacity, with a policy that drops cells."""
         return None if self.overflow == "error" else self.capacity
 
     @property
@@ -131,28 +131,28 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     def heads(self) -> tuple[Head, ...]:
         """Actions A h_t (softmax) and values D h_t (sigmoid) of each structure; no biases."""
         return (
-            Head("action", (self.count, len(self.actions)), "softmax", decision=True),
+            Head("action", (self.count, len(self.actions)), "softmax", gate=True),
             Head("value", (self.count,), "sigmoid"),
         )
 
     @property
-    def reading_size(self) -> int:
+    def read_vector_size(self) -> int:
         """S k."""
         return self.count * self.depth
 
     @property
-    def reading_begin(self) -> Constant:
-        """What empty cells read."""
+    def read_vector_initializer(self) -> Constant:
+        """The initial read vector: the value of empty cells."""
         return Constant(self.empty)
 
     @property
     @abstractmethod
     def cells_field(self) -> StateField:
-        """The field `cells`: where it grows, and how far."""
+        """Declaration of the field `cells`: its growth and limit."""
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """The cells alone."""
+        """The cells only."""
         return (self.cells_field,)
 
     @abstractmethod
@@ -166,23 +166,24 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         self.check_state(state, batch_size, instruction.action)
 
     def idle(self, active: Tensor, instruction: ActionValue) -> ActionValue:
-        """See `Memory.idle`: no action at all, so that nothing leaves the memory."""
+        """Return an instruction without any action, so that no cell is lost; see `Memory.idle`."""
         action = torch.where(active.view(-1, 1, 1), instruction.action, 0.0)
         return instruction._replace(action=action)
 
     def _lose(self, cells: Tensor, lost: Tensor, weight: Tensor, place: str) -> Tensor:
         """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
 
-        Mixed empty cells are empty up to rounding, since the weights' sum is 1 up to rounding. Only
-        the policy "error" looks; looking makes the device wait, and cannot be done under vmap.
+        A mixture of empty cells is empty up to rounding, since the weights sum to 1 up to rounding.
+        Only the policy "error" checks. The check synchronizes the device and is impossible under
+        vmap.
 
         Returns:
-            `cells` [B, S, N]; under vmap those of a structure that loses something are NaN.
+            `cells` [B, S, N]; under vmap a structure that loses a cell becomes NaN.
         """
         if self.overflow != "error":
             return cells
-        held = (lost - self.empty).abs() > ROUNDING * torch.finfo(lost.dtype).eps
-        is_lost = held & (weight > 0)
+        is_used = (lost - self.empty).abs() > HARDENING * torch.finfo(lost.dtype).eps
+        is_lost = is_used & (weight > 0)
         if is_batched(is_lost):
             return torch.where(is_lost.unsqueeze(-1), torch.nan, cells)
         if bool(is_lost.any()):

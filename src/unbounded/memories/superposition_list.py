@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from unbounded import kernels
 from unbounded.checks import is_number
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.memories.beginnings import Constant
+from unbounded.memories.initializers import Constant
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.superposition import (
@@ -28,7 +28,7 @@ class ListCells(NamedTuple):
     """The cells of every list.
 
     Fields:
-        cells: s_t, [B, S, N], N odd, HEAD at N // 2; `empty` where a cell is empty.
+        cells: s_t, [B, S, N], N odd, HEAD at N // 2; an empty cell holds `empty`.
     """
 
     cells: Tensor
@@ -37,29 +37,29 @@ class ListCells(NamedTuple):
 class SuperpositionList(SuperpositionMemory[ListCells]):
     """Lists of numbers over all integer places; HEAD stays in the middle and the list moves.
 
-    RIGHT moves HEAD one place to the right (all values go one to the left), LEFT the other way.
-    INSERT writes a new value at HEAD: what was there, and all left of it, goes one place to the
-    left, and the right part stays.
+    RIGHT moves HEAD one place to the right (all values go one to the left); LEFT is the opposite.
+    INSERT writes a new value at HEAD. The old value at HEAD and all values left of it go one place
+    to the left; those right of it stay.
 
-    What the paper leaves open, and the choice here:
+    Choices that the paper leaves open:
 
-    * an empty cell is -1, as in a stack, or 0 if that is asked for;
-    * the k cells that feed the controller are HEAD, HEAD - 1, ..., HEAD - k + 1: the newest
-      insertion and those that it pushed away, as the k topmost cells of a stack;
-    * the list has no ends: it grows by an empty cell on both sides with each step. With a
-      `capacity` it stops growing there, empty cells enter at its ends, and what is lost at them is
-      an error, or dropped if that is asked for.
+    * An empty cell is -1, as in a stack, or optionally 0.
+    * The controller reads the k cells HEAD, HEAD - 1, ..., HEAD - k + 1. They are the newest
+      insertion and the values that it displaced, like the k topmost cells of a stack.
+    * The list has no ends: each step adds an empty cell on both sides. With a `capacity` it stops
+      growing there, and empty cells enter at its ends. A value lost at an end raises an error, or
+      is optionally dropped.
 
     Args:
         count: S, number of lists.
-        depth: k, cells of each that are read.
-        noop: whether NO-OP is a fourth action, as the paper counts.
-        capacity: most cells of a list on either side, HEAD counted on both, so 2 capacity - 1 in
-            all; at least `depth`. None for lists that grow.
-        overflow: what happens when a full list would lose a cell that is not empty: "error"
-            raises, "drop_ends" loses it.
-        empty: what an empty cell holds, -1 or 0. Values are within (0, 1), so that with 0 an empty
-            cell and one that holds little are alike.
+        depth: k, number of cells read from each list.
+        noop: whether NO-OP is a fourth action, as in the paper.
+        capacity: largest number of cells on either side, HEAD included: 2 capacity - 1 in all. At
+            least `depth`; None for lists that grow.
+        overflow: action if a full list would lose a cell that is not empty: "error" raises,
+            "drop_ends" drops it.
+        empty: value of an empty cell, -1 or 0. Values lie in (0, 1); with 0, an empty cell and a
+            small value look alike.
     Raises:
         ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
     Source: Joulin & Mikolov 2015 (NIPS), section 3; the authors' program has no list.
@@ -94,13 +94,13 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
 
     @property
     def cells_field(self) -> StateField:
-        """HEAD alone at first; a cell more at both ends a step, to capacity - 1 beside HEAD."""
+        """Initially HEAD alone; each step adds a cell at both ends, up to 2 capacity - 1 cells."""
         most = None if self.capacity is None else 2 * self.capacity - 1
-        shape, begin = (self.count, "N"), Constant(self.empty)
-        return StateField("cells", shape, (1, 1), 1, most, empty=self.empty, beginning=begin)
+        shape, initial = (self.count, "N"), Constant(self.empty)
+        return StateField("cells", shape, (1, 1), 1, most, empty=self.empty, initializer=initial)
 
     def check_state(self, state: ListCells, batch_size: int, like: Tensor) -> None:
-        """As `Memory.check_state`; the cells must have a middle."""
+        """Check as `Memory.check_state`, and that the number of cells is odd."""
         super().check_state(state, batch_size, like)
         if state.cells.shape[-1] % 2 == 0:
             raise ShapeError(
@@ -109,7 +109,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
             )
 
     def step(self, state: ListCells, instruction: ActionValue) -> tuple[Tensor, ListCells]:
-        """Move, insert and keep at once, each to its weight, then read at HEAD.
+        """Move, insert and keep, each by its weight; then read at HEAD.
 
         L_t[i] = a_t[RIGHT] L_{t-1}[i+1] + a_t[LEFT] L_{t-1}[i-1] + a_t[INSERT] X_t[i]
                  + a_t[NO-OP] L_{t-1}[i]
@@ -119,8 +119,8 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
             state: cells [B, S, N], HEAD at N // 2, N odd.
             instruction: action [B, S, 3], with NO-OP [B, S, 4]; value [B, S].
         Returns:
-            reading [B, S k], HEAD and the cells left of it list by list, and the next state, two
-            cells longer unless the capacity is reached.
+            read vector [B, S k] (HEAD and the cells left of it, list by list) and the next state,
+            two cells longer below the capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
             MemoryOverflowError: a full list would lose a cell, with overflow="error".
@@ -132,8 +132,8 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             by_right, by_left, by_insert = instruction.action[..., :3].unbind(-1)
-            left_out = by_right + by_insert
-            old = self._lose(old, old[..., 0], left_out, "the leftmost cell of a full list")
+            lost_left = by_right + by_insert
+            old = self._lose(old, old[..., 0], lost_left, "the leftmost cell of a full list")
             old = self._lose(old, old[..., -1], by_left, "the rightmost cell of a full list")
         head = old.shape[-1] // 2
         inserted = torch.cat(
@@ -146,12 +146,12 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         return self.read(cells), ListCells(cells)
 
     def trim(self, state: ListCells) -> ListCells:
-        """Take away cells that are empty at both ends; HEAD stays in the middle."""
+        """Remove cells that are empty at both ends; HEAD stays in the middle."""
         head = state.cells.shape[-1] // 2
         right = used_cells(state.cells[..., head:], self.empty)
         left = used_cells(state.cells[..., : head + 1].flip(-1), self.empty)
-        beside = max(right, left, 1) - 1
-        return ListCells(state.cells[..., head - beside : head + beside + 1])
+        side = max(right, left, 1) - 1
+        return ListCells(state.cells[..., head - side : head + side + 1])
 
     def read(self, cells: Tensor) -> Tensor:
         """Read HEAD and the k - 1 cells left of it, [B, S k]; empty beyond the last."""

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from unbounded import kernels
 from unbounded.errors import DTypeError
-from unbounded.memories.beginnings import Constant
+from unbounded.memories.initializers import Constant
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.superposition import (
@@ -34,24 +34,24 @@ class StackCells(NamedTuple):
 
 
 class SuperpositionStack(SuperpositionMemory[StackCells]):
-    """Stacks of numbers; every cell is the mean of what PUSH, POP and NO-OP would leave there.
+    """Stacks of numbers; every cell is the weighted mean of the results of PUSH, POP and NO-OP.
 
-    Cell 0 is the top. All cells are empty (-1) at first, and so is what a POP brings up from below
-    the last one. What is read are the k topmost cells after the action. The paper's controller
-    reads them before it acts, h_t from s_{t-1}: that is the same, since the layer hands the
-    reading of a step to the next one, and the first reading, of the empty stacks, is -1.
+    Cell 0 is the top. All cells are initially empty (-1), and a POP brings up an empty cell from
+    below the last one. The read vector has the k topmost cells after the action. The paper's
+    controller reads them before it acts, h_t from s_{t-1}. This is equivalent: the layer passes a
+    step's read vector to the next step, and the initial read vector, of empty stacks, is -1.
 
     Args:
         count: S, number of stacks.
-        depth: k, topmost cells of each that are read.
+        depth: k, number of topmost cells read from each.
         noop: whether NO-OP is a third action.
-        capacity: most cells of a stack, at least `depth`; None for stacks that grow by a cell a
-            step. The authors' program has 200.
-        overflow: what a PUSH does to a full stack whose bottom cell is not empty: "error" raises,
-            "drop_bottom" loses that cell, as the authors' program does without a word.
+        capacity: largest number of cells of a stack, at least `depth`; None for stacks that grow by
+            a cell per step. The authors' program has 200.
+        overflow: effect of a PUSH on a full stack whose bottom cell is not empty: "error" raises,
+            "drop_bottom" drops that cell, as the authors' program does silently.
     Raises:
         ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
-    Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 3-6. NO-OP is printed for the top alone;
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 3-6. NO-OP is printed for the top only;
         here, as in the authors' program, it keeps every cell.
     """
 
@@ -76,12 +76,12 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
 
     @property
     def cells_field(self) -> StateField:
-        """No cell at first; one more at the bottom a step, up to the capacity."""
-        shape, begin = (self.count, "N"), Constant(EMPTY)
-        return StateField("cells", shape, (0, 1), 0, self.capacity, empty=EMPTY, beginning=begin)
+        """Initially no cell; each step adds one at the bottom, up to the capacity."""
+        shape, empty = (self.count, "N"), Constant(EMPTY)
+        return StateField("cells", shape, (0, 1), 0, self.capacity, empty=EMPTY, initializer=empty)
 
     def step(self, state: StackCells, instruction: ActionValue) -> tuple[Tensor, StackCells]:
-        """Push, pop and keep at once, each to its weight, then read the top.
+        """Push, pop and keep, each by its weight; then read the top.
 
         s_t[0] = a_t[PUSH] sigma(D h_t) + a_t[POP] s_{t-1}[1] + a_t[NO-OP] s_{t-1}[0]            (4)
         s_t[i] = a_t[PUSH] s_{t-1}[i-1] + a_t[POP] s_{t-1}[i+1] + a_t[NO-OP] s_{t-1}[i]          (5)
@@ -90,8 +90,8 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
             state: cells [B, S, N].
             instruction: action [B, S, 2], with NO-OP [B, S, 3]; value [B, S].
         Returns:
-            reading [B, S k], the k topmost cells stack by stack, and the next state, one cell
-            longer unless the capacity is reached.
+            read vector [B, S k] (the k topmost cells, stack by stack) and the next state, one cell
+            longer below the capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
             MemoryOverflowError: a full stack would lose a cell, with overflow="error".
@@ -111,7 +111,7 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         return self.read(cells), StackCells(cells)
 
     def trim(self, state: StackCells) -> StackCells:
-        """Take away empty cells at the bottom; see `trim_cells`."""
+        """Remove empty cells at the bottom; see `trim_cells`."""
         return trim_cells(state)
 
     def read(self, cells: Tensor) -> Tensor:
@@ -121,15 +121,15 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
 
 
 def trim_cells(state: StackCells) -> StackCells:
-    """Take away the cells at the bottom that are empty in every stack of every sequence.
+    """Remove the cells at the bottom that are empty in every stack of every sequence.
 
-    Exact: an empty cell and none are the same. With actions that are one-hot this keeps long
-    streams short; cells that are only nearly empty stay.
+    Exact: an empty cell equals an absent one. With one-hot actions this keeps long streams short;
+    cells that are only nearly empty stay.
 
     Args:
         state: of a SuperpositionStack, cells [B, S, N].
     Raises:
-        DTypeError: it is another state, as that of a whole layer, of which it is the `memory`.
+        DTypeError: it is another state, such as a layer's state, whose `memory` is needed.
     """
     if not isinstance(state, StackCells):
         raise DTypeError(

@@ -1,4 +1,4 @@
-"""How the heads of a tape write its cells and read them, wherever they are.
+"""How the heads of a tape write and read its cells, given their weights.
 
 Axes: B batch, R read heads, W write heads, N locations, M width.
 """
@@ -10,8 +10,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-#: No cell and no key is larger. A rectified controller that reads what it wrote can grow without
-#: end, and in float32 the cosine of eq. 6 overflows at |k| |M(i)| = 1.8e19. Papers have no limit.
+#: Limit of every cell and key. A rectified controller that reads what it wrote can grow without
+#: bound; in float32 the cosine of eq. 6 overflows at |k| |M(i)| = 1.8e19. The papers have no limit.
 LIMIT: Final = 2.0**24
 
 
@@ -31,7 +31,7 @@ def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tenso
 
 
 def read(cells: Tensor, weights: Tensor) -> Tensor:
-    """What each read head reads, r = sum_i w(i) M(i) one behind the other, [B, R M].
+    """The read vectors of all heads, r = sum_i w(i) M(i), concatenated, [B, R M].
 
     Args:
         cells: M, [B, N, M]. weights: w, [B, R, N].

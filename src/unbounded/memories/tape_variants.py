@@ -1,4 +1,4 @@
-"""What a tape's variants are: the choices that two papers and their programs make differently."""
+"""The variants of a tape: choices in which two papers and their programs differ."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class TapeVariant(NamedTuple):
     """A set of choices.
 
     Fields:
-        activations: of each kind of head.
-        bias: initial value of the heads' biases; None for the ordinary random draw.
-        floor_digits: what is added to weights before they are sharpened is 10^-floor_digits.
+        activations: by kind of head.
+        bias: initial value of the heads' biases; None keeps the random draw of the layer.
+        floor_digits: 10^-floor_digits is added to weights before sharpening.
     """
 
     activations: Mapping[str, str]
@@ -25,14 +25,14 @@ class TapeVariant(NamedTuple):
 
     @property
     def floor(self) -> float:
-        """What is added to weights before they are sharpened."""
+        """The number added to weights before sharpening."""
         return float(f"1e-{self.floor_digits}")
 
 
-#: By name. Graves et al. 2014 say the range of each field and no activation: those here are of
-#: Collier & Beel 2018; the floor is so small that it only stands in for zero. Deleu & Dureau 2016
-#: say ReLU for key and add and a hard sigmoid for erase; the others, the floor and the biases are
-#: their program's.
+#: By name. Graves et al. 2014 give the range of each field but no activation; these are the
+#: activations of Collier & Beel 2018, and the floor is so small that it only replaces zero. Deleu &
+#: Dureau 2016 give ReLU for key and add and a hard sigmoid for erase; the other activations, the
+#: floor and the biases come from their program.
 VARIANTS: Final[dict[str, TapeVariant]] = {
     "graves2014": TapeVariant(
         {
@@ -64,7 +64,7 @@ VARIANTS: Final[dict[str, TapeVariant]] = {
 
 
 def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """The activation of each kind of head: the variant's, and what is chosen instead.
+    """The activation of each kind of head: the variant's, or the chosen replacement.
 
     Raises:
         ChoiceError: no kind of head or no activation has such a name.

@@ -1,4 +1,4 @@
-"""Taking away rows that never come back, so that a state carried from call to call stays short."""
+"""Removal of rows that cannot come back, which keeps a carried state short."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from torch import Tensor
 
 
 def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
-    """Keep the rows of strength above 0 in their order, and as many dead ones as batches need.
+    """Keep rows of strength above 0 in order, plus dead ones where the batch's shape needs them.
 
-    Exact: a row without strength is neither read nor popped, adds 0 to every sum, and gets none
-    back. Sequences with fewer live rows than others keep dead ones before them.
+    Exact: a row of strength 0 is neither read nor popped, adds 0 to every sum, and gets no
+    gradient. Sequences with fewer live rows than others keep dead rows before them.
 
     Args:
-        strengths: [B, N], of at least 0. fields: [B, N, ...], whose rows they belong to.
+        strengths: [B, N], at least 0. fields: [B, N, ...], further fields of the same rows.
     Returns:
-        the strengths and the fields with N' rows, as many as the fullest sequence has.
+        the strengths and the fields with N' rows, the number of live rows in the fullest sequence.
     """
     rows = strengths.shape[1]
-    live = ~(strengths <= 0)  # so that NaN stays, to be seen
+    live = ~(strengths <= 0)  # keeps NaN, so that it stays visible
     most = int(live.sum(dim=1).max()) if live.numel() else 0
     if most == rows:
         return (strengths, *fields)
-    # False before True, and otherwise as they were.
+    # A stable sort: dead rows first, the order otherwise unchanged.
     order = live.to(torch.int8).argsort(dim=1, stable=True)[:, rows - most :]
     taken = [strengths.gather(1, order)]
     for field in fields:
@@ -32,7 +32,7 @@ def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
 
 
 def used_cells(cells: Tensor, empty: float) -> int:
-    """How many cells there are to the last that is not empty in all lists of all sequences.
+    """Number of cells up to the last one that is not empty in some list of some sequence.
 
     Args:
         cells: [B, S, N].

@@ -14,8 +14,8 @@ from unbounded.checks import check_bool, check_choice, check_number, check_posit
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
 from unbounded.memories.base import Memory
-from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
 from unbounded.memories.head import Head
+from unbounded.memories.initializers import Constant, Drawn, FirstOne, Initializer, Learned
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.tape_cells import LIMIT, read, written
@@ -23,10 +23,12 @@ from unbounded.memories.tape_variants import VARIANTS, chosen_activations
 
 SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
-#: What every cell holds at first.
+#: Initial value of every cell.
 SMALL: Final = 1e-6
-#: The kinds of head that choose; what a key or a sharpening says is a quantity.
-_DECISIONS: Final = ("gate", "shift", "erase")
+#: The kinds of head that are gates; a key or a sharpening is a quantity.
+_GATES: Final = ("gate", "shift", "erase")
+#: The fields of a head's instruction that address it, in the order of `TuringTape._address`.
+_ADDRESSING: Final = ("key", "strength", "gate", "shift", "sharpening")
 
 
 @portable
@@ -57,7 +59,7 @@ class TapeInstruction(NamedTuple):
 
 @portable
 class TapeState(NamedTuple):
-    """The tape and where its heads are.
+    """The tape and the weights of its heads.
 
     Fields:
         cells: M_t, [B, N, M].
@@ -73,7 +75,7 @@ def _draw_cells(cells: Tensor) -> Tensor:
     return nn.init.normal_(cells, std=0.5).tanh_()
 
 
-_CELLS: Final[dict[str, Beginning]] = {
+_CELLS: Final[dict[str, Initializer]] = {
     "constant": Constant(SMALL),
     "learned": Learned(nn.init.xavier_uniform_, torch.tanh),
     "random": Drawn(_draw_cells),
@@ -84,35 +86,36 @@ _WEIGHTS: Final = ("first", "uniform", "learned")
 class TuringTape(Memory[TapeState, TapeInstruction]):
     """N locations of M numbers with R read heads and W write heads, all of them soft.
 
-    A step addresses every head on the cells as they were, writes with all write heads, then reads.
-    Write heads have no order: what each leaves of a cell is multiplied, what each adds is summed.
+    A step addresses every head on the previous cells, writes with all write heads, then reads.
+    Write heads have no order: their erasures are multiplied and their additions summed.
 
     Args:
         slots: N. width: M. read_heads: R. write_heads: W.
-        shift: "circular", where the last location is beside the first (the paper), or "zero",
-            where the tape has two ends (Deleu & Dureau's program).
+        shift: "circular", with the last location next to the first (the paper), or "zero", a tape
+            with two ends (Deleu & Dureau's program).
         shift_range: s, how far a head can move in a step; 2 s + 1 is at most N.
-        variant: "graves2014" or "deleu2016": activations and first biases of the heads, and what is
-            added to weights before they are sharpened (memories/tape_variants.py).
-        activations: others than the variant's, for any of "key", "strength", "gate", "shift",
+        variant: "graves2014" or "deleu2016": activations and initial biases of the heads, and the
+            number added to weights before sharpening (memories/tape_variants.py).
+        activations: replacements of the variant's, for any of "key", "strength", "gate", "shift",
             "sharpening", "erase", "add".
-        shift_bias: initial bias of the greatest shift, to the right, of every head, above those of
-            the other shifts, which are then the variant's, or 0 where it draws them. Above 0 heads
-            begin on the move, by 2 with 0.79 of their weight; at 0 the variant's biases stay.
+        shift_bias: difference between the initial bias of the largest shift to the right and of the
+            other shifts, for every head. The others keep the variant's bias, or 0 where it draws
+            them. With 2 the heads initially move with 0.79 of their weight; at 0 the variant's
+            biases stay.
         reads: "after" writing, or "before".
         initial_cells: "constant" for 1e-6, "learned" for tanh of a parameter, "random" for tanh of
             a draw from N(0, 0.5^2) for each sequence.
         initial_weights: of every head: at the "first" location, "uniform", or "learned" for softmax
             of a parameter.
-        writes_first: whether a layer writes at the heads' first locations, and reads it, before the
-            first step, as the program of Deleu & Dureau does (`first_write`): location 0 is then
-            another than the rest from the beginning.
+        writes_first: whether a layer writes and reads at the heads' initial locations before the
+            first step, as the program of Deleu & Dureau does (`first_write`). Location 0 then
+            differs from the others from the start.
     Raises:
         ShapeError: a size is no positive integer, or the range is wider than the tape.
-        ChoiceError: a choice by name is not there. ConfigError: the bias is no finite
-            number, or there is one and no shift. DTypeError: `writes_first` is no bool.
+        ChoiceError: an unknown choice. ConfigError: the bias is no finite number, or is set while
+            heads cannot shift. DTypeError: `writes_first` is no bool.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
-        beginnings of the cells: Collier & Beel 2018, arXiv:1807.08518.
+        initial values of the cells: Collier & Beel 2018, arXiv:1807.08518.
     """
 
     Instruction, State = TapeInstruction, TapeState
@@ -207,38 +210,38 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
                 shape,
                 self.activations[kind],
                 self._shift_biases if kind == "shift" and self.shift_bias else bias,
-                decision=kind in _DECISIONS,
+                gate=kind in _GATES,
             )
             for name, kind, shape in kinds
         )
 
     @property
     def _shift_biases(self) -> tuple[float, ...]:
-        first = VARIANTS[self.variant].bias or 0.0
-        return *[first] * (2 * self.shift_range), first + self.shift_bias
+        bias = VARIANTS[self.variant].bias or 0.0
+        return *[bias] * (2 * self.shift_range), bias + self.shift_bias
 
     @property
-    def reading_size(self) -> int:
+    def read_vector_size(self) -> int:
         """R M."""
         return self.read_heads * self.width
 
     @property
-    def reading_begin(self) -> Constant:
-        """What heads read of constant cells, 1e-6 everywhere; zeros beside other cells."""
+    def read_vector_initializer(self) -> Constant:
+        """The read vector of constant cells, 1e-6; zeros for other initial cells."""
         return Constant(SMALL if self.initial_cells == "constant" else 0.0)
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
         """Cells [N, M], read weights [R, N] and write weights [W, N]."""
-        cells, weights = _CELLS[self.initial_cells], self._weights_begin
+        cells, weights = _CELLS[self.initial_cells], self._weights_initializer
         return (
-            StateField("cells", (self.slots, self.width), beginning=cells),
-            StateField("read_weights", (self.read_heads, self.slots), beginning=weights),
-            StateField("write_weights", (self.write_heads, self.slots), beginning=weights),
+            StateField("cells", (self.slots, self.width), initializer=cells),
+            StateField("read_weights", (self.read_heads, self.slots), initializer=weights),
+            StateField("write_weights", (self.write_heads, self.slots), initializer=weights),
         )
 
     @property
-    def _weights_begin(self) -> Beginning:
+    def _weights_initializer(self) -> Initializer:
         if self.initial_weights == "first":
             return FirstOne()
         if self.initial_weights == "uniform":
@@ -254,9 +257,9 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
 
         Args:
             state: cells [B, N, M]; read_weights [B, R, N]; write_weights [B, W, N].
-            instruction: as TapeInstruction says.
+            instruction: see TapeInstruction.
         Returns:
-            reading [B, R M], head by head, and the next state.
+            read vector [B, R M], head by head, and the next state.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Graves et al. 2014, eq. 2-9; each head's equations are in memories/addressing.py.
@@ -265,30 +268,26 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         batch_size = instruction.read_key.shape[0]
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.read_key)
-        told = instruction
-        read_weights = self._address(
-            state.cells, state.read_weights, told.read_key, told.read_strength, told.read_gate,
-            told.read_shift, told.read_sharpening,
-        )  # fmt: skip
-        write_weights = self._address(
-            state.cells, state.write_weights, told.write_key, told.write_strength, told.write_gate,
-            told.write_shift, told.write_sharpening,
-        )  # fmt: skip
-        cells = written(state.cells, write_weights, told.erase, told.add)
-        seen = cells if self.reads == "after" else state.cells
-        return read(seen, read_weights), TapeState(cells, read_weights, write_weights)
+        read_head = [getattr(instruction, f"read_{kind}") for kind in _ADDRESSING]
+        write_head = [getattr(instruction, f"write_{kind}") for kind in _ADDRESSING]
+        read_weights = self._address(state.cells, state.read_weights, *read_head)
+        write_weights = self._address(state.cells, state.write_weights, *write_head)
+        cells = written(state.cells, write_weights, instruction.erase, instruction.add)
+        cells_to_read = cells if self.reads == "after" else state.cells
+        after = TapeState(cells, read_weights, write_weights)
+        return read(cells_to_read, read_weights), after
 
     def first_write(
         self, state: TapeState, instruction: TapeInstruction
     ) -> tuple[Tensor, TapeState]:
-        """Write and read where the heads are, without a move.
+        """Write and read at the heads' locations, without a move.
 
         M_0(i) = M(i) prod_w (1 - w^w_0(i) e^w) + sum_w w^w_0(i) a^w; r_0 = sum_i w^r_0(i) M_0(i)
 
         Args:
-            state: before the first step. instruction: of which erase and add are looked at.
+            state: before the first step. instruction: only erase and add are used.
         Returns:
-            reading [B, R M] and the state with the cells M_0; heads are where they were.
+            read vector [B, R M] and the state with the cells M_0; the heads stay.
         Source: the program of Deleu & Dureau 2016.
         """
         cells = written(state.cells, state.write_weights, instruction.erase, instruction.add)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unbounded.models.decisions import certainties, least_decided, mean_decisions
 from unbounded.models.discrete import discretized, sharpen, sharpen_units
+from unbounded.models.gates import certainties, least_saturated, mean_gates
 from unbounded.models.generation import generate
 from unbounded.models.initialization import draw_sums
 from unbounded.models.memory_room import with_room
@@ -21,8 +21,8 @@ __all__ = [
     "discretized",
     "draw_sums",
     "generate",
-    "least_decided",
-    "mean_decisions",
+    "least_saturated",
+    "mean_gates",
     "sharpen",
     "sharpen_units",
     "with_room",

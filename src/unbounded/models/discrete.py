@@ -1,10 +1,11 @@
-"""Decisions made harder: sharper heads, and the machine whose every decision is made wholly.
+"""Hardening: a larger inverse temperature of the gates, and the model whose gates are all 0 or 1.
 
-And sharper units of the controller in front of them, for training alone: a machine's stay soft.
+The controller's units before the gates can be scaled too, for training only: a hardened model's
+units stay soft.
 
-What multiplies the weights and biases of a head multiplies what its sigmoid or softmax is of. So
-nothing here is known to a memory or a kernel: a harder model is a model with other weights. What is
-a decision the memory declares (`unbounded.memories.Head`).
+A factor on the weights and biases of a head is a factor on the logits of its sigmoid or softmax.
+Memories and kernels need not know: a hardened model is a model with other weights. The memory
+declares its gates (`unbounded.memories.Head`).
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding", for the actions of their stacks.
 """
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from unbounded.checks import check_module, number_faults
+from unbounded.checks import check_module, number_errors
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
@@ -26,33 +27,33 @@ from unbounded.models.sequence_model import SequenceModel
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
-#: In a discretized model the largest weight of a decision is about 2 to this power: far enough from
-#: 1 that any difference is more than an exponential can show, and far from float32's largest.
+#: In a hardened model the largest weight of a gate is about 2 to this power: the gate's distance
+#: from 0 or 1 then underflows, and the weight is far below float32's largest number.
 HARD_EXPONENT = 64
 
 
 def deciding_layers(model: nn.Module) -> list[MemoryRNN]:
-    """The layers of a model whose memories decide something; at least one.
+    """The layers of a model whose memories have gates; at least one.
 
     Raises:
         ConfigError: there is none.
     """
     check_module("model", model)
     layers = [module for module in model.modules() if isinstance(module, MemoryRNN)]
-    found = [layer for layer in layers if any(head.can_harden for head in layer.memory.heads)]
-    if not found:
+    with_gates = [layer for layer in layers if any(head.can_harden for head in layer.memory.heads)]
+    if not with_gates:
         memories = ", ".join(repr(layer.memory) for layer in layers)
         raise ConfigError(
             [
-                "model: expected a memory with heads that decide (Head.decision), such as push and "
+                "model: expected a memory with gates (Head.gate), such as push and "
                 f"pop of --model.memory stack, got {memories or 'a model without a memory'}"
             ]
         )
-    return found
+    return with_gates
 
 
 def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemory[Any]]:
-    """The layer of a model that has superposition stacks or lists, and these.
+    """The layer of a model with superposition stacks or lists, and its memory.
 
     Raises:
         ConfigError: there is none.
@@ -66,8 +67,8 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemor
         [
             "model: expected one with superposition stacks or lists, such as that of "
             "--model.memory superposition_stack, got "
-            f"{', '.join(memories) or 'one without a memory'}. Memories of the library at work, "
-            "step by step: unbounded explore RUN"
+            f"{', '.join(memories) or 'one without a memory'}. unbounded explore RUN shows other "
+            "memories step by step"
         ]
     )
 
@@ -86,11 +87,11 @@ def sequence_model(model: nn.Module) -> SequenceModel:
 
 
 def sharpen(model: nn.Module, factor: float) -> None:
-    """Multiply what decides in a model, weights and biases, in place.
+    """Multiply the weights and biases of a model's gates, in place.
 
     Args:
-        model: has a memory with decisions.
-        factor: above 0; more than 1 makes every decision a surer one.
+        model: has a memory with gates.
+        factor: above 0; above 1 brings every gate closer to saturation.
     Raises:
         ConfigError: `factor` is not above 0 and finite, or the model has no such memory.
     """
@@ -102,53 +103,54 @@ def sharpen(model: nn.Module, factor: float) -> None:
 
 
 def sharpen_units(model: nn.Module, factor: float) -> None:
-    """Multiply what the controllers in front of decisions sum up, weights and biases, in place.
+    """Multiply the weights and biases of the controllers before the gates, in place.
 
-    Units that are a sigmoid or tanh of a sum are nearer to their ends so, and gates surer;
-    `discretized` leaves them as they are.
+    Units that are a sigmoid or tanh of a sum move closer to saturation, and so do the gates.
+    `discretized` leaves the units as they are.
 
     Args:
-        model: has a memory with decisions. Every parameter of its controllers is multiplied, once:
-            it is meant for those of the library, whose units are of one affine map each.
-        factor: above 0; more than 1 makes every unit a surer one.
+        model: has a memory with gates. Every parameter of its controllers is multiplied once, which
+            suits the library's controllers, whose units are one affine map each.
+        factor: above 0; above 1 brings every unit closer to saturation.
     Raises:
         ConfigError: `factor` is not above 0 and finite, or the model has no such memory.
     """
     _check_factor(factor)
     with torch.no_grad():
         controllers = nn.ModuleList(layer.controller for layer in deciding_layers(model))
-        for weight in controllers.parameters():  # one that two layers share is there once
+        for weight in controllers.parameters():  # a shared parameter occurs once
             weight.mul_(float(factor))
 
 
 def discretized(model: ModelT) -> ModelT:
-    """A copy of a model that always takes the likelier choice, wholly.
+    """A copy of a model whose gates take the likelier choice fully: the hardened model.
 
-    What decides is multiplied by a power of two so large that a sigmoid is 0 or 1 and a softmax
-    one-hot. Such a scaling rounds nothing, so from the same hidden units the choice is the model's
-    own. Kernels and files need no change: a saved copy is a discrete machine wherever it is loaded.
+    The logits of gates are multiplied by a power of two so large that a sigmoid is 0 or 1 and a
+    softmax one-hot. A power of two causes no rounding error, so with equal hidden units the choice
+    is the model's. Kernels and files need no change: a saved copy is hardened wherever it is
+    loaded.
 
-    Where two actions are equal to the last bit, each keeps half of the weight, as `least_decided`
+    Two actions that are equal to the last bit keep half of the weight each, as `least_saturated`
     shows. The copy is for evaluation in float32 or float64: float16 cannot hold its weights, and
-    its parameters want no gradient. To discretize twice is to do it once.
+    its parameters require no gradient. The operation is idempotent.
 
     Args:
-        model: has a memory with decisions; it stays as it is.
+        model: has a memory with gates; stays unchanged.
     Raises:
         ConfigError: the model has no such memory.
-    Source: the authors' program of Joulin & Mikolov 2015, option -hard.
+    Source: the program of Joulin & Mikolov 2015, option -hard.
     """
     deciding_layers(model)
-    machine = copy.deepcopy(model).requires_grad_(False)
-    for layer in deciding_layers(machine):
+    hardened = copy.deepcopy(model).requires_grad_(False)
+    for layer in deciding_layers(hardened):
         for rows in _rows(layer):
             _, exponent = math.frexp(float(layer.heads.weight[rows].abs().max()))
             _scale(layer, rows, 2.0 ** (HARD_EXPONENT - exponent))
-    return machine
+    return hardened
 
 
 def _rows(layer: MemoryRNN) -> list[slice]:
-    """The rows of each head that can harden."""
+    """The rows of each head with gates."""
     return [layer.heads.rows(head.name) for head in layer.memory.heads if head.can_harden]
 
 
@@ -159,6 +161,6 @@ def _scale(layer: MemoryRNN, rows: slice, factor: float) -> None:
 
 
 def _check_factor(factor: float) -> None:
-    faults = number_faults("factor", factor, above=0)
-    if faults:
-        raise ConfigError(faults)
+    errors = number_errors("factor", factor, above=0)
+    if errors:
+        raise ConfigError(errors)

@@ -1,4 +1,4 @@
-"""Greedy generation: read the prompt, then feed the likeliest symbol back until the end."""
+"""Greedy generation: read the prompt, then feed back the likeliest symbol until the end."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def generate(
     """Generate greedily for a whole batch at once.
 
     Args:
-        model: a SequenceModel, or what holds one, as a MemoryModel does.
+        model: a SequenceModel, or a model that holds one, such as a MemoryModel.
         prompt: input tokens up to and including the separator, int64 [B, T].
         lengths: B integers in 1..T, a tensor or a list: steps of each prompt; None for T.
-        output_to_input: int64 [V] in 0..input_vocabulary-1, a tensor or a list: the input token
-            that feeds an output token back.
+        output_to_input: int64 [V] in 0..input_vocabulary-1, a tensor or a list: the input token for
+            each output token that is fed back.
         end_token: the output token that ends a sequence, in 0..V-1.
-        max_length: most symbols to generate, the end token included, at least 1.
-        room: whether superposition memories hold as many cells as there are steps (`with_room`);
-            otherwise one with a capacity drops cells beyond it, and a `RoomWarning` tells of it.
+        max_length: largest number of generated symbols, the end token included; at least 1.
+        room: whether superposition memories get as many cells as there are steps (`with_room`).
+            Otherwise a memory drops cells beyond its capacity, with a `RoomWarning`.
     Returns:
         output tokens, int64 [B, L] with L <= max_length; everything after a sequence's first
         `end_token` is `end_token` too.
     Raises:
-        ShapeError, DTypeError: an argument is none of these. ConfigError: the model holds none.
-        DeviceError: the prompt is not where the model is, or has no values.
+        ShapeError, DTypeError: an argument is invalid. ConfigError: there is no SequenceModel.
+        DeviceError: the prompt is on another device than the model, or has no values.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
     check_positive("max_length", max_length)
@@ -66,7 +66,7 @@ def generate(
     prompt = check_tokens(prompt, sequence.input_vocabulary, "prompt")
     if prompt.shape[1] == 0:
         raise ShapeError(f"prompt: expected at least one step, got {list(prompt.shape)}.")
-    _check_together(sequence, prompt)
+    _check_device(sequence, prompt)
     ends = as_lengths(lengths, prompt.device)
     if ends is None:
         ends = torch.full(prompt.shape[:1], prompt.shape[1], device=prompt.device)
@@ -74,7 +74,9 @@ def generate(
     if not bool(ends.all()):
         raise ShapeError("lengths: expected prompts of at least one step, got 0.")
     outputs = len(sequence.output.weight)
-    fed = _fed_back(output_to_input, outputs, sequence.input_vocabulary).to(prompt.device)
+    next_input = _checked_feedback(output_to_input, outputs, sequence.input_vocabulary).to(
+        prompt.device
+    )
     end_token = check_symbol("end_token", end_token, outputs)
     steps = prompt.shape[1] + max_length - 1  # the last token is not fed back
     if room:
@@ -94,16 +96,16 @@ def generate(
         finished = finished | (token == end_token)
         if len(tokens) == max_length or bool(finished.all()):
             return torch.stack(tokens, dim=1)
-        last = run(fed[token].unsqueeze(1), None)[:, 0]
+        last = run(next_input[token].unsqueeze(1), None)[:, 0]
 
 
-def _check_together(model: SequenceModel, prompt: Tensor) -> None:
-    """Raise DeviceError unless the prompt has values and is where the model takes it."""
+def _check_device(model: SequenceModel, prompt: Tensor) -> None:
+    """Raise DeviceError unless the prompt has values and is on the model's device."""
     if prompt.is_meta:
         raise DeviceError("prompt: expected a tensor with values, got one on the meta device.")
     device = model.output.weight.device
     if device == prompt.device or any(map(is_called, model.modules())):
-        return  # hooks may bring both together, as those of accelerate do
+        return  # hooks, such as those of accelerate, may move tensors
     if device.type == "meta":
         raise DeviceError("model: expected weights with values, got those on the meta device.")
     raise DeviceError(
@@ -112,29 +114,29 @@ def _check_together(model: SequenceModel, prompt: Tensor) -> None:
     )
 
 
-def _fed_back(output_to_input: object, outputs: int, inputs: int) -> Tensor:
-    """The input token of each output token, int64 [V], checked."""
+def _checked_feedback(output_to_input: object, outputs: int, inputs: int) -> Tensor:
+    """The input token for each output token, int64 [V], checked."""
     if isinstance(output_to_input, list | tuple):
         output_to_input = as_lengths(output_to_input, torch.device("cpu"), "output_to_input")
     check_tensor("output_to_input", output_to_input, FROM_LIST)
     assert isinstance(output_to_input, Tensor)
     check_shape("output_to_input", output_to_input, (outputs,))
-    fed = output_to_input
-    if fed.is_floating_point() or fed.is_complex() or fed.dtype == torch.bool:
-        raise DTypeError(f"output_to_input: expected integers, got {fed.dtype}.")
-    if fed.is_meta:
+    next_input = output_to_input
+    if next_input.is_floating_point() or next_input.is_complex() or next_input.dtype == torch.bool:
+        raise DTypeError(f"output_to_input: expected integers, got {next_input.dtype}.")
+    if next_input.is_meta:
         raise DeviceError(
             "output_to_input: expected a tensor with values, got one on the meta device."
         )
-    if bool(((fed < 0) | (fed >= inputs)).any()):
+    if bool(((next_input < 0) | (next_input >= inputs)).any()):
         raise ShapeError(
-            f"output_to_input: expected tokens in 0..{inputs - 1}, got {fed.tolist()}."
+            f"output_to_input: expected tokens in 0..{inputs - 1}, got {next_input.tolist()}."
         )
-    return fed.long()
+    return next_input.long()
 
 
 def _runner(model: SequenceModel, prompt: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
-    """Takes tokens [B, T] and lengths one call after the other, and gives logits [B, T, V]."""
+    """A function (tokens [B, T], lengths) -> logits [B, T, V] that carries its state."""
     if model.read_only_token is None and not is_called(model):
         stream = open_stream(model.layer, prompt.shape[0], model.embed(prompt[:, :1]))
         return lambda tokens, lengths: model.logits(stream.run(model.embed(tokens), lengths))

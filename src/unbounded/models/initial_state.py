@@ -1,8 +1,8 @@
-"""A learned first state as the authors of Lie-access memories have it: a linear map of one number.
+"""A learned initial state as a linear map of the number 1, as in the Lie-access authors' program.
 
-Their first state comes from a Linear(1, S) that is fed 1, so that each number is learned twice: as
-a weight and as a bias, which are added. Such a model can do no more, its first state moves twice as
-fast, and its parameters are as many as the paper counts.
+Their initial state comes from a Linear(1, S) with input 1. Each number is thus learned twice, as a
+weight and as a bias, which are added. Such a model is no more expressive. Its initial state learns
+twice as fast, and its number of parameters is that of the paper.
 
 Source: Yang & Rush 2017, arXiv:1611.02854, the authors' program; the counts of Yang 2016.
 """
@@ -17,22 +17,22 @@ from unbounded.layers.initial_memory import InitialMemory
 
 
 class OfOne(nn.Module):
-    """What a linear map makes of the number 1: weight and bias, added."""
+    """A linear map of the number 1: weight plus bias."""
 
     def forward(self, weight: Tensor, bias: Tensor) -> Tensor:
         """Return the state, in the shape of both."""
         return weight + bias
 
     def right_inverse(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a weight and a bias that make a state."""
+        """Return a weight and a bias whose sum is the state."""
         return state, state.new_zeros(state.shape)
 
 
 def map_initial_state(layer: nn.Module) -> None:
-    """Make every learned number of a layer's first state the sum of a weight and a bias, in place.
+    """Make each learned number of a layer's initial state a weight plus a bias, in place.
 
     Args:
-        layer: freshly made; what begins with a constant stays as it is.
+        layer: newly created; constant initial values stay.
     """
     for part in list(layer.modules()):
         if isinstance(part, MemoryRNN) and part.initial_controller is not None:

@@ -1,4 +1,4 @@
-"""First weights that belong to a paper rather than to a kind of layer."""
+"""Initializations that belong to a paper rather than to a kind of layer."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from unbounded.layers.lstm_layer import LSTMLayer
 from unbounded.layers.symbols import input_weight
 from unbounded.models.sequence_model import SequenceModel, TiedLinear
 
-#: How a model's layer begins: as it draws itself, as PyTorch's would, as sums of random numbers, or
-#: with a Glorot draw for each kind of input and each head, and biases of 0.
+#: Initialization of a model's layer: the layer's default, PyTorch's, sums of random numbers, or a
+#: Glorot draw for each kind of input and each head with biases of 0.
 INITIALIZATIONS = ("glorot", "torch", "sums", "glorot_parts")
-#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, as torch.nn.Linear, as sums, or
-#: as a Glorot draw with biases of 0.
+#: Initialization of the output embedding: N(0, 1) as in torch.nn.Embedding, that of
+#: torch.nn.Linear, sums, or a Glorot draw with biases of 0.
 OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot")
-#: How the columns of one-hot symbols begin: as the rest of the layer does, as those of
-#: torch.nn.Embedding, from N(0, 1), or as sums. Embeddings are torch's own, or sums.
+#: Initialization of the columns of one-hot symbols: that of the layer, N(0, 1) as in
+#: torch.nn.Embedding, or sums. Embeddings keep torch's default, or take sums.
 SYMBOL_INITIALIZATIONS = ("as_model", "normal", "sums")
 
 
 def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> None:
-    """Draw the first weights of a model anew, from torch's generator, the layer's first.
+    """Reinitialize a new model from torch's generator, starting with the layer.
 
     Args:
-        model: freshly made: what is left as it is was drawn by its parts.
-        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their own draw at "sums"
+        model: newly created; unchanged parts keep their draw.
+        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their default at "sums"
             and "glorot_parts".
         output: one of OUTPUT_INITIALIZATIONS.
         symbols: one of SYMBOL_INITIALIZATIONS.
     Raises:
-        ConfigError: symbols are to be drawn, and it is not known which columns are theirs.
+        ConfigError: symbols are to be drawn, but the layer's columns for them are unknown.
     """
-    if model.output.weight.is_meta:  # only sizes and faults are asked for (without_weights)
+    if model.output.weight.is_meta:  # created for its sizes and errors only (without_weights)
         if symbols != "as_model":
             _symbols_of(model)
         return
@@ -74,16 +74,16 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
 
 
 def _symbols_of(model: SequenceModel) -> Tensor:
-    """What stands for symbols: embeddings, or the columns that one-hot symbols choose."""
+    """The weights of the symbols: embeddings, or the input columns of one-hot symbols."""
     if model.embedding is not None:
         return model.embedding.weight.detach()
     weight = input_weight(model.layer)
     if weight is None:
         raise ConfigError(
             [
-                "symbol_initialization: which columns of this layer are symbols is not known (a "
-                "deep LSTM with skip_input has them in each layer); leave it at 'as_model', or "
-                "give embeddings"
+                "symbol_initialization: the columns of this layer's symbols are unknown (a deep "
+                "LSTM with skip_input has them in each layer); leave it at 'as_model', or give "
+                "embeddings"
             ]
         )
     return weight.detach()[:, : model.input_vocabulary]
@@ -95,13 +95,13 @@ def _has_gates(layer: nn.Module) -> bool:
 
 
 def draw_as_torch(module: nn.Module) -> None:
-    """Draw the weights of controllers, heads and readouts as torch.nn.LSTM and Linear draw theirs.
+    """Draw the weights of controllers, heads and readouts like torch.nn.LSTM and Linear.
 
-    Every number is uniform in +-1/sqrt(hidden size), the forget gate's bias too; initial states and
-    the biases that heads declare stay as they are.
+    Every number is uniform in +-1/sqrt(hidden size), including the forget gate's bias. Initial
+    states and the biases that heads declare stay as they are.
 
     Args:
-        module: whose parts are drawn, in their order, from torch's generator.
+        module: its parts are drawn in order, from torch's generator.
     """
     for part in module.modules():
         if isinstance(part, WeightedController | LSTMLayer):
@@ -119,21 +119,21 @@ def draw_as_torch(module: nn.Module) -> None:
 def draw_parts(module: nn.Module) -> None:
     """Draw Elman controllers and heads from Glorot's distribution part by part, with biases of 0.
 
-    Parts of a controller are the columns of its input, those of the last reading, and its
+    Parts of a controller are the columns of its input, those of the read vector, and its
     recurrence; parts of heads are the heads. Biases that a head declares stay.
 
     Args:
-        module: whose MemoryRNNs are drawn, in their order, from torch's generator. Controllers with
-            gates stay as they are.
-    Source: the program of Deleu & Dureau 2016, in which each part is a layer of its own.
+        module: its MemoryRNNs are drawn in order, from torch's generator. Controllers with gates
+            stay as they are.
+    Source: the program of Deleu & Dureau 2016, in which each part is a separate layer.
     """
     for part in module.modules():
         if not isinstance(part, MemoryRNN):
             continue
         if isinstance(part.controller, ElmanController):
             weights = part.controller.weights
-            reading = part.memory.reading_size
-            split = [weights.weight_ih.shape[1] - reading, reading]
+            read_vector = part.memory.read_vector_size
+            split = [weights.weight_ih.shape[1] - read_vector, read_vector]
             for columns in weights.weight_ih.detach().split(split, dim=1):
                 nn.init.xavier_uniform_(columns)
             if weights.weight_hh is not None:
@@ -147,7 +147,7 @@ def draw_parts(module: nn.Module) -> None:
             if part.heads.bias is not None:
                 biases = part.heads.bias.detach()[rows]
                 nn.init.zeros_(biases)
-                head.begin(biases)
+                head.set_initial_biases(biases)
 
 
 def _sum_of_uniform(like: Tensor, bound: float, terms: int) -> Tensor:
@@ -158,23 +158,23 @@ def _sum_of_uniform(like: Tensor, bound: float, terms: int) -> Tensor:
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
     """Draw each entry of each parameter as a sum of uniform numbers, nearly N(0, terms bound^2/3).
 
-    How a memory begins is drawn by the rule that it declares, and stays.
+    Learned initial values of a memory keep the draw of their declared rule.
 
     Args:
-        module: whose parameters are drawn, in their order, from torch's generator.
+        module: its parameters are drawn in order, from torch's generator.
         bound: each term is uniform in (-bound, bound); above 0.
-        terms: how many, at least 1. With 3 of 0.1 it is the first weights of the authors' program.
+        terms: number of terms, at least 1. The authors' program has 3 terms with bound 0.1.
     Raises:
         ConfigError: `bound` or `terms` is out of range.
     Source: the authors' program of Joulin & Mikolov 2015.
     """
-    faults = []
+    errors = []
     if not bound > 0:
-        faults.append(f"bound: expected a number above 0, got {bound!r}")
+        errors.append(f"bound: expected a number above 0, got {bound!r}")
     if terms < 1:
-        faults.append(f"terms: expected an integer >= 1, got {terms!r}")
-    if faults:
-        raise ConfigError(faults)
+        errors.append(f"terms: expected an integer >= 1, got {terms!r}")
+    if errors:
+        raise ConfigError(errors)
     declared = {
         id(parameter)
         for part in module.modules()
@@ -186,9 +186,9 @@ def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
             if id(parameter) in declared:
                 continue
             parameter.copy_(_sum_of_uniform(parameter, bound=bound, terms=terms))
-    # A head's one bias is drawn too, as the program draws all; several were asked for by number.
+    # A head's single bias is drawn too, as in the program; several declared biases are kept.
     for part in module.modules():
         if isinstance(part, Heads) and part.bias is not None:
             for head in part.heads:
                 if isinstance(head.bias, tuple):
-                    head.begin(part.bias.detach()[part.rows(head.name)])
+                    head.set_initial_biases(part.bias.detach()[part.rows(head.name)])

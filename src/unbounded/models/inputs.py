@@ -1,7 +1,7 @@
-"""What a layer sees of a symbol's number: a row of an embedding, one-hot, its bits, or the number.
+"""The layer's input for a symbol's number: an embedding row, one-hot, its bits, or the number.
 
 Source: bit vectors with control channels, Graves et al. 2014, arXiv:1410.5401, section 4; one
-number a step, the program of Deleu & Dureau 2016.
+number per step, the program of Deleu & Dureau 2016.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from torch import Tensor
 from unbounded.checks import FROM_LIST, check_tensor, is_batched, is_traced
 from unbounded.errors import DTypeError, ShapeError
 
-#: Bits of the greatest symbol's number, at the most: numbers are exact in float32 below 2**24.
+#: Largest number of bits in a symbol's number: integers below 2**24 are exact in float32.
 MOST_BITS: Final = 24
 
 
 def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
     """Check that `tokens` is an integer tensor [B, T] in 0..symbols-1, and return it as int64.
 
-    Values are looked at where they lie in the CPU's memory and are known: nothing waits for a GPU.
+    Only known values in CPU memory are checked, so no GPU is synchronized.
 
     Raises:
-        DTypeError, ShapeError: it is something else.
+        DTypeError, ShapeError: `tokens` is invalid.
     """
     check_tensor(name, tokens, FROM_LIST)
     kind = tokens.dtype
@@ -46,22 +46,22 @@ def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
 
 
 def input_size(symbols: int, bits: int) -> int:
-    """Inputs that symbols need whose low `bits` bits are an input each, and the rest a number.
+    """Number of inputs for symbols with `bits` low bits, one input each, and the rest as a number.
 
     Args:
-        symbols: how many there are, at least 1.
+        symbols: number of symbols, at least 1.
         bits: 0 for the number alone.
     """
     return bits + (symbols > 2**bits) if bits else 1
 
 
 def bit_inputs(tokens: Tensor, symbols: int, bits: int, dtype: torch.dtype) -> Tensor:
-    """Tokens as bits, lowest first, with the number above them behind them, [..., I].
+    """Tokens as bits, lowest first, followed by the number of the higher bits, [..., I].
 
     Args:
         tokens: int64 of any shape, in 0..symbols-1.
         symbols, bits: as for `input_size`, which is I.
-        dtype: of what comes out.
+        dtype: of the result.
     """
     places = torch.arange(bits, device=tokens.device)
     parts = [(tokens.unsqueeze(-1) >> places) & 1]
@@ -70,16 +70,15 @@ def bit_inputs(tokens: Tensor, symbols: int, bits: int, dtype: torch.dtype) -> T
     return torch.cat(parts, dim=-1).to(dtype)
 
 
-def bit_faults(bits: Any, embedding_size: int | None) -> list[str]:
-    """What is wrong with the option `input_bits`, a line each."""
+def bit_errors(bits: Any, embedding_size: int | None) -> list[str]:
+    """The errors of the option `input_bits`, one per line."""
     if bits is None:
         return []
-    faults = []
+    errors = []
     if type(bits) is not int or not 0 <= bits <= MOST_BITS:
-        faults.append(f"input_bits: expected an integer from 0 to {MOST_BITS}, got {bits!r}")
+        errors.append(f"input_bits: expected an integer from 0 to {MOST_BITS}, got {bits!r}")
     if embedding_size is not None:
-        faults.append(
-            "input_bits: has no meaning beside embeddings; give embedding_size null, or leave it "
-            "out"
+        errors.append(
+            "input_bits: has no meaning with embeddings; give embedding_size null, or leave it out"
         )
-    return faults
+    return errors

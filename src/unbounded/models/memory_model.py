@@ -1,4 +1,4 @@
-"""The one model: symbols, a layer with any memory or none, logits; built from plain keywords."""
+"""MemoryModel: symbols, a layer with any memory or none, logits; built from plain keywords."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from huggingface_hub.errors import (
 from torch import Tensor, nn
 
 from unbounded.checks import check_bool, check_path
+from unbounded.custom_components import part_of
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.files import usual_modes
 from unbounded.models import initial_state
@@ -30,21 +31,20 @@ from unbounded.models.initialization import (
     SYMBOL_INITIALIZATIONS,
     initialize,
 )
-from unbounded.models.inputs import bit_faults, input_size
+from unbounded.models.inputs import bit_errors, input_size
 from unbounded.models.model_card import model_card
 from unbounded.models.model_parts import make_layer
 from unbounded.models.saved_model import read_model
-from unbounded.models.sequence_model import SequenceModel, dropout_faults, tie_faults
+from unbounded.models.sequence_model import SequenceModel, dropout_errors, tie_errors
 from unbounded.notebook import shown
 from unbounded.options import option_errors
-from unbounded.own_parts import part_of
 
-#: What the Hub takes as a name, and what a run's folder holds models in.
+#: Names that the Hub accepts.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 #: Options of the download.
 _OF_HUB: Final = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-#: What the Hub says of a name, and what is to be done; the first that fits counts.
-_HUB_FAULTS: Final[dict[type[Exception], str]] = {
+#: Causes of the Hub's errors, with advice; the first match counts.
+_HUB_ERRORS: Final[dict[type[Exception], str]] = {
     LocalEntryNotFoundError: (
         "it could not be looked for, nor is it in the cache. Check the connection, and "
         "local_files_only."
@@ -62,9 +62,10 @@ _HUB_FAULTS: Final[dict[type[Exception], str]] = {
     HFValidationError: "there can be none of that name. A name is USER/NAME.",
     HfHubHTTPError: "it could not be read. Try again later.",
 }
-_OF_RUNS: Final = ("model", "model-rounded", "checkpoints")
+#: Folders of models in a run's folder; they are no names on the Hub.
+_OF_RUNS: Final = ("model", "model-hardened", "checkpoints")
 
-#: The network of Joulin & Mikolov 2015 on the toy tasks, but for the vocabulary, as keywords:
+#: Keywords of the network of Joulin & Mikolov 2015 on the toy tasks, without the vocabulary:
 #: `MemoryModel(inputs=2, outputs=2, **STACK_RNN)`. (R = 0 there; Penn Treebank has recurrent=True.)
 STACK_RNN: Final[dict[str, Any]] = {
     "memory": {"name": "superposition_stack"},
@@ -84,53 +85,54 @@ class MemoryModel(
     license="apache-2.0",
     tags=["external-memory", "neural-stack", "stack-rnn"],
 ):
-    """A `SequenceModel` made from numbers and names alone.
+    """A `SequenceModel` made from numbers and names only.
 
     `save_pretrained(folder)` writes model.safetensors and config.json;
-    `MemoryModel.from_pretrained(folder)` builds the same model from them. A part is a name, or a
-    mapping of a name and options: {"name": "queue", "width": 256}. Options are those of the class
-    that the name stands for; a part of your own is named by its import path.
+    `MemoryModel.from_pretrained(folder)` builds the same model from them. A component is a name, or
+    a mapping of a name and options: {"name": "queue", "width": 256}. The options are those of the
+    named class; a custom component is named by its import path.
 
     Args:
         inputs: size of the input index space.
-        outputs: logits at each step: the size of the output index space, or 1 to say yes or no.
+        outputs: logits at each step: the size of the output index space, or 1 for yes or no.
         memory: one of `unbounded.memories.MEMORIES`, or "none" for the controller alone.
         controller: "lstm", "gru" or "elman"; without a memory "lstm" is a `DeepLSTM` and "srcn"
             the structurally constrained network.
         hidden_size: units of the controller, or of each LSTM layer.
         embedding_size: size of the input embeddings; None feeds the symbols one-hot.
-        readout_size: size of tanh(W h + b) between the controller and the logits, beside a memory;
-            None for the controller's own output.
+        readout_size: size of tanh(W h + b) between the controller and the logits, with a memory
+            only; None for the controller's output.
         output_bias: whether the logits have a bias.
-        dropout: share of what the logits are made of that is dropped in training, in [0, 1);
-            between the layers of a deep controller it is an option of that.
-        tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), of
-            one vocabulary; what the logits are made of has `embedding_size` numbers then. It begins
-            as `output_initialization` says, or as `symbol_initialization` where that says more.
-        output_reading: whether what is read at a step reaches the logits of the same step, as in
-            the program of Yang & Rush 2017, beside the controller's output.
-        learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
-        map_initial_state: whether each learned number of the first state is the sum of two, as in
+        dropout: share of the output layer's input that is dropped in training, in [0, 1). Between
+            the layers of a deep controller it is an option of the controller.
+        tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), with
+            one vocabulary; the output layer's input then has `embedding_size` numbers. The matrix
+            is initialized by `output_initialization`, then by `symbol_initialization` if that draws
+            symbols.
+        output_read_vector: whether a step's read vector reaches the logits of the same step, next
+            to the controller's output, as in the program of Yang & Rush 2017.
+        learn_initial_state: whether the controller's initial state is a parameter; zero otherwise.
+        map_initial_state: whether each learned number of the initial state is the sum of two, as in
             the program of Yang & Rush 2017.
-        initialization: of the layer: "glorot", "torch" as PyTorch's own layers, "sums" of uniform
-            numbers, as in the authors' program of Joulin & Mikolov 2015, or "glorot_parts" for a
+        initialization: of the layer: "glorot", "torch" for PyTorch's defaults, "sums" of uniform
+            numbers, as in the program of Joulin & Mikolov 2015, or "glorot_parts" for a separate
             draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
-            2016 (layers with gates keep "glorot" at these two).
+            2016 (layers with gates keep "glorot" at the last two).
         output_initialization: of the output embedding: "normal" for N(0, 1), "torch", "sums" or
             "glorot" with biases of 0.
-        symbol_initialization: of the columns that one-hot symbols choose: "as_model", "sums", or
-            "normal" for N(0, 1): where there are many symbols, small columns tell them apart little
-            at first, and large ones of rare symbols stay as they were drawn. Embeddings are N(0, 1)
-            at "as_model", and can be "sums".
-        input_bits: with embedding_size None, the low so many bits of a symbol's number are an input
-            each, what is above them one more, a number; 0 for the number alone.
-        read_only_token: the symbol from whose first occurrence on nothing is written, as in the
-            answer phase of Yang 2016; None writes always.
-        backend: "auto", "reference", "cpu" or "cuda", as of the layer.
+        symbol_initialization: of the columns of one-hot symbols: "as_model", "sums", or "normal"
+            for N(0, 1). With many symbols, small columns are initially hard to tell apart, and
+            large ones of rare symbols stay as drawn. Embeddings are N(0, 1) at "as_model", and can
+            be "sums".
+        input_bits: with embedding_size None, number of low bits of a symbol's number that are one
+            input each; higher bits are one more input, a number. 0 feeds the number alone.
+        read_only_token: the symbol that ends writing at its first occurrence, as in the answer
+            phase of Yang 2016; None writes always.
+        backend: "auto", "reference", "cpu" or "cuda", as for the layer.
     Raises:
-        ChoiceError: there is no memory, controller or initialization of that name.
-        ConfigError, ShapeError: an option is unknown, out of range, or means nothing here.
-        DTypeError: an option that is yes or no is no bool.
+        ChoiceError: an unknown memory, controller or initialization.
+        ConfigError, ShapeError: an option is unknown, out of range, or without effect.
+        DTypeError: a yes-or-no option is no bool.
     Source: Grefenstette et al. 2015, sections 3 and 4; Joulin & Mikolov 2015, sections 3 to 5.
     """
 
@@ -147,7 +149,7 @@ class MemoryModel(
         output_bias: bool = True,
         dropout: float = 0.0,
         tied_embeddings: bool = False,
-        output_reading: bool = False,
+        output_read_vector: bool = False,
         learn_initial_state: bool = False,
         map_initial_state: bool = False,
         initialization: str = "glorot",
@@ -161,22 +163,22 @@ class MemoryModel(
         for name, choice in (
             ("output_bias", output_bias),
             ("tied_embeddings", tied_embeddings),
-            ("output_reading", output_reading),
+            ("output_read_vector", output_read_vector),
             ("learn_initial_state", learn_initial_state),
             ("map_initial_state", map_initial_state),
         ):
             check_bool(name, choice)
         initialize_by = (initialization, output_initialization, symbol_initialization)
-        faults = initialization_faults(
+        errors = initialization_errors(
             *initialize_by, embedding_size=embedding_size, input_bits=input_bits
         )
-        faults += bit_faults(input_bits, embedding_size)
-        faults += dropout_faults(dropout)
-        faults += map_faults(map_initial_state, learn_initial_state)
+        errors += bit_errors(input_bits, embedding_size)
+        errors += dropout_errors(dropout)
+        errors += map_errors(map_initial_state, learn_initial_state)
         if tied_embeddings:
-            faults += tie_faults(inputs, outputs, embedding_size)
-        if faults:
-            raise ConfigError(faults)
+            errors += tie_errors(inputs, outputs, embedding_size)
+        if errors:
+            raise ConfigError(errors)
         seen = inputs if input_bits is None else input_size(inputs, input_bits)
         layer, size = make_layer(
             memory,
@@ -185,7 +187,7 @@ class MemoryModel(
             hidden_size,
             readout_size,
             learn_initial_state=learn_initial_state,
-            output_reading=output_reading,
+            output_read_vector=output_read_vector,
             backend=backend,
         )
         self.sequence = SequenceModel(
@@ -212,21 +214,21 @@ class MemoryModel(
         map_location: str | torch.device = "cpu",
         **options: Any,
     ) -> MemoryModel:
-        """The model of a folder, or of the Hugging Face Hub under the name USER/NAME.
+        """Load the model of a folder, or of the Hugging Face Hub under the name USER/NAME.
 
         Args:
             pretrained_model_name_or_path: a folder that `save_pretrained` wrote, or a name.
             map_location: device of the weights.
             options: of `huggingface_hub.hf_hub_download` (revision, token, cache_dir,
-                local_files_only, force_download), and keywords of the model that take the place of
-                saved ones.
+                local_files_only, force_download), and keywords of the model that replace saved
+                ones.
         Returns:
             the model in evaluation mode.
         Raises:
             CheckpointError: there is no model, or a file of it is unreadable, truncated, damaged,
-                foreign or from a newer version. Of a path the Hub is not asked.
-            ConfigError: an option is unknown, or a component of your own was not imported.
-            DTypeError: the path is no text and no path. DeviceError: `map_location` cannot be used.
+                foreign or from a newer version. For a path the Hub is not asked.
+            ConfigError: an option is unknown, or a custom component was not imported.
+            DTypeError: the path is no text and no path. DeviceError: `map_location` is not usable.
         """
         check_path("pretrained_model_name_or_path", pretrained_model_name_or_path)
         path = Path(pretrained_model_name_or_path)
@@ -235,7 +237,7 @@ class MemoryModel(
         is_name = is_name and not is_local and path.name not in _OF_RUNS
         if not is_name and not (path / "config.json").is_file():
             raise CheckpointError(
-                f"{path} is not the folder of a model: it has no config.json. Of a run it is "
+                f"{path} is not the folder of a model: it has no config.json. In a run it is "
                 "RUN/model; a name on the Hub is USER/NAME."
             )
         of_hub: dict[str, Any] = {name: options.pop(name) for name in _OF_HUB if name in options}
@@ -277,17 +279,17 @@ class MemoryModel(
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """As `SequenceModel.forward`: logits [B, T, V] and the state."""
+        """Compute logits [B, T, V] and the state; see `SequenceModel.forward`."""
         logits, state = self.sequence(inputs, state, lengths)
         return logits, state
 
     def _repr_html_(self) -> str:
-        """In a notebook: the explorer's page, in which it runs, with symbols that are numbers."""
+        """In a notebook: the explorer's page with the running model; its symbols are numbers."""
         return shown(self)
 
 
 def _downloaded(name: str, options: Mapping[str, Any]) -> Path:
-    """The folder with a model of the Hub.
+    """Download a model from the Hub and return its folder.
 
     Args:
         name: on the Hub.
@@ -299,23 +301,23 @@ def _downloaded(name: str, options: Mapping[str, Any]) -> Path:
     try:
         for file in ("config.json", "model.safetensors"):
             path = Path(hf_hub_download(name, file, **options)).parent
-    except tuple(_HUB_FAULTS) as error:
-        reason = next(why for kind, why in _HUB_FAULTS.items() if isinstance(error, kind))
-        said = str(error).strip().partition("\n")[0]
+    except tuple(_HUB_ERRORS) as error:
+        reason = next(why for kind, why in _HUB_ERRORS.items() if isinstance(error, kind))
+        detail = str(error).strip().partition("\n")[0]
         raise CheckpointError(
-            f"{name} is no folder here, and on the Hugging Face Hub {reason} ({said})"
+            f"{name} is no folder here, and on the Hugging Face Hub {reason} ({detail})"
         ) from error
     return path
 
 
-def map_faults(mapped: bool, learned: bool) -> list[str]:
-    """What is wrong with the option `map_initial_state`, a line or none."""
+def map_errors(mapped: bool, learned: bool) -> list[str]:
+    """The error of the option `map_initial_state`, as a list of at most one."""
     if learned or not mapped:
         return []
-    return ["map_initial_state: has no effect on a first state that is zero; leave it at False"]
+    return ["map_initial_state: has no effect on an initial state of zero; leave it at False"]
 
 
-def initialization_faults(
+def initialization_errors(
     initialization: str,
     output_initialization: str,
     symbol_initialization: str,
@@ -323,8 +325,8 @@ def initialization_faults(
     embedding_size: int | None,
     input_bits: int | None,
 ) -> list[str]:
-    """What is wrong with the choices of first weights, a line each."""
-    faults = [
+    """The errors of the initialization options, one per line."""
+    errors = [
         f"{field}: {ChoiceError(field.replace('_', ' '), value, valid)}"
         for field, value, valid in (
             ("initialization", initialization, INITIALIZATIONS),
@@ -333,8 +335,8 @@ def initialization_faults(
         )
         if value not in valid
     ]
-    if faults:
-        return faults
+    if errors:
+        return errors
     if embedding_size is not None and symbol_initialization == "normal":
         return [
             "symbol_initialization: embeddings are drawn from N(0, 1) anyway; leave it at "

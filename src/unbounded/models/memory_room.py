@@ -1,4 +1,4 @@
-"""A model whose memory has room for a longer sequence than it was trained on."""
+"""Models whose memory has room for longer sequences than those of training."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
-    """A model with the same weights whose superposition memories hold that many cells.
+    """Return a model with the same weights whose superposition memories hold `symbols` cells.
 
-    A capacity that was enough for the lengths of training must not decide how a longer sequence is
-    scored.
+    A capacity chosen for the lengths of training must not affect the scores of longer sequences.
 
     Args:
-        model: it stays as it is.
-        symbols: of the longest sequence.
+        model: stays unchanged.
+        symbols: number of symbols in the longest sequence.
     Returns:
-        the model itself and None where no capacity is lower; else a copy, in which each memory of a
+        the model itself and None if no capacity is lower; else a copy, in which each memory of
         lower capacity is replaced by one of `symbols` cells, and `symbols`.
     Raises:
         ShapeError: `symbols` is no integer of at least 0.

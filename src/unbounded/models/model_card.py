@@ -1,11 +1,11 @@
-"""The model card of a saved model: what it is, how to load it, its licence and its source."""
+"""The model card of a saved model: description, loading, licence and source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from unbounded.own_parts import is_path, module_of
+from unbounded.custom_components import is_path, module_of
 
 _GREFENSTETTE: Final = (
     "Grefenstette et al. 2015, Learning to Transduce with Unbounded Memory, arXiv:1506.02516"
@@ -14,7 +14,7 @@ _JOULIN: Final = (
     "Joulin & Mikolov 2015, Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets, "
     "arXiv:1503.01007"
 )
-#: The papers that memories are from, by the name of the memory.
+#: The paper of each memory, by the memory's name.
 _SOURCES: Final[Mapping[str, str]] = {
     "stack": _GREFENSTETTE,
     "queue": _GREFENSTETTE,
@@ -43,8 +43,8 @@ def model_card(
     Args:
         config: the keywords of a `MemoryModel`.
         front_matter: library, licence and tags as YAML.
-        parameters: trained numbers.
-        sections: Markdown between the description and how to load it: task, training, scores.
+        parameters: number of trained parameters.
+        sections: Markdown on task, training and scores, inserted before the loading section.
     """
     memory, controller = _part(config.get("memory")), _part(config.get("controller"))
     kind = (
@@ -107,7 +107,7 @@ def _part(value: Any) -> tuple[str, Mapping[str, Any]]:
     """The name and the options of a memory or controller."""
     if not isinstance(value, Mapping):
         return str(value), {}
-    return str(value.get("name")), {key: each for key, each in value.items() if key != "name"}
+    return str(value.get("name")), {key: option for key, option in value.items() if key != "name"}
 
 
 def _in_words(part: tuple[str, Mapping[str, Any]]) -> str:
@@ -117,6 +117,6 @@ def _in_words(part: tuple[str, Mapping[str, Any]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that ends no cell and begins no tag."""
+    """A text without characters that end a cell or start a tag."""
     plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.replace("|", "\\|").replace("<", "&lt;")

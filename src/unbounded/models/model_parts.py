@@ -1,4 +1,4 @@
-"""Memories, controllers and baselines from a name and options, checked against their signatures."""
+"""Memories, controllers and baselines from names and options, checked against their signatures."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import torch
 from torch import nn
 
 from unbounded.checks import check_positive
+from unbounded.custom_components import NO_MEMORY, find_part, part_of
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
 from unbounded.layers.named_controller import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
 from unbounded.options import option_errors, options_of
-from unbounded.own_parts import NO_MEMORY, find_part, part_of
 
-#: A part as data: {"name": "queue", "width": 256}.
+#: A component as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
 
-#: Layers that need no memory and take none: a deep LSTM, the structurally constrained network.
+#: Layers without a memory: a deep LSTM, the structurally constrained network.
 BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN]]] = {"lstm": DeepLSTM, "srcn": SRCN}
 
-# Superposition stacks of Joulin & Mikolov 2015; a vector is as wide as the controller's output.
+# Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
 _COUNT = 10
-#: Options of a controller or baseline that the layer gives, and no user.
+#: Options of a controller or baseline that the layer sets, not the user.
 OF_LAYER: Final = (
     "input_size",
     "hidden_size",
@@ -38,13 +38,13 @@ OF_LAYER: Final = (
 
 
 def split_part(value: str | Part) -> tuple[Any, dict[str, Any]]:
-    """The name of a part, and its options."""
+    """The name of a component, and its options."""
     options = part_of(value)
     return options.pop("name", None), options
 
 
-def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
-    """What is wrong with a memory's name and options, a line each."""
+def memory_errors(part: str | Part, hidden_size: int) -> list[str]:
+    """The errors of a memory's name and options, one per line."""
     name, options = split_part(part)
     if name == NO_MEMORY:
         return option_errors("memory 'none'", lambda: None, options)
@@ -52,9 +52,9 @@ def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
         factory = part_factory("memory", name, None)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
-    faults = option_errors(f"memory {name!r}", factory, options, filled=("width", "count"))
-    if faults:
-        return faults
+    errors = option_errors(f"memory {name!r}", factory, options, filled=("width", "count"))
+    if errors:
+        return errors
     try:
         make_memory(part, hidden_size)
     except (ConfigError, ValueError, TypeError) as error:
@@ -63,28 +63,28 @@ def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
 
 
 def can_read_only(part: str | Part, hidden_size: int) -> bool:
-    """Whether a memory without faults can be kept from writing; a model without one cannot."""
-    if split_part(part)[0] == NO_MEMORY or memory_faults(part, hidden_size):
+    """Whether writes to a memory can be disabled; False with errors or without a memory."""
+    if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
         return False
     return bool(make_memory(part, hidden_size).write_strengths)
 
 
-def controller_faults(part: str | Part, memory: Any) -> list[str]:
-    """What is wrong with a controller's name and options beside the memory of that name."""
+def controller_errors(part: str | Part, memory: Any) -> list[str]:
+    """The errors of a controller's name and options, given the name of the memory."""
     name, options = split_part(part)
     if name == "srcn" and memory != NO_MEMORY:
-        return [f"srcn has no memory beside it, got {memory!r}; give --model.memory none"]
+        return [f"srcn: expected no memory, got {memory!r}; give --model.memory none"]
     try:
         factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
-    faults = option_errors(f"controller {name!r}", factory, options, hidden=OF_LAYER)
-    if faults:
-        return faults
+    errors = option_errors(f"controller {name!r}", factory, options, hidden=OF_LAYER)
+    if errors:
+        return errors
     if memory == NO_MEMORY and options.get("recurrent") is False:
         return ["recurrent: without it and a memory nothing is remembered; leave it out"]
     try:
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
+        with torch.random.fork_rng(devices=[]):  # these weights are discarded
             factory(2, 2, **options)
     except (ConfigError, ValueError, TypeError) as error:
         return _texts(error)
@@ -92,12 +92,12 @@ def controller_faults(part: str | Part, memory: Any) -> list[str]:
 
 
 def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
-    """What makes a memory, or a controller beside that memory.
+    """The class or callable of a memory, or of a controller for that memory.
 
     Args:
         kind: "memory" or "controller". memory, controller: names, or mappings with a name.
     Raises:
-        ChoiceError, ConfigError: there is none of that name.
+        ChoiceError, ConfigError: an unknown name.
     """
     name, without = split_part(memory)[0], split_part(memory)[0] == NO_MEMORY
     if kind == "memory":
@@ -108,23 +108,23 @@ def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
-    """The memory of that name; what has no default is as wide as the controller, and ten of them.
+    """Create a memory by name. Required sizes default to the controller's width and a count of 10.
 
     Raises:
-        ChoiceError, ConfigError: no memory has that name, or an option is unknown or missing.
+        ChoiceError, ConfigError: an unknown name, or an unknown or missing option.
         ShapeError: an option is out of range.
     """
     name, options = split_part(part)
     factory: Any = find_part("memory", name, MEMORIES, Memory)
     known = options_of(factory)
-    filled = {"width": hidden_size, "count": _COUNT}
-    left_out = {
+    defaults = {"width": hidden_size, "count": _COUNT}
+    required = {
         option: value
-        for option, value in filled.items()
+        for option, value in defaults.items()
         if option in known and known[option].is_required
     }
-    _refuse(option_errors(f"memory {name!r}", factory, options, filled=tuple(filled)))
-    memory: Memory[Any, Any] = factory(**{**left_out, **options})
+    _refuse(option_errors(f"memory {name!r}", factory, options, filled=tuple(defaults)))
+    memory: Memory[Any, Any] = factory(**{**required, **options})
     return memory
 
 
@@ -136,7 +136,7 @@ def make_layer(
     readout_size: int | None,
     *,
     learn_initial_state: bool,
-    output_reading: bool = False,
+    output_read_vector: bool = False,
     backend: str,
 ) -> tuple[nn.Module, int]:
     """A batch-first layer: a controller with a memory, or a baseline without one.
@@ -144,19 +144,19 @@ def make_layer(
     Returns:
         the layer, and the size of its output.
     Raises:
-        ChoiceError, ConfigError, ShapeError: a name or an option is wrong.
+        ChoiceError, ConfigError, ShapeError: an invalid name or option.
     """
     check_positive("hidden_size", hidden_size)
     name, options = split_part(controller)
     without = split_part(memory)[0] == NO_MEMORY
-    faults = controller_faults(controller, split_part(memory)[0])
+    errors = controller_errors(controller, split_part(memory)[0])
     if without:
-        faults += memory_faults(memory, hidden_size)
+        errors += memory_errors(memory, hidden_size)
         if readout_size is not None:
-            faults.append("readout_size: a layer without a memory has no readout; give null")
-        if output_reading:
-            faults.append("output_reading: a layer without a memory reads nothing; give false")
-    _refuse(faults)
+            errors.append("readout_size: a layer without a memory has no readout; give null")
+        if output_read_vector:
+            errors.append("output_read_vector: a layer without a memory reads nothing; give false")
+    _refuse(errors)
     common: dict[str, Any] = {
         "batch_first": True,
         "learn_initial_state": learn_initial_state,
@@ -168,17 +168,19 @@ def make_layer(
     factory: ControllerFactory = partial(_controller(name, without), **options)
     if without:
         return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
-    made = make_memory(memory, hidden_size)
+    memory_module = make_memory(memory, hidden_size)
     size = (
-        hidden_size + made.reading_size * output_reading if readout_size is None else readout_size
+        hidden_size + memory_module.read_vector_size * output_read_vector
+        if readout_size is None
+        else readout_size
     )
     layer_with_memory = MemoryRNN(
         input_size,
         hidden_size,
-        made,
+        memory_module,
         factory,
         output_size=readout_size,
-        output_reading=output_reading,
+        output_read_vector=output_read_vector,
         **common,
     )
     return layer_with_memory, size
@@ -192,9 +194,9 @@ def _controller(name: Any, without_memory: bool) -> type[Controller]:
 
 
 def _texts(error: Exception) -> list[str]:
-    return list(error.faults) if isinstance(error, ConfigError) else [str(error)]
+    return list(error.errors) if isinstance(error, ConfigError) else [str(error)]
 
 
-def _refuse(faults: list[str]) -> None:
-    if faults:
-        raise ConfigError(faults)
+def _refuse(errors: list[str]) -> None:
+    if errors:
+        raise ConfigError(errors)

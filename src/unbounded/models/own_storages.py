@@ -1,4 +1,4 @@
-"""A state dict each of whose tensors has a storage of its own, as files take them."""
+"""State dicts in which each tensor has its own storage, as file formats require."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor, nn
 def part_storages(
     module: nn.Module, state: dict[str, Any], prefix: str, local_metadata: dict[str, Any]
 ) -> None:
-    """Copy each tensor of a model's state dict that is a part of a larger storage.
+    """Copy each tensor of a model's state dict that is part of a larger storage.
 
-    On a GPU cuDNN has the weights of a torch.nn.LSTM in one storage. safetensors refuses to write
-    such a tensor, and accelerate takes those of one storage for one tied weight under several
-    names and writes the first of them alone. Tensors that are all of their storage, tied ones
-    among them, stay what they are, and so do the module's own (`state_dict(keep_vars=True)`). What
-    is written into a copy does not reach the model: that is for `load_state_dict`.
+    On a GPU, cuDNN keeps the weights of a torch.nn.LSTM in one storage. safetensors refuses such
+    tensors; accelerate takes those of one storage for a tied weight and writes only the first.
+    Tensors that span their whole storage, tied ones included, stay as they are, and so do the
+    module's own tensors (`state_dict(keep_vars=True)`). Changes to a copy do not reach the model;
+    use `load_state_dict`.
 
     Args:
-        module: the model. local_metadata: not looked at, as a hook of
-            `register_state_dict_post_hook` has it.
+        module: the model. local_metadata: unused, part of the hook's signature for
+            `register_state_dict_post_hook`.
         state: of the module and others; changed in place.
         prefix: of the names of the module's tensors.
     """

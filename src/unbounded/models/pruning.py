@@ -1,4 +1,4 @@
-"""Take stacks or lists out of a trained model: the same network with fewer weights.
+"""Removal of stacks or lists from a trained model, which leaves a network with fewer weights.
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding": unused stacks are removed.
 """
@@ -20,25 +20,25 @@ from unbounded.models.memory_model import MemoryModel
 
 
 def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
-    """A model without some of its stacks or lists; its weights are those of the rest.
+    """A model without some of its stacks or lists; the other weights stay.
 
-    In place of a removed stack the controller sees at every step what an empty one reads. The
-    weights of these constants are added to the bias if the controller has one, or to those of every
-    one-hot symbol, of which one is 1 and all others are 0: the smaller model computes what
-    the whole one would if the removed stacks were always empty.
+    A removed stack is replaced by the constant that the controller reads from an empty one. The
+    weighted constants are added to the bias if the controller has one, otherwise to the columns of
+    all one-hot symbols. The smaller model equals the whole one with the removed stacks always
+    empty.
 
     Args:
-        model: as it was trained or rounded; it stays as it is.
+        model: trained or hardened; stays unchanged.
         removed: numbers of the stacks, from 0; at least one stack must remain.
     Returns:
-        a model with `count` less, of the same dtype, device and mode.
+        a model with a smaller `count`, of the same dtype, device and mode.
     Raises:
-        ConfigError: no such stack, none remains, or the model is not of this kind.
+        ConfigError: an unknown stack, none remains, or the model is of another kind.
     """
     layer, memory = superposition_layer(model)
     kept = _check(model, layer, memory.count, set(removed))
     config = model.config
-    with torch.random.fork_rng(devices=[]):  # the first weights drawn here are thrown away
+    with torch.random.fork_rng(devices=[]):  # these weights are discarded
         smaller = MemoryModel(**{**config, "memory": {**config["memory"], "count": len(kept)}})
     weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     _slice_heads(weights, layer, kept)
@@ -49,24 +49,24 @@ def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
 
 def _check(model: MemoryModel, layer: MemoryRNN, count: int, removed: set[int]) -> list[int]:
     """The stacks that remain."""
-    faults = []
+    errors = []
     unknown = sorted(removed - set(range(count)))
     if unknown:
-        faults.append(f"removed: expected stacks 0..{count - 1}, got {unknown}")
+        errors.append(f"removed: expected stacks 0..{count - 1}, got {unknown}")
     if removed >= set(range(count)):
-        faults.append(f"removed: at least one of the {count} stacks must remain")
+        errors.append(f"removed: at least one of the {count} stacks must remain")
     controller = layer.controller
     if not isinstance(controller, WeightedController):
-        faults.append(f"model: cannot slice the controller {type(controller).__name__}")
+        errors.append(f"model: cannot slice the controller {type(controller).__name__}")
     elif not model.sequence.one_hot and controller.bias_ih is None:
-        faults.append("model: expected one-hot symbols or a controller with a bias")
-    if faults:
-        raise ConfigError(faults)
+        errors.append("model: expected one-hot symbols or a controller with a bias")
+    if errors:
+        raise ConfigError(errors)
     return [stack for stack in range(count) if stack not in removed]
 
 
 def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) -> None:
-    """Every head of these memories begins with an axis of stacks."""
+    """Keep the rows of the remaining stacks; every head of these memories starts with that axis."""
     for part in ("weight", "bias"):
         name = f"sequence.layer.heads.{part}"
         if name in weights:
@@ -86,15 +86,15 @@ def _slice_inputs(
     memory: SuperpositionMemory[Any],
     kept: list[int],
 ) -> None:
-    """Drop the columns of removed stacks and add what they bring to symbols or bias."""
+    """Drop the columns of removed stacks and add their constants to symbols or bias."""
     name, bias = (f"sequence.layer.controller.{part}_ih" for part in ("weight", "bias"))
     symbols, cells = weights[name].tensor_split([layer.input_size], dim=1)
     cells = torch.unflatten(cells, 1, (memory.count, -1))
     constant = torch.full_like(cells[0], memory.empty)
     constant[kept] = 0
-    brought = (cells * constant).sum(dim=(1, 2))
+    constants = (cells * constant).sum(dim=(1, 2))
     if bias in weights:
-        weights[bias] = weights[bias] + brought
+        weights[bias] = weights[bias] + constants
     else:
-        symbols = symbols + brought.unsqueeze(1)
+        symbols = symbols + constants.unsqueeze(1)
     weights[name] = torch.cat([symbols, cells[:, kept].flatten(1)], dim=1)

@@ -1,4 +1,4 @@
-"""A model at work on one example, as a trace that figures, pages and exports read."""
+"""A model's run on one example, as a trace for figures, pages and exports."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from unbounded.tasks.bit_vectors import BitTask
 
 
 def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
-    """What a model reads, says and tells its memory on an example; None without a memory.
+    """Record inputs, predictions and instructions of a model on an example; None without a memory.
 
     Args:
         model: in any mode, on any device.
-        task: names the symbols, and says what is right.
-        batch: of which the first example is traced. Each step reads what the example says, also
-            where a model that generates would be fed what it said itself.
+        task: names the symbols and gives the targets.
+        batch: its first example is traced. Each step gets the example's input, also where a
+            generating model would be fed its own prediction.
     """
     layer = model.sequence.layer
     if not isinstance(layer, MemoryRNN):
@@ -35,22 +35,22 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
             hidden, _, trace = layer(embedded, return_trace=True)
         else:
             hidden, trace = trace_phases(layer, embedded, inputs == token)
-        said, probability = _sayings(task, model.sequence.logits(hidden)[0].cpu())
-        begin = layer.initial_loop_state(1).memory
+        predicted, probability = _predictions(task, model.sequence.logits(hidden)[0].cpu())
+        initial = layer.initial_loop_state(1).memory
     names = [_named(task, number) for number in range(_outputs(task))]
     heights = task.heights(tokens.unsqueeze(0))
-    fields = zip(layer.memory.state_fields, begin, strict=True)
-    triples = list(zip(said.tolist(), targets.tolist(), mask.tolist(), strict=True))
+    fields = zip(layer.memory.state_fields, initial, strict=True)
+    triples = list(zip(predicted.tolist(), targets.tolist(), mask.tolist(), strict=True))
     return RunTrace(
         task=task.name,
         objective=task.objective,
         symbols=[task.input_vocabulary[number] for number in tokens.tolist()],
-        said=[names[number] for number in said.tolist()],
+        predicted=[names[number] for number in predicted.tolist()],
         probability=probability.tolist(),
-        wanted=[names[target] if counts else None for _, target, counts in triples],
-        right=[number == target if counts else None for number, target, counts in triples],
+        target=[names[target] if counts else None for _, target, counts in triples],
+        correct=[number == target if counts else None for number, target, counts in triples],
         memory=layer.memory,
-        initial={field.name: held[0].cpu() for field, held in fields},
+        initial={field.name: tensor[0].cpu() for field, tensor in fields},
         instructions={
             head.name: trace.arrays[f"instruction.{head.name}"][0].cpu()
             for head in layer.memory.heads
@@ -59,21 +59,21 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
     )
 
 
-def _sayings(task: Task, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """What logits [T, V] say, int64 [T], and its chance; of yes or no that of yes."""
+def _predictions(task: Task, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The predictions of logits [T, V], int64 [T], and their probabilities; for binary, of yes."""
     if task.objective == "binary":
-        chances = torch.sigmoid(logits[:, 0])
-        return (logits[:, 0] > 0).long(), chances
+        probabilities = torch.sigmoid(logits[:, 0])
+        return (logits[:, 0] > 0).long(), probabilities
     if task.objective == "bits":
         places = torch.arange(logits.shape[-1])
-        said = ((logits > 0).long() << places).sum(dim=-1)
-        return said, torch.sigmoid(logits.abs()).prod(dim=-1)
-    chances, said = torch.softmax(logits, dim=-1).max(dim=-1)
-    return said, chances
+        predicted = ((logits > 0).long() << places).sum(dim=-1)
+        return predicted, torch.sigmoid(logits.abs()).prod(dim=-1)
+    probabilities, predicted = torch.softmax(logits, dim=-1).max(dim=-1)
+    return predicted, probabilities
 
 
 def _outputs(task: Task) -> int:
-    """How many different things can be said."""
+    """Number of different outputs."""
     if task.objective == "binary":
         return 2
     size = len(task.output_vocabulary)

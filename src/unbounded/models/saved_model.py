@@ -1,6 +1,6 @@
-"""A saved model read back: config.json and model.safetensors, checked before anything is used.
+"""Loading a saved model: config.json and model.safetensors, checked before they are used.
 
-The one loader, of `MemoryModel.from_pretrained`, of the commands and of checkpoints.
+`MemoryModel.from_pretrained`, the commands and checkpoints share this loader.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from unbounded.checks import check_device
 from unbounded.errors import CheckpointError, ConfigError, DeviceError
 from unbounded.files import file_digest, refusal
 from unbounded.models.without_weights import without_weights
-from unbounded.old_models import upgraded_keywords
 from unbounded.options import options_of
 
 M = TypeVar("M", bound=nn.Module)
 
-#: Beside the weights: their SHA-256, by which a changed bit is found.
+#: The file with the weights' SHA-256, which detects a changed bit.
 DIGEST: Final = "model.safetensors.sha256"
-#: What several processes save stands inside.
+#: Prefix of weights that several processes saved.
 _WRAPPER: Final = "module."
-#: The dtypes of weights, as safetensors names them; other numbers are not what was trained.
+#: The dtypes of weights, as safetensors names them; other dtypes are rejected.
 _FLOATING: Final = ("F16", "BF16", "F32", "F64")
-#: Weights of a kind that are named in a message.
+#: Largest number of weights that a message names.
 _NAMED: Final = 3
 
 
@@ -41,23 +40,23 @@ def read_model(
     changes: Mapping[str, Any] | None = None,
     map_location: str | torch.device = "cpu",
 ) -> M:
-    """The model of a folder, in evaluation mode.
+    """Load the model of a folder, in evaluation mode.
 
     Args:
         folder: has config.json and model.safetensors.
-        build: makes the model from the keywords of config.json.
-        changes: keywords that take the place of those in config.json.
+        build: creates the model from the keywords of config.json.
+        changes: keywords that replace those in config.json.
         map_location: device of the weights.
     Returns:
-        a model whose weights are finite, and those that were saved where their SHA-256 is beside
-        them (model.safetensors.sha256, or a checkpoint's manifest.json).
+        a model with finite weights. They are checked against their SHA-256 if the folder has it
+        (model.safetensors.sha256, or a checkpoint's manifest.json).
     Raises:
         CheckpointError: a file is missing, unreadable, truncated, damaged or foreign, or from a
             newer version; the message names it.
-        ConfigError: a part of the model that config.json names has faults, or is of the user's own
-            and was not imported; each line names the file.
-        DeviceError: `map_location` is no device, or none that can be used here.
-        ChoiceError, ConfigError, ShapeError: `changes` are wrong, and config.json is not.
+        ConfigError: a component named in config.json has errors, or is custom and was not
+            imported; each line names the file.
+        DeviceError: `map_location` is no device, or not usable here.
+        ChoiceError, ConfigError, ShapeError: `changes` are invalid while config.json is valid.
     """
     device = _usable_device(map_location)
     _check_weights(folder)
@@ -79,13 +78,13 @@ def read_model(
     if bad:
         raise CheckpointError(
             f"{path} holds numbers that are NaN or infinite, in {', '.join(bad[:3])}: the training "
-            "went bad, or the file is damaged"
+            "diverged, or the file is damaged"
         )
     return model.to(device).eval()
 
 
 def _usable_device(map_location: object) -> torch.device:
-    """The device, on which tensors can be made here."""
+    """The device, checked by the creation of a tensor."""
     device = check_device(map_location, "map_location")
     try:
         torch.empty(0, device=device)
@@ -103,22 +102,22 @@ def _sizes(
     keywords: Mapping[str, Any],
     saved: Mapping[str, Any],
 ) -> dict[str, torch.Tensor]:
-    """The weights of a model without their numbers.
+    """The weights of a model on the meta device.
 
     Args:
         path: of config.json.
-        build: makes the model.
-        keywords: what it is made of; `saved`: those of config.json, to find out whose a fault is.
+        build: creates the model.
+        keywords: arguments of `build`. saved: those of config.json, to attribute an error.
     """
     try:
         with without_weights():
             return build(**keywords).state_dict()
     except Exception as error:
         if keywords != saved:
-            _sizes(path, build, saved, saved)  # raises where the file itself is wrong
+            _sizes(path, build, saved, saved)  # raises if the file itself is invalid
             raise
         if isinstance(error, ConfigError):
-            raise ConfigError(f"{path}: {fault}" for fault in error.faults) from error
+            raise ConfigError(f"{path}: {error}" for error in error.errors) from error
         raise _unusable(path, error) from error
 
 
@@ -127,12 +126,11 @@ def _is_finite(weight: torch.Tensor) -> bool:
 
 
 def _keywords(path: Path, build: Callable[..., Any]) -> dict[str, Any]:
-    """The keywords of config.json, also as older versions wrote them."""
+    """The keywords of config.json."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
-            raise TypeError(f"expected an object of keywords, got {type(found).__name__}")
-        keywords = upgraded_keywords(found)
+        keywords = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(keywords, dict):
+            raise TypeError(f"expected an object of keywords, got {type(keywords).__name__}")
     except OSError as error:
         raise CheckpointError(refusal(error)) from error
     except Exception as error:
@@ -160,88 +158,86 @@ def _unusable(path: Path, error: Exception) -> CheckpointError:
     reason = str(error).split("\n", 1)[0].removesuffix(".")
     advice = "save the model again, or copy or download its files again"
     if _is_of_run(path.parent):
-        advice = (
-            f"move the folder {path.parent.name} away, to go on with another checkpoint of the run"
-        )
+        advice = f"move the folder {path.parent.name} away to continue with another checkpoint"
     return CheckpointError(
         f"{path} cannot be used: {type(error).__name__}: {reason}. If it is damaged, {advice}"
     )
 
 
 def _is_of_run(folder: Path) -> bool:
-    """Whether the folder of a model is one of a run's, which may have others."""
+    """Whether a model's folder belongs to a run, which may have other models."""
     above = folder.absolute().parents[:2]
-    return any((each / "config.yaml").is_file() for each in above) or (
+    return any((parent / "config.yaml").is_file() for parent in above) or (
         folder.absolute().parent.name == "checkpoints"
     )
 
 
 def _check_weights(folder: Path) -> None:
-    """Check that a model's weights are those that were saved, where that is kept beside them."""
+    """Check a model's weights against their SHA-256, if the folder has it."""
     path = folder / "model.safetensors"
     if not path.is_file():
         raise CheckpointError(f"{path} is missing or is no file")
     try:
-        beside, wanted = _digest_beside(folder)
-        if wanted is None or file_digest(path) == wanted:
+        digest_file, expected = _saved_digest(folder)
+        if expected is None or file_digest(path) == expected:
             return
     except OSError as error:
         raise CheckpointError(refusal(error)) from error
     raise CheckpointError(
-        f"{path} is damaged: its SHA-256 is not that in {beside.name}. {_cure(folder)}"
+        f"{path} is damaged: its SHA-256 is not that in {digest_file.name}. {_cure(folder)}"
     )
 
 
-def _digest_beside(folder: Path) -> tuple[Path, str | None]:
-    """The file that has the SHA-256 of the weights, and it; None where there is no such file."""
-    beside, manifest = folder / DIGEST, folder / "manifest.json"
+def _saved_digest(folder: Path) -> tuple[Path, str | None]:
+    """The file with the SHA-256 of the weights, and the SHA-256; None without such a file."""
+    digest_file, manifest = folder / DIGEST, folder / "manifest.json"
     try:
-        if beside.is_file():
-            return beside, beside.read_text(encoding="ascii").split()[0]
+        if digest_file.is_file():
+            return digest_file, digest_file.read_text(encoding="ascii").split()[0]
         if manifest.is_file():
             files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
             return manifest, str(files["model.safetensors"]["sha256"])
     except (ValueError, LookupError, TypeError) as error:
-        name = beside if beside.is_file() else manifest
+        name = digest_file if digest_file.is_file() else manifest
         raise CheckpointError(f"{name} is not the SHA-256 of a file") from error
-    return beside, None
+    return digest_file, None
 
 
 def _check_header(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Check the header of the weights against config.json, before memory is taken."""
-    faults: list[str] = []
+    """Check the header of the weights against config.json, before memory is allocated."""
+    errors: list[str] = []
     with safe_open(str(path), framework="pt") as file:
         names = sorted(file.keys())
         times = Counter(name.removeprefix(_WRAPPER) for name in names)
         twice = [name for name, count in times.items() if count > 1]
-        faults += [f"it has both {name} and {_WRAPPER}{name}" for name in twice[:_NAMED]]
+        errors += [f"it has both {name} and {_WRAPPER}{name}" for name in twice[:_NAMED]]
         for name in names:
-            own, part = name.removeprefix(_WRAPPER), file.get_slice(name)
+            weight, part = name.removeprefix(_WRAPPER), file.get_slice(name)
             shape, kind = list(part.get_shape()), part.get_dtype()
-            wanted = list(sizes[own].shape) if own in sizes else "is not there"
-            if shape != wanted:
-                faults.append(f"{own} has shape {shape} in it, and {wanted} by config.json")
-            elif sizes[own].is_floating_point() and kind not in _FLOATING:
-                faults.append(
-                    f"{own} has dtype {kind} in it, expected one of {', '.join(_FLOATING)}"
+            expected = list(sizes[weight].shape) if weight in sizes else "is not there"
+            if shape != expected:
+                errors.append(f"{weight} has shape {shape} in it, and {expected} by config.json")
+            elif sizes[weight].is_floating_point() and kind not in _FLOATING:
+                errors.append(
+                    f"{weight} has dtype {kind} in it, expected one of {', '.join(_FLOATING)}"
                 )
     missing = [name for name in sizes if name not in times]
     if missing:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        faults.append(
+        errors.append(
             f"it lacks {', '.join(missing[:_NAMED])}{more}, which the model of config.json has"
         )
-    if faults:
-        more = f"; and {len(faults) - _NAMED} more faults" if len(faults) > _NAMED else ""
-        raise CheckpointError(f"{path} cannot be used: {'; '.join(faults[:_NAMED])}{more}")
+    if errors:
+        more = f"; and {len(errors) - _NAMED} more errors" if len(errors) > _NAMED else ""
+        raise CheckpointError(f"{path} cannot be used: {'; '.join(errors[:_NAMED])}{more}")
 
 
 def _cure(folder: Path) -> str:
     if not _is_of_run(folder):
         return "Save the model again, or copy or download its files again."
-    if folder.name == "model-rounded":
-        return f"`unbounded harden {folder.parent} --overwrite` makes it anew of the trained model."
+    if folder.name == "model-hardened":
+        return f"`unbounded harden {folder.parent} --overwrite` recreates it."
     return (
-        "A checkpoint of the run may be whole: move the folder away, and `unbounded evaluate` "
+        "A checkpoint of the run may be intact: move the folder away, and `unbounded evaluate` "
         "takes the newest."
     )

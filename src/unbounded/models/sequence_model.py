@@ -1,4 +1,4 @@
-"""Tokens in, logits out: an embedding, a recurrent layer, a softmax over the output symbols."""
+"""Tokens in, logits out: embedding, recurrent layer, softmax over the output symbols."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from unbounded.models.own_storages import part_storages
 class SequenceModel(nn.Module):
     """Embedding -> layer -> logits; one model for every task's Batch.
 
-    Source and target words have separate indices, and so separate rows of the input embedding; the
-    output embedding is a matrix of its own. Both are drawn from N(0, 1), as torch.nn.Embedding
-    does: with the small weights of torch.nn.Linear instead, reversal is not learned in three times
-    as many batches (results/grefenstette2015).
+    Source and target symbols have separate indices, and so separate rows of the input embedding.
+    The output embedding is a separate matrix. Both are drawn from N(0, 1), as in
+    torch.nn.Embedding. With the small weights of torch.nn.Linear instead, reversal is not learned
+    in three times as many batches (results/grefenstette2015).
 
     Args:
-        input_vocabulary: size of the input index space (source words, then target words).
+        input_vocabulary: size of the input index space (source symbols, then target symbols).
         output_vocabulary: V, size of the output index space.
-        embedding_size: size of the input embeddings (64 in the paper); None feeds the symbols
-            one-hot, so that the controller's own input matrix is their embedding (the matrix U of
+        embedding_size: size of the input embeddings (64 in the paper). None feeds the symbols
+            one-hot, so that the controller's input matrix is their embedding (the matrix U of
             Joulin & Mikolov 2015).
         layer: a batch-first recurrent layer, forward(x, state, lengths) -> (output, state), whose
             outputs have `layer_size` numbers.
-        layer_size: size of the layer's output; 64 in the paper, where it meets 64-d embeddings.
+        layer_size: size of the layer's output; 64 in the paper, like the embeddings.
         output_bias: whether the logits have a bias; Joulin & Mikolov 2015 have none.
-        dropout: share of what the logits are made of that is dropped in training, in [0, 1): the
-            rest is divided by 1 - dropout.
-        tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), of
-            one vocabulary; `layer_size` is `embedding_size` then.
-        input_bits: the low so many bits of a symbol's number are an input each, what is above them
-            one more, a number; 0 for the number alone. None feeds embeddings or one-hot symbols.
-        read_only_token: the symbol from whose first occurrence on nothing is written, in 0 ..
-            input_vocabulary - 1; None writes always. The state carries over to later calls whether
-            a sequence has had it (a `ReadOnlyState`, with the layer's own state as `layer`).
+        dropout: share of the output layer's input that is dropped in training, in [0, 1). The rest
+            is divided by 1 - dropout.
+        tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), with
+            one vocabulary; `layer_size` must then equal `embedding_size`.
+        input_bits: number of low bits of a symbol's number that are one input each; higher bits are
+            one more input, a number. 0 feeds the number alone. None feeds embeddings or one-hot
+            symbols.
+        read_only_token: the symbol that ends writing at its first occurrence, in 0 ..
+            input_vocabulary - 1; None writes always. The state carries whether a sequence has had
+            it (a `ReadOnlyState` with the layer's state as `layer`).
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 
@@ -82,9 +83,9 @@ class SequenceModel(nn.Module):
                     f"read_only_token: expected a symbol of 0..{input_vocabulary - 1}, got "
                     f"{read_only_token!r}."
                 )
-        faults = dropout_faults(dropout)
-        if faults:
-            raise ShapeError(faults[0])
+        errors = dropout_errors(dropout)
+        if errors:
+            raise ShapeError(errors[0])
         self.input_vocabulary, self.input_bits = input_vocabulary, input_bits
         self.dropout = dropout
         self.read_only_token = read_only_token
@@ -94,14 +95,14 @@ class SequenceModel(nn.Module):
         self.layer = layer
         self.output: nn.Linear | TiedLinear
         if tied_embeddings:
-            faults = tie_faults(input_vocabulary, output_vocabulary, embedding_size, layer_size)
-            if self.embedding is None or faults:
-                raise ShapeError(faults[0])
+            errors = tie_errors(input_vocabulary, output_vocabulary, embedding_size, layer_size)
+            if self.embedding is None or errors:
+                raise ShapeError(errors[0])
             self.output = TiedLinear(self, bias=output_bias)
         else:
             self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
-        module: Any = self  # torch gives the next line no types
+        module: Any = self  # torch has no types for the next line
         module.register_state_dict_post_hook(part_storages)
 
     def forward(
@@ -111,17 +112,17 @@ class SequenceModel(nn.Module):
 
         Args:
             inputs: tokens, integers [B, T] in 0..input_vocabulary-1.
-            state: the layer's state from an earlier call; None begins anew.
-            lengths: int64 [B]; a model is causal, so that up to them logits are the same without.
-                Beyond them the layer's output is 0; with the longest sequence first the kernels
-                leave out what is over.
+            state: the layer's state from an earlier call; None for the initial one.
+            lengths: int64 [B]. A model is causal, so logits up to them do not depend on them.
+                Beyond them the layer's output is 0. With the longest sequence first, the kernels
+                skip the steps beyond.
         Returns:
             logits [B, T, V] and the layer's state.
         Raises:
-            DTypeError, ShapeError: `inputs` is not such a tensor of tokens; of one on a GPU the
-                values are not looked at.
+            DTypeError, ShapeError: `inputs` is no such tensor of tokens. Values on a GPU are not
+                checked.
         Warns:
-            RoomWarning: as a `MemoryRNN`; `unbounded.models.with_room` gives a model that drops
+            RoomWarning: as for `MemoryRNN`; `unbounded.models.with_room` returns a model that drops
                 nothing.
         """
         hidden, state = self.hidden(inputs, state, lengths)
@@ -130,15 +131,15 @@ class SequenceModel(nn.Module):
         return self.logits(hidden), state
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits [..., V] of what `hidden` returns, [..., O]."""
+        """Map the result of `hidden`, [..., O], to logits [..., V]."""
         if isinstance(self.output, TiedLinear) and self.embedding is not None:
-            # This object's own: a replica of nn.DataParallel has an embedding of its own.
+            # `self.embedding`: a replica of nn.DataParallel has its own embedding.
             weight = self.embedding.weight
             if weight.is_meta and not hidden.is_meta:
                 raise DeviceError(
                     f"embedding: expected weights on {hidden.device}, got those on meta. Give "
                     "accelerate preload_module_classes=['SequenceModel']: an output with tied "
-                    "embeddings has no weights of its own to load."
+                    "embeddings has no separate weights to load."
                 )
             result: Tensor = self.output(hidden, weight)
         else:
@@ -148,7 +149,7 @@ class SequenceModel(nn.Module):
     def hidden(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """What the logits are made of, [B, T, O], and the state; as `forward`."""
+        """The output layer's input, [B, T, O], and the state; arguments as for `forward`."""
         inputs = check_tokens(inputs, self.input_vocabulary)
         if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
             answers = inputs == self.read_only_token
@@ -165,12 +166,12 @@ class SequenceModel(nn.Module):
 
     @property
     def _looks_up(self) -> bool:
-        """Whether one-hot symbols are so many that a look-up costs less than a product."""
+        """Whether a lookup of one-hot symbols costs less than a product."""
         weight = input_weight(self.layer) if self.one_hot else None
         return weight is not None and self.input_vocabulary > len(weight)
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """What the layer sees of tokens [B, T]: their embeddings, one-hot, or their bits."""
+        """The layer's input for tokens [B, T]: embeddings, one-hot vectors, or bits."""
         if self.input_bits is not None:
             return bit_inputs(
                 inputs, self.input_vocabulary, self.input_bits, self.output.weight.dtype
@@ -183,11 +184,11 @@ class SequenceModel(nn.Module):
 
 
 class TiedLinear(nn.Module):
-    """Logits by the vectors of an embedding: y = E x + b; the matrix is the embedding's parameter.
+    """Logits from the vectors of an embedding: y = E x + b with the embedding's parameter E.
 
     Args:
-        model: whose `embedding` [V, D] it is, also another that takes its place later.
-        bias: whether there is b [V].
+        model: its current `embedding` [V, D] is used, even if it is replaced later.
+        bias: whether there is a bias b [V].
     Source: Press & Wolf 2017, arXiv:1608.05859; Inan et al. 2017, arXiv:1611.01462.
     """
 
@@ -195,7 +196,7 @@ class TiedLinear(nn.Module):
 
     def __init__(self, model: SequenceModel, *, bias: bool) -> None:
         super().__init__()
-        # Not a module of this one: its parameter has one name in files and optimizers.
+        # Not a submodule: its parameter must have one name in files and optimizers.
         object.__setattr__(self, "_model", model)
         self.register_parameter("bias", None)
         weight = self.weight
@@ -205,7 +206,7 @@ class TiedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The embedding's, [V, D]."""
+        """The embedding's weight, [V, D]."""
         model: SequenceModel = self.__dict__["_model"]
         if model.embedding is None:
             raise ShapeError("embedding: expected an nn.Embedding, which the output shares.")
@@ -220,7 +221,7 @@ class TiedLinear(nn.Module):
         return weight
 
     def reset_parameters(self) -> None:
-        """Draw matrix and bias as torch.nn.Linear draws its own."""
+        """Draw matrix and bias like torch.nn.Linear."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -230,36 +231,36 @@ class TiedLinear(nn.Module):
         """Map x [..., D] to logits [..., V].
 
         Args:
-            weight: the matrix [V, D]; None takes that of the model this was made for.
+            weight: the matrix [V, D]; None takes the model's embedding.
         """
         return F.linear(x, self.weight if weight is None else self._checked(weight), self.bias)
 
 
-def tie_faults(
+def tie_errors(
     inputs: int, outputs: int, embedding_size: int | None, layer_size: int | None = None
 ) -> list[str]:
-    """Why input and output cannot have the same embeddings, a line or none.
+    """The error that prevents input and output from sharing embeddings, as a list of at most one.
 
     Args:
-        inputs, outputs: of the vocabularies. layer_size: None where it is not known yet.
+        inputs, outputs: sizes of the vocabularies. layer_size: None if not known yet.
     """
     if embedding_size is None:
         return ["tied_embeddings: one-hot symbols have no embeddings; give embedding_size"]
     if inputs != outputs:
         return [
-            f"tied_embeddings: needs one vocabulary, got {inputs} symbols to read and {outputs} to "
-            "say"
+            f"tied_embeddings: needs one vocabulary, got {inputs} input symbols and {outputs} "
+            "output symbols"
         ]
     if layer_size not in (None, embedding_size):
         return [
-            f"tied_embeddings: logits are made of {layer_size} numbers and embeddings have "
+            f"tied_embeddings: the output layer takes {layer_size} numbers and embeddings have "
             f"{embedding_size}; give embedding_size {layer_size}"
         ]
     return []
 
 
-def dropout_faults(dropout: float) -> list[str]:
-    """What is wrong with the option `dropout`, a line or none."""
+def dropout_errors(dropout: float) -> list[str]:
+    """The error of the option `dropout`, as a list of at most one."""
     is_number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
     if is_number and 0 <= dropout < 1:
         return []

@@ -1,4 +1,4 @@
-"""Models made for their sizes alone: on the meta device, where nothing is drawn."""
+"""Models created for their sizes only: on the meta device, without weight draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _Undrawn(TorchFunctionMode):
-    """Leaves out normal draws: on the meta device torch would load its compiler for them."""
+    """Skips normal draws: on the meta device they would load torch's compiler."""
 
     def __torch_function__(
         self,
@@ -29,6 +29,6 @@ class _Undrawn(TorchFunctionMode):
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Inside, modules are made without memory for their weights and without drawing them."""
+    """Create modules inside without memory for their weights and without drawing them."""
     with torch.device("meta"), _Undrawn():
         yield

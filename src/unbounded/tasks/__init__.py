@@ -1,8 +1,8 @@
-"""What to learn: samplers, vocabularies and batches. A task knows no model."""
+"""Tasks: samplers, vocabularies and batches. A task depends on no model."""
 
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
-from unbounded.tasks.batch import Batch, pieces
+from unbounded.tasks.batch import Batch, chunks
 from unbounded.tasks.bit_vectors import BitTask
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
@@ -68,8 +68,8 @@ __all__ = [
     "TransductionTask",
     "WordClass",
     "check_program",
+    "chunks",
     "make_task",
-    "pieces",
     "read_penn_treebank",
     "read_text",
     "task_factory",

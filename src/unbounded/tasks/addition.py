@@ -17,9 +17,9 @@ PLUS, EQUALS, POINT, ZERO = 0, 1, 2, 3
 class BinaryAddition(SequenceSource):
     """Two binary numbers, highest digit first, their sum, lowest digit first, and a full stop.
 
-    n is the number of digits that the two have together. The first one's share is uniform in
-    0..n, a number without a digit is written 0, the others begin with 1. Everything after "=" is
-    determined; the next sequence is not. (The authors' program draws n = 0 too, the sum 0+0=0.)
+    n is the number of digits of both. The first one's share is uniform in 0..n. A number without
+    digits is written 0, the others start with 1. Everything after "=" is determined; the next
+    sequence is not. (The authors' program draws n = 0 too, the sum 0+0=0.)
     """
 
     alphabet = ("+", "=", ".", "0", "1")
@@ -37,7 +37,7 @@ class BinaryAddition(SequenceSource):
 
     def count_of(self, n: int) -> int:
         """See `SequenceSource.count_of`: every pair of numbers with n digits together."""
-        # A number of k digits is one of 2^(k-1), and that without one is written 0.
+        # There are 2^(k-1) numbers of k digits; a number without digits is written 0.
         return 0 if n < 1 else 2**n + (n - 1) * 2**n // 4
 
     def every(self, n: int) -> Sequences:
@@ -47,7 +47,7 @@ class BinaryAddition(SequenceSource):
             free = max(share - 1, 0), max(n - share - 1, 0)
             number = np.arange(2 ** sum(free))[:, None]
             bits = number >> np.arange(sum(free)) & 1
-            # The highest digit of a number is a 1, which is put in where it stands.
+            # The highest digit of a number is 1.
             ones = np.ones((len(bits), 1), dtype=np.int64)
             first = np.concatenate([ones, bits[:, : free[0]]], axis=1)[:, :share]
             second = np.concatenate([ones, bits[:, free[0] :]], axis=1)[:, : n - share]
@@ -58,13 +58,13 @@ class BinaryAddition(SequenceSource):
 
 
 def _of_digits(digits: Integers, share: Integers, total: Integers) -> Sequences:
-    """The sums of two numbers, whose digits are the first `share` and the others of `total`."""
+    """The sums of two numbers: the first `share` digits of `total`, and the rest."""
     longest = int(total.max())
     first = _lowest_first(digits, np.zeros_like(share), share, longest)
     second = _lowest_first(digits, share, total - share, longest)
     answer, answer_length = _sum(first, second)
     lengths_of = (np.maximum(share, 1), np.maximum(total - share, 1), answer_length)
-    return _laid_out(
+    return _lay_out(
         (first, second, answer), (lengths_of[0], lengths_of[1], lengths_of[2]), len(share)
     )
 
@@ -80,7 +80,7 @@ def _lowest_first(digits: Integers, offset: Integers, length: Integers, width: i
 
 
 def _sum(first: Integers, second: Integers) -> tuple[Integers, Integers]:
-    """The sum's digits, lowest first, [K, W + 1], and how many it has without leading zeros."""
+    """The sum's digits, lowest first, [K, W + 1], and their number without leading zeros."""
     result = np.zeros((len(first), first.shape[1] + 1), dtype=np.int64)
     carry = np.zeros(len(first), dtype=np.int64)
     for place in range(first.shape[1]):
@@ -91,24 +91,24 @@ def _sum(first: Integers, second: Integers) -> tuple[Integers, Integers]:
     return result, np.where(result.any(axis=1), highest, 1)
 
 
-def _laid_out(
+def _lay_out(
     numbers: tuple[Integers, Integers, Integers],
     lengths: tuple[Integers, Integers, Integers],
     size: int,
 ) -> Sequences:
     """First + second = answer . with the operands highest digit first."""
     first, second, answer = (length[:, None] for length in lengths)
-    given = first + second + 2
-    total = given + answer + 1
+    source_length = first + second + 2
+    total = source_length + answer + 1
     place = np.broadcast_to(np.arange(total.max()), (size, int(total.max())))
     symbols = np.full(place.shape, POINT)
     symbols[place == first] = PLUS
-    symbols[place == given - 1] = EQUALS
+    symbols[place == source_length - 1] = EQUALS
     for number, where, source in (
         (numbers[0], place < first, first - 1 - place),
-        (numbers[1], (place > first) & (place < given - 1), given - 2 - place),
-        (numbers[2], (place >= given) & (place < total - 1), place - given),
+        (numbers[1], (place > first) & (place < source_length - 1), source_length - 2 - place),
+        (numbers[2], (place >= source_length) & (place < total - 1), place - source_length),
     ):
         picked = np.take_along_axis(number, np.clip(source, 0, number.shape[1] - 1), axis=1)
         symbols[where] = ZERO + picked[where]
-    return Sequences(symbols, total[:, 0], given[:, 0])
+    return Sequences(symbols, total[:, 0], source_length[:, 0])

@@ -29,21 +29,21 @@ def _streams(
     test_lengths: Lengths,
     loss: str = "all",
 ) -> StreamTask:
-    """Build the parts, collect their faults, put them together."""
-    faults: list[str] = []
+    """Build a stream task from its parts; collect all errors."""
+    errors: list[str] = []
     source = None
     ranges: dict[str, LengthRange] = {}
     try:
         source = make()
     except ConfigError as error:
-        faults += error.faults
+        errors += error.errors
     for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
         try:
             ranges[part] = LengthRange.of(lengths)
         except ConfigError as error:
-            faults += [f"{part}: {fault}" for fault in error.faults]
+            errors += [f"{part}: {message}" for message in error.errors]
     if source is None or len(ranges) < 2:
-        raise ConfigError(faults)
+        raise ConfigError(errors)
     return StreamTask(name, source, sequences, loss=loss, **ranges)
 
 
@@ -53,12 +53,12 @@ def anbn(
     """Count: a^n b^n, one after the other.
 
     Args:
-        sequences: how many make a stream.
+        sequences: number of sequences in a stream.
         train_lengths: n of the split "train".
         test_lengths: n of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 1.
     """
     return _streams("anbn", lambda: Counting("equal", 2), sequences, train_lengths, test_lengths)
@@ -96,8 +96,8 @@ def anb2n(
     """Count in steps: a^n b^(2n).
 
     Args:
-        letters: size of the alphabet; the second run is of one of those after a.
-        repeats: how many times longer the second run is; 3 gives a^n b^(3n).
+        letters: size of the alphabet; the second run is of one of the letters after a.
+        repeats: ratio of the runs' lengths; 3 gives a^n b^(3n).
 
     The rest as for `anbn`.
     """
@@ -129,10 +129,10 @@ def anbmc_product(
     """Multiply in unary: a^n b^m c^(n m); lengths are n + m.
 
     Args:
-        letters: size of the alphabet; the last run is of one of those after b.
+        letters: size of the alphabet; the last run is of one of the letters after b.
 
     The rest as for `anbn`. Not in the paper; task 5 of the authors' program, which scores only
-    sequences whose last run is of the last letter, where here all are scored.
+    sequences whose last run is of the last letter; here all are scored.
     """
     return _streams(
         "anbmc_product",
@@ -161,7 +161,7 @@ def memorization(
     train_lengths: Lengths = TRAIN,
     test_lengths: Lengths = TEST,
 ) -> StreamTask:
-    """Say it backwards: n symbols, "=", the symbols from the last to the first.
+    """Reverse: n symbols, "=", the symbols from the last to the first.
 
     Args:
         symbols: size of the dictionary.
@@ -183,7 +183,7 @@ def binary_addition(
 
     Args:
         loss: "answer" (as the authors) counts the steps after "=", "all" every step.
-        sequences: how many make a stream; the authors empty the stacks after every 10.
+        sequences: number of sequences in a stream; the authors empty the stacks after every 10.
 
     The rest as for `anbn`. Source: Joulin & Mikolov 2015, section 5.2.
     """

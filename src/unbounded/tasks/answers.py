@@ -1,4 +1,4 @@
-"""The tasks of the answer layout by name: fed only the end symbol while answering.
+"""The tasks of the answer layout by name: only the end symbol is fed while answering.
 
 Source: Yang 2016, arXiv:1602.08671; odd first, repeat copy and priority sort: Yang & Rush 2017,
 arXiv:1611.02854; programs: Zaremba & Sutskever 2014, arXiv:1410.4615.
@@ -18,7 +18,7 @@ from unbounded.tasks.transduction_parts import Lengths, transduction
 def answer_copy(
     symbols: int = 128, train_lengths: Lengths = "2:64", test_lengths: Lengths = "65:128"
 ) -> TransductionTask:
-    """Say the source again, fed only the end symbol while answering.
+    """Copy the source, fed only the end symbol while answering.
 
     Args:
         symbols: number of symbols, at least 1.
@@ -26,7 +26,7 @@ def answer_copy(
         test_lengths: of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Yang 2016, arXiv:1602.08671.
     """
     return transduction(
@@ -41,7 +41,7 @@ def answer_copy(
 def answer_reverse(
     symbols: int = 128, train_lengths: Lengths = "2:64", test_lengths: Lengths = "65:128"
 ) -> TransductionTask:
-    """Say the source backwards, fed only the end symbol while answering.
+    """Reverse the source, fed only the end symbol while answering.
 
     Args, errors and source as for `answer_copy`.
     """
@@ -73,7 +73,7 @@ def answer_bigram_flip(
 def answer_odd_first(
     symbols: int = 128, train_lengths: Lengths = "1:16", test_lengths: Lengths = "17:32"
 ) -> TransductionTask:
-    """Say the first, third, fifth ... of 2k symbols, then the others.
+    """Output the first, third, fifth ... of 2k symbols, then the others.
 
     Args and errors as for `answer_copy`, but lengths k are of 2k symbols.
     Source: Yang & Rush 2017, arXiv:1611.02854.
@@ -90,14 +90,14 @@ def answer_odd_first(
 def answer_double(
     train_lengths: Lengths = "2:40", test_lengths: Lengths = "41:80"
 ) -> TransductionTask:
-    """Say twice a number of k digits in k + 1 digits, the lowest digit first.
+    """Double a number of k digits: k + 1 digits, the lowest digit first.
 
     Args:
         train_lengths: digits k of the split "train".
         test_lengths: of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Yang 2016, arXiv:1602.08671.
     """
     return transduction("answer_double", Doubled, train_lengths, test_lengths, "answer")
@@ -106,7 +106,7 @@ def answer_double(
 def answer_addition(
     train_lengths: Lengths = "2:16", test_lengths: Lengths = "17:32"
 ) -> TransductionTask:
-    """Add two numbers of k digits that come in turns, the lowest digits first.
+    """Add two numbers of k digits that alternate, the lowest digits first.
 
     Args, errors and source as for `answer_double`; the sum has k + 1 digits.
     """
@@ -119,7 +119,7 @@ def answer_repeat_copy(
     train_lengths: Lengths = "1:5",
     test_lengths: Lengths = "6:10",
 ) -> TransductionTask:
-    """Say symbols N times over, N being the number of marks before them.
+    """Copy symbols N times; N is the number of marks before them.
 
     Args:
         symbols: number of symbols, at least 1.
@@ -128,7 +128,7 @@ def answer_repeat_copy(
         test_lengths: of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Yang & Rush 2017, arXiv:1611.02854.
     """
     return transduction(
@@ -160,15 +160,15 @@ def answer_priority_sort(
 def programs(
     nesting: int = 1, train_lengths: Lengths = "2:4", test_lengths: Lengths = "4:4"
 ) -> ProgramTask:
-    """Say what a small program prints, its last digit first.
+    """Output what a small program prints, its last digit first.
 
     Args:
-        nesting: operators of a program at the most, 1 to 10.
+        nesting: most operators of a program, 1 to 10.
         train_lengths: digits of the numbers of the split "train", at most 15.
         test_lengths: of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Zaremba & Sutskever 2014, arXiv:1410.4615; Yang 2016, arXiv:1602.08671.
     """
     train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
@@ -178,7 +178,7 @@ def programs(
 def small_loops(
     nesting: int = 1, train_lengths: Lengths = "2:4", test_lengths: Lengths = "4:4"
 ) -> ProgramTask:
-    """Say what a program of small loops alone prints, its last digit first.
+    """Output what a program of small loops alone prints, its last digit first.
 
     Args, errors and source as for `programs`.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded
-from unbounded.tasks.symbols import words_of
+from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.transduction import Pairs, PairSource
 
 DIGITS = tuple("0123456789")
@@ -18,8 +18,8 @@ DIGITS = tuple("0123456789")
 class Doubled(PairSource):
     """A number of k digits, uniform in 0 .. 10^k - 1, and twice that in k + 1 digits.
 
-    Both are filled up with zeros and written from the lowest digit on, as both papers say (the
-    second paper's program writes the highest first).
+    Both are zero-padded and written lowest digit first, as in both papers (the second paper's
+    program writes the highest first).
     """
 
     source_vocabulary = target_vocabulary = DIGITS
@@ -30,12 +30,12 @@ class Doubled(PairSource):
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`: every number of the digits 0, 1, ... below `symbols`."""
+        """See `PairSource.count_of`: every number with the digits 0, 1, ... below `symbols`."""
         return int(min(symbols, 10) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
-        digits = words_of(min(symbols, 10), length)
+        digits = all_strings(min(symbols, 10), length)
         count = np.full(len(digits), length)
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
@@ -43,8 +43,8 @@ class Doubled(PairSource):
 class Added(PairSource):
     """Two numbers of k digits, each uniform in 0 .. 10^k - 1, and their sum in k + 1 digits.
 
-    The source has their digits in turns, x_1 y_1 x_2 y_2 ..., the lowest first; the sum begins with
-    its lowest digit and is filled up with zeros.
+    The source alternates their digits, x_1 y_1 x_2 y_2 ..., the lowest first. The sum starts with
+    its lowest digit and is zero-padded.
     """
 
     source_vocabulary = target_vocabulary = DIGITS
@@ -56,12 +56,12 @@ class Added(PairSource):
         return Pairs(digits, 2 * count, carried(sums), count + 1)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`: every two numbers of the digits 0, 1, ... below `symbols`."""
+        """See `PairSource.count_of`: every two numbers over the first `symbols` digits."""
         return int(min(symbols, 10) ** (2 * length)) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
-        digits = words_of(min(symbols, 10), 2 * length)
+        digits = all_strings(min(symbols, 10), 2 * length)
         count = np.full(len(digits), length)
         sums = digits[:, 0::2] + digits[:, 1::2]
         return Pairs(digits, 2 * count, carried(sums), count + 1)
@@ -80,7 +80,7 @@ def _digits(
 
 
 def carried(sums: Integers) -> Integers:
-    """What is carried over ten goes to the next place: digits [B, K + 1] of sums [B, K], 0..19."""
+    """Carry the tens to the next place: digits [B, K + 1] of sums [B, K], 0..19."""
     digits = np.zeros((len(sums), sums.shape[1] + 1), dtype=np.int64)
     carry = np.zeros(len(sums), dtype=np.int64)
     for place in range(sums.shape[1]):

@@ -1,4 +1,4 @@
-"""The one form in which every task yields its data."""
+"""The batch format of all tasks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from unbounded.errors import ConfigError
 class Batch(NamedTuple):
     """Padded sequences of tokens with their targets.
 
-    A joint source-target sequence, a stream cut for truncated BPTT, a word to classify prefix by
-    prefix and an answer phase without feedback are all this form.
+    All layouts use it: joint source-target sequences, streams for truncated BPTT, prefix
+    classification, and answer phases without feedback.
 
     Fields:
-        inputs: tokens fed to the model, int64 [B, T]; 0 beyond `lengths`.
-        targets: tokens to predict at each step, int64 [B, T]; 0 where `mask` is False.
+        inputs: input tokens, int64 [B, T]; 0 beyond `lengths`.
+        targets: target tokens of each step, int64 [B, T]; 0 where `mask` is False.
         mask: steps that count in loss and score, bool [B, T]; False beyond `lengths`.
-        lengths: steps of each sequence, int64 [B], in 1..T (in a piece of a batch from 0).
+        lengths: steps of each sequence, int64 [B], in 1..T (in a chunk of a batch from 0).
     """
 
     inputs: Tensor
@@ -49,19 +49,19 @@ def together(batches: Sequence[Batch]) -> Batch:
     return Batch(inputs, targets, mask, torch.cat([batch.lengths for batch in batches]))
 
 
-def pieces(batch: Batch, steps: int) -> Iterator[Batch]:
-    """Cut a batch along time, for truncated BPTT with the state carried from piece to piece.
+def chunks(batch: Batch, steps: int) -> Iterator[Batch]:
+    """Split a batch along time, for truncated BPTT with a carried state.
 
     Args:
         batch: [B, T].
-        steps: of each piece, at least 1; the last one has what is left.
+        steps: of each chunk, at least 1; the last one may be shorter.
     Raises:
         ConfigError: `steps` is no integer of at least 1.
     """
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise ConfigError([f"steps of a piece: expected an integer of at least 1, got {steps!r}"])
+        raise ConfigError([f"steps of a chunk: expected an integer of at least 1, got {steps!r}"])
     for start in range(0, batch.inputs.shape[1], steps):
-        own = slice(start, start + steps)
-        inputs = batch.inputs[:, own]
+        columns = slice(start, start + steps)
+        inputs = batch.inputs[:, columns]
         lengths = (batch.lengths - start).clamp(0, inputs.shape[1])
-        yield Batch(inputs, batch.targets[:, own], batch.mask[:, own], lengths)
+        yield Batch(inputs, batch.targets[:, columns], batch.mask[:, columns], lengths)

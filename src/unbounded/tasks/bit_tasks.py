@@ -12,14 +12,14 @@ from unbounded.tasks.randomness import whole_number
 
 Lengths = LengthRange | str | tuple[int, int]
 
-#: Bits of a vector, and copies of a sequence, at the most: symbols are numbered, each with a name.
+#: Limits of a vector's bits and of a sequence's copies: each symbol has a number and a name.
 MOST_BITS: Final = 12
 MOST_REPEATS: Final = 1000
 
 
 def _checked(bits: int, **ranges: Lengths) -> tuple[LengthRange, ...]:
-    """The ranges, or the faults of them and of the bits together."""
-    faults: list[str] = []
+    """The ranges; raises the errors of the ranges and of the bits together."""
+    errors: list[str] = []
     checks: list[Callable[[], Any]] = [
         lambda: whole_number("bits", bits, 1, MOST_BITS),
         lambda: named_ranges(**ranges),
@@ -29,16 +29,16 @@ def _checked(bits: int, **ranges: Lengths) -> tuple[LengthRange, ...]:
         try:
             parsed = check()
         except ConfigError as error:
-            faults += error.faults
-    if faults:
-        raise ConfigError(faults)
+            errors += error.errors
+    if errors:
+        raise ConfigError(errors)
     return tuple(parsed)
 
 
 def ntm_copy(
     bits: int = 8, train_lengths: Lengths = "1:20", test_lengths: Lengths = "21:120"
 ) -> BitCopy:
-    """Say bit vectors again, after a delimiter.
+    """Copy bit vectors after a delimiter.
 
     Args:
         bits: of a vector, 1 to 12.
@@ -46,7 +46,7 @@ def ntm_copy(
         test_lengths: of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Graves et al. 2014, arXiv:1410.5401, section 4.1.
     """
     train, test = _checked(bits, train_lengths=train_lengths, test_lengths=test_lengths)
@@ -60,7 +60,7 @@ def repeat_copy(
     train_lengths: Lengths = "1:10",
     test_lengths: Lengths = "11:20",
 ) -> RepeatCopy:
-    """Say bit vectors again as often as a number says, and then the end.
+    """Copy bit vectors a given number of times, and then output the end.
 
     Args:
         bits: of a vector, 1 to 12.
@@ -70,30 +70,30 @@ def repeat_copy(
         test_lengths: of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Graves et al. 2014, arXiv:1410.5401, section 4.2.
     """
-    often, test_often, train, test = _checked(
+    train_copies, test_copies, train, test = _checked(
         bits,
         train_repeats=train_repeats,
         test_repeats=test_repeats,
         train_lengths=train_lengths,
         test_lengths=test_lengths,
     )
-    faults = [
+    errors = [
         f"{name}: expected at most {MOST_REPEATS} copies, got {repeats}"
-        for name, repeats in (("train_repeats", often), ("test_repeats", test_often))
+        for name, repeats in (("train_repeats", train_copies), ("test_repeats", test_copies))
         if repeats.maximum > MOST_REPEATS
     ]
-    if faults:
-        raise ConfigError(faults)
-    return RepeatCopy(bits, often, test_often, train, test)
+    if errors:
+        raise ConfigError(errors)
+    return RepeatCopy(bits, train_copies, test_copies, train, test)
 
 
 def associative_recall(
     bits: int = 6, train_lengths: Lengths = "2:6", test_lengths: Lengths = "7:15"
 ) -> AssociativeRecall:
-    """Say the item that came after the one asked for; an item is three bit vectors.
+    """Recall the item that came after the queried one; an item is three bit vectors.
 
     Args:
         bits: of a vector, 1 to 12.
@@ -101,15 +101,15 @@ def associative_recall(
         test_lengths: of the splits "validation" and "test", at least 2.
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Graves et al. 2014, arXiv:1410.5401, section 4.3.
     """
     train, test = _checked(bits, train_lengths=train_lengths, test_lengths=test_lengths)
-    faults = [
+    errors = [
         f"{name}: a sequence has at least 2 items, one to ask for and the next; got {lengths}"
         for name, lengths in (("train_lengths", train), ("test_lengths", test))
         if lengths.minimum < 2
     ]
-    if faults:
-        raise ConfigError(faults)
+    if errors:
+        raise ConfigError(errors)
     return AssociativeRecall(bits, train, test)

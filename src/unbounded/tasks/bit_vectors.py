@@ -1,7 +1,7 @@
-"""Tasks on bit vectors: symbols are integers whose bits are what a network reads and says.
+"""Tasks on bit vectors: a symbol is an integer whose bits are a network's inputs or outputs.
 
-A data symbol is its vector's bits, the lowest first; flags and numbers that are no data stand in
-further bits, above these. While it answers the network is fed zeros.
+A data symbol is its vector's bits, the lowest first. Flags and numbers that are no data use higher
+bits. The inputs of the answer phase are zeros.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from unbounded.tasks.task import Example, Task
 
 
 class BitTask(Task):
-    """A task whose inputs and targets are integers that stand for bits.
+    """A task whose inputs and targets are integers that represent bits.
 
     Attributes:
         data_bits: bits of a vector.
-        flags: name of each number above the vector's bits, 1, 2 and so on, as it is written.
-        ends: whether a bit of its own, the highest of a target, marks the end of an answer.
+        flags: names of the numbers above the vector's bits, 1, 2 and so on.
+        ends: whether an extra bit, the highest of a target, marks the end of an answer.
     """
 
     layout = "answer"
     objective: ClassVar[str] = "bits"
-    scoring = "bits"
+    metric_set = "bits"
     data_bits: int
 
     def __init__(
@@ -52,11 +52,11 @@ class BitTask(Task):
 
     @property
     def flag(self) -> int:
-        """The token of the first flag; the n-th is n times that."""
+        """The token of the first flag; the n-th flag is n times that."""
         return int(2**self.data_bits)
 
     def symbol(self, token: int) -> str:
-        """A token as text: its bits, the lowest first, and its flag where it has one."""
+        """A token as text: its bits, the lowest first, and its flag if it has one."""
         data, flag = token % self.flag, token // self.flag
         bits = "".join(str(data >> place & 1) for place in range(self.data_bits))
         if not flag:
@@ -67,37 +67,40 @@ class BitTask(Task):
     def draw(
         self, stream: Stream, indices: Integers, lengths: LengthRange
     ) -> tuple[Integers, Integers, Integers, Integers]:
-        """Examples by their indices, each from its own random words alone.
+        """Examples by their indices; each depends on its own random words alone.
 
         Returns:
-            inputs and targets [B, T], how many steps come before the answer [B], and how many the
-            answer takes [B]; inputs are 0 from there on, targets are 0 before.
+            inputs and targets [B, T], the number of steps before the answer [B], and of the answer
+            [B]; inputs are 0 in the answer, targets are 0 before it.
         """
 
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
         """See `Task.batch`."""
-        inputs, targets, before, answer = self._drawn(seed, split, start, size, lengths)
-        step, steps = np.arange(inputs.shape[1]), before + answer
-        mask = (step >= before[:, None]) & (step < steps[:, None])
+        inputs, targets, prompt_steps, answer = self._drawn(seed, split, start, size, lengths)
+        step, steps = np.arange(inputs.shape[1]), prompt_steps + answer
+        mask = (step >= prompt_steps[:, None]) & (step < steps[:, None])
         arrays = (inputs, targets, mask, steps)
         return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the bits of each vector side by side."""
+        """See `Task.examples`; each symbol is the bits of a vector."""
         rows = zip(*self._drawn(seed, split, start, size, lengths), strict=True)
         return [
             Example(
-                tuple(self.symbol(token) for token in inputs[:before].tolist()),
-                tuple(self._said(token) for token in targets[before : before + answer].tolist()),
+                tuple(self.symbol(token) for token in inputs[:prompt_steps].tolist()),
+                tuple(
+                    self._output_name(token)
+                    for token in targets[prompt_steps : prompt_steps + answer].tolist()
+                ),
             )
-            for inputs, targets, before, answer in rows
+            for inputs, targets, prompt_steps, answer in rows
         ]
 
-    def _said(self, token: int) -> str:
+    def _output_name(self, token: int) -> str:
         return "end" if self.ends and token >= self.flag else self.symbol(token)
 
     def _drawn(

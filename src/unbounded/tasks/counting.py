@@ -23,10 +23,10 @@ class Form(NamedTuple):
     """A kind of sequence.
 
     Fields:
-        free: runs at the beginning whose lengths are drawn; the rest, after the first letter of
-            the next run, is determined.
+        free: number of first runs with drawn lengths; the rest, after the first letter of the next
+            run, is determined.
         letters: least and most letters of the alphabet.
-        chosen: the run whose letter is drawn among it and the later letters; None: none is.
+        chosen: the run whose letter is drawn from its own and later letters; None for none.
         runs: lengths of the runs, from n, m, letters and repeats.
     """
 
@@ -56,14 +56,13 @@ class Counting(SequenceSource):
     | product | a^n b^m, then n m times one of the letters from c on | n + m |
     | crossed | a^n b^m c^n d^m | n + m |
 
-    Where two lengths are drawn, their sum is drawn first and m is uniform in 1..sum - 1. What is
-    determined begins after the first letter of the run after those: that letter itself may come
-    at any time.
+    Where two lengths are drawn, their sum is drawn first and m is uniform in 1..sum - 1. The
+    determined symbols start after the first letter of the next run, which may come at any time.
 
     Args:
         form: one of `FORMS`.
         letters: size of the alphabet.
-        repeats: of the form "repeated".
+        repeats: for the form "repeated".
 
     Raises:
         ChoiceError: there is no such form.
@@ -75,7 +74,7 @@ class Counting(SequenceSource):
     def __init__(self, form: str, letters: int, repeats: int = 1) -> None:
         if form not in FORMS:
             raise ChoiceError("form", form, FORMS)
-        faults: list[str] = []
+        errors: list[str] = []
         for name, value, (least, most) in (
             ("letters", letters, FORMS[form].letters),
             ("repeats", repeats, (1, 1000)),
@@ -83,9 +82,9 @@ class Counting(SequenceSource):
             try:
                 whole_number(name, value, least, most)
             except ConfigError as error:
-                faults += error.faults
-        if faults:
-            raise ConfigError(faults)
+                errors += error.errors
+        if errors:
+            raise ConfigError(errors)
         self.form, self.repeats = form, repeats
         self.alphabet = tuple(LETTERS[:letters])
         self.shortest = FORMS[form].free
@@ -107,7 +106,7 @@ class Counting(SequenceSource):
         return self._of_runs(n, m, letter)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`: the shares of the runs times the choices of a letter."""
+        """See `SequenceSource.count_of`: the lengths of the runs times the choices of a letter."""
         form = FORMS[self.form]
         return max(0, n - 1 if form.free == 2 else int(n > 0)) * self._choices
 
@@ -124,17 +123,17 @@ class Counting(SequenceSource):
 
     @property
     def _choices(self) -> int:
-        """Letters that the run whose letter is drawn may have."""
+        """Number of letters for the run with a drawn letter."""
         chosen = FORMS[self.form].chosen
         return 1 if chosen is None else len(self.alphabet) - chosen
 
     def _of_runs(self, n: Integers, m: Integers, letter: Integers) -> Sequences:
-        """The sequences with these n, m and numbers of the letter that is chosen, [K] each."""
+        """The sequences with these n, m and letter numbers, [K] each."""
         form = FORMS[self.form]
         runs = np.stack(form.runs(n, m, len(self.alphabet), self.repeats), axis=1)
         ends = np.cumsum(runs, axis=1)
         place = np.arange(ends[:, -1].max())
-        # The run that a place is in is the number of runs that ended before it.
+        # The index of a place's run is the number of runs that ended before it.
         symbols = (place[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
         if form.chosen is not None:
             symbols += np.where(symbols == form.chosen, letter[:, None], 0)

@@ -1,4 +1,4 @@
-"""The lines of a text file that a user gives, read strictly: what is wrong is named by line."""
+"""Strict reading of a user's text file; errors name the line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from unbounded.errors import ConfigError
 
-#: Faulty lines that are named; one mistake is often in all of them.
+#: Most erroneous lines that a message names; one mistake is often in all of them.
 NAMED = 5
-#: How files begin that are no UTF-8 text, and what to do about each.
+#: First bytes of files that are no UTF-8 text, and the advice for each.
 _FOREIGN = {
     b"\x1f\x8b": "it is compressed by gzip; decompress it first",
     b"\xff\xfe": "it is UTF-16; save it as UTF-8",
@@ -17,7 +17,7 @@ _FOREIGN = {
 }
 
 
-#: What is wrong with a line; None where nothing is.
+#: Returns the error of a line, or None.
 Check = Callable[[str], str | None]
 
 
@@ -25,12 +25,12 @@ def read_lines(path: str | Path, advice: str, check: Check | None = None) -> lis
     """The lines of a file without their ends, LF or CR LF.
 
     Args:
-        path: of the file.
-        advice: what to give instead, where it cannot be read or is empty.
-        check: of each line; what it finds is an error with the line's number.
+        path: the file.
+        advice: advice for a file that cannot be read or is empty.
+        check: returns the error of a line, or None.
     Raises:
-        ConfigError: it cannot be read, is empty, is no UTF-8 text, has NUL bytes, or parts lines by
-            CR alone; or lines are faulty, the first of them together.
+        ConfigError: the file cannot be read, is empty, is no UTF-8 text, has NUL bytes, or ends
+            lines with CR alone; or lines have errors, of which the first are listed.
     """
     try:
         content = Path(path).read_bytes()
@@ -43,13 +43,20 @@ def lines_of(content: bytes, name: str, advice: str, check: Check | None = None)
     """The lines of a file's content; see `read_lines`.
 
     Args:
-        content: of the file.
-        name: of the file, for the messages.
+        content: the file's bytes.
+        name: the file's name, for messages.
         advice, check: as for `read_lines`.
     """
-    foreign = next((why for mark, why in _FOREIGN.items() if content.startswith(mark)), None)
-    if foreign is not None:
-        raise ConfigError([f"{name}: {foreign}"])
+    foreign_format = next(
+        (
+            advice_for_format
+            for mark, advice_for_format in _FOREIGN.items()
+            if content.startswith(mark)
+        ),
+        None,
+    )
+    if foreign_format is not None:
+        raise ConfigError([f"{name}: {foreign_format}"])
     if b"\0" in content:
         raise ConfigError(
             [f"{name}: it has NUL bytes, as UTF-16 without a byte-order mark has; save it as UTF-8"]
@@ -59,20 +66,20 @@ def lines_of(content: bytes, name: str, advice: str, check: Check | None = None)
     if b"\n" not in content and b"\r" in content.rstrip(b"\r"):
         raise ConfigError([f"{name}: its lines end in CR alone; end them in LF or CR LF"])
     lines: list[str] = []
-    faults: list[str] = []
+    errors: list[str] = []
     for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            # A mark of the byte order is no symbol.
+            # A byte-order mark is no symbol.
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
-            fault = None if check is None else check(line)
+            message = None if check is None else check(line)
         except UnicodeDecodeError as error:
-            fault = f"not UTF-8: byte {error.start} of the line"
-        if fault is None:
+            message = f"not UTF-8: byte {error.start} of the line"
+        if message is None:
             lines.append(line)
         else:
-            faults.append(f"{name}, line {number}: {fault}")
-    if len(faults) > NAMED:
-        faults = [*faults[:NAMED], f"{name}: {len(faults) - NAMED} more lines are faulty"]
-    if faults:
-        raise ConfigError(faults)
+            errors.append(f"{name}, line {number}: {message}")
+    if len(errors) > NAMED:
+        errors = [*errors[:NAMED], f"{name}: {len(errors) - NAMED} more lines are faulty"]
+    if errors:
+        raise ConfigError(errors)
     return lines

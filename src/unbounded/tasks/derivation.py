@@ -1,4 +1,4 @@
-"""Pairs drawn from a grammar given their length: whole batches of derivations, level by level."""
+"""Pairs drawn from a grammar, given their length: batches of derivations, level by level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEVEL_BITS: Final = 16
 
 
 class Nodes(NamedTuple):
-    """Nodes of derivations, with the rule of each and the lengths of its children: int64 [K]."""
+    """Nodes of derivations, with their rules and the lengths of their children: int64 [K]."""
 
     row: Integers
     rule: Integers
@@ -33,11 +33,11 @@ class Nodes(NamedTuple):
     second_length: Integers
 
     def source_place(self, rules: RuleArrays, slot: int) -> Integers:
-        """Where the element in `slot` of each node's rule begins on the source side."""
+        """Start of the element in `slot` of each node's rule on the source side."""
         return self.source_start + self._offset(rules.source_place[self.rule, slot])
 
     def target_place(self, rules: RuleArrays, slot: int) -> Integers:
-        """Where the element in `slot` of each node's rule begins on the target side."""
+        """Start of the element in `slot` of each node's rule on the target side."""
         return self.target_start + self._offset(rules.target_place[self.rule, slot])
 
     def _offset(self, place: Integers) -> Integers:
@@ -55,9 +55,9 @@ class Nodes(NamedTuple):
 class GrammarPairs(PairSource):
     """Pairs derived by a grammar, sampled exactly given that their length is in range.
 
-    The paper draws from the grammar and rejects what is too short or too long; that is the
-    distribution "grammar" here: P(length) as in the grammar, and P(pair | length). Short pairs
-    prevail in it. "uniform" makes every length of the range that the grammar has equally probable.
+    The paper draws from the grammar and rejects lengths out of range. That is the distribution
+    "grammar" here: P(length) as in the grammar, and P(pair | length); short pairs dominate.
+    "uniform" gives every length of the range that the grammar has the same probability.
 
     Args:
         grammar: the rules.
@@ -78,8 +78,8 @@ class GrammarPairs(PairSource):
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`.
 
-        Small requests are served from chunks of 256 examples, drawn at once and kept: the price of
-        a level is nearly the same for 10 derivations and for 256.
+        Small requests are served from cached chunks of 256 examples: a level costs nearly the same
+        for 10 derivations and for 256.
         """
         if size >= _CHUNK:
             return _derived(self.grammar, self.length_distribution, stream, start, size, lengths)
@@ -88,39 +88,39 @@ class GrammarPairs(PairSource):
             _chunk(self.grammar, self.length_distribution, stream, number * _CHUNK, lengths)
             for number in range(first, last + 1)
         ]
-        own = slice(start - first * _CHUNK, start - first * _CHUNK + size)
-        fields = (np.concatenate(field)[own] for field in zip(*chunks, strict=True))
+        selected = slice(start - first * _CHUNK, start - first * _CHUNK + size)
+        fields = (np.concatenate(field)[selected] for field in zip(*chunks, strict=True))
         return Pairs(*fields)
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_faults`."""
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_errors`."""
         if lengths.maximum <= LONGEST:
             return []
         return [f"length range: expected sentences of at most {LONGEST} words, got {lengths}"]
 
     @property
     def most_symbols(self) -> int:
-        """See `PairSource.most_symbols`: words of the largest class."""
-        return max((each.count for each in self.grammar.classes), default=1)
+        """See `PairSource.most_symbols`: number of words of the largest class."""
+        return max((word_class.count for word_class in self.grammar.classes), default=1)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `PairSource.count_of`: every sentence, with so many words of each class."""
-        there = sentences_of(self.grammar, symbols).of(length)
-        return None if there is None else len(there)
+        """See `PairSource.count_of`: sentences with the first `symbols` words of each class."""
+        sentences = sentences_of(self.grammar, symbols).of(length)
+        return None if sentences is None else len(sentences)
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
-        there = sentences_of(self.grammar, symbols).of(length)
-        if not there:
+        sentences = sentences_of(self.grammar, symbols).of(length)
+        if not sentences:
             return super().every(length, symbols)
-        return pairs_of(there)
+        return pairs_of(sentences)
 
     def alphabet(self, symbols: int) -> tuple[str, ...]:
         """See `PairSource.alphabet`."""
         return with_few_words(self.grammar, symbols).source_vocabulary
 
     def over(self, symbols: int) -> PairSource:
-        """See `PairSource.over`: words keep the numbers that they have in the whole grammar."""
+        """See `PairSource.over`: words keep their numbers in the whole grammar."""
         few = GrammarPairs(with_few_words(self.grammar, symbols), self.length_distribution)
         return Renumbered(few, self.source_vocabulary, self.target_vocabulary)
 
@@ -137,7 +137,7 @@ def _derived(
 
     The arrays are as wide as the range's maximum.
     """
-    # Tables come in powers of two, so that a sweep over many ranges fills few of them.
+    # Tables have sizes of powers of two, so that a sweep over many ranges fills few of them.
     longest = min(LONGEST, max(128, 1 << (lengths.maximum - 1).bit_length()))
     table = inside_table(grammar, max(longest, lengths.maximum))
     rules = table.rules
@@ -154,15 +154,17 @@ def _derived(
     nodes = _expand(table, root, stream, indices, chosen)
     source, target = np.zeros((2, size, lengths.maximum), dtype=np.int64)
     for slot in range(WORDS, rules.choices.shape[1]):
-        own = nodes.take(np.flatnonzero(rules.choices[nodes.rule, slot]))
-        source_place = own.source_place(rules, slot)
-        # Blocks below 2**16 belong to the words, by place; block 0 to the length.
+        selected = nodes.take(np.flatnonzero(rules.choices[nodes.rule, slot]))
+        source_place = selected.source_place(rules, slot)
+        # Blocks below 2**16 are for the words, by place; block 0 is for the length.
         word = bounded(
-            stream.words(indices[own.row], 1 + source_place)[0],
-            rules.choices[own.rule, slot],
+            stream.words(indices[selected.row], 1 + source_place)[0],
+            rules.choices[selected.rule, slot],
         )
-        source[own.row, source_place] = rules.source_word[own.rule, slot] + word
-        target[own.row, own.target_place(rules, slot)] = rules.target_word[own.rule, slot] + word
+        source[selected.row, source_place] = rules.source_word[selected.rule, slot] + word
+        target[selected.row, selected.target_place(rules, slot)] = (
+            rules.target_word[selected.rule, slot] + word
+        )
     return Pairs(source, chosen, target, chosen)
 
 
@@ -176,10 +178,9 @@ def _chunk(
 def _expand(
     table: InsideTable, root: int, stream: Stream, indices: Integers, lengths: Integers
 ) -> Nodes:
-    """Derive all examples at once, a level of all trees at a time.
+    """Derive all examples at once, one level of all trees at a time.
 
-    A node's random words depend on its example, level and place in the source, which no other
-    node shares.
+    A node's random words depend on its example, level and place in the source, which are unique.
     """
     rules = table.rules
     row: Integers = np.arange(len(indices))
@@ -191,11 +192,13 @@ def _expand(
         block = ((len(levels) + 1) << _LEVEL_BITS) + source_start
         rule_words, split_words = stream.words(indices[row], block)
         rule = table.choose_rules(symbol, length, rule_words)
-        left = length - rules.word_count[rule]
-        first_length = left.copy()
+        remaining = length - rules.word_count[rule]
+        first_length = remaining.copy()
         two = np.flatnonzero(rules.pair[rule] >= 0)
-        first_length[two] = table.choose_splits(rules.pair[rule[two]], left[two], split_words[two])
-        nodes = Nodes(row, rule, source_start, target_start, first_length, left - first_length)
+        first_length[two] = table.choose_splits(
+            rules.pair[rule[two]], remaining[two], split_words[two]
+        )
+        nodes = Nodes(row, rule, source_start, target_start, first_length, remaining - first_length)
         levels.append(nodes)
         one = np.flatnonzero(rules.children[rule, FIRST] >= 0)
         firsts, seconds = nodes.take(one), nodes.take(two)

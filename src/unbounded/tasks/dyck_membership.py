@@ -1,4 +1,4 @@
-"""Is it a Dyck word? Brackets of one kind or of several, with a label at each prefix or at the end.
+"""Membership of balanced words in a Dyck language; labels at each prefix or at the end.
 
 Source: Deleu & Dureau 2016, arXiv:1612.00827, and the authors' program.
 """
@@ -28,47 +28,47 @@ from unbounded.tasks.randomness import (
     unit_floats,
     whole_number,
 )
-from unbounded.tasks.symbols import words_of
+from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.task import Example, Task
 
 DISTRIBUTIONS: Final = ("uniform", "catalan")
 LABELS: Final = ("prefixes", "word")
-#: A kind is one of so many at the most: a symbol's number must stay readable.
+#: Most kinds of brackets: a symbol's number must stay readable.
 MOST_KINDS: Final = 64
-# Random words of the kinds of brackets stand behind any that the order of steps can need.
+# Random words for the kinds of brackets are in blocks after all those for the order of steps.
 _KINDS_FROM = 2**31
-# Semi-length of the words in the figures of a run, and words that are drawn to find one of each.
+# Semi-length of the words in a run's figures, and number of candidates for them.
 _SHOWN, _LOOKED_AT = 6, 128
 
 
 class DyckMembership(Task):
-    """Say whether a balanced word is a Dyck word.
+    """Classify balanced words as Dyck words or not.
 
-    Lengths are semi-lengths n: a word has 2n symbols, n of them open. With even chances a word is a
-    uniform Dyck word or a uniform balanced word that is none. With several kinds of brackets each
-    pair of a Dyck word has a uniform kind; a word that is none is, with even chances, a balanced
-    one whose path goes below 0 and whose brackets have uniform kinds, or a uniform Dyck word in
-    which one closing bracket has been given another kind.
+    Lengths are semi-lengths n: a word has 2n symbols, n of them open. With probability 1/2 a word
+    is a uniform Dyck word, otherwise a uniform balanced word that is none. With several kinds of
+    brackets, each pair of a Dyck word has a uniform kind. A word that is none is, with equal
+    probabilities, either of two: a balanced word whose path goes below 0, with uniform kinds; or a
+    uniform Dyck word with one closing bracket of another kind.
 
-    Symbols are u and d of one kind; u1 to uk and d1 to dk of several. Opening ones come first: of
-    one kind u is 0 and d is 1.
+    Symbols are u and d for one kind; u1 to uk and d1 to dk for several. Opening ones come first:
+    for one kind u is 0 and d is 1.
 
     Args:
-        kinds: of brackets, 1 to 64.
-        labels: "prefixes" for a label at each prefix (is what was read so far a Dyck word?), or
-            "word" for one at the last symbol alone.
-        length_distribution: "uniform" draws the semi-length uniformly, as the authors' program
-            does; "catalan" in proportion to the number of paths of that length and sort, so that
-            the words of one kind and label are uniform over the whole range, as the paper says.
+        kinds: kinds of brackets, 1 to 64.
+        labels: "prefixes" for a label at each prefix (is it a Dyck word?), or "word" for one at the
+            last symbol alone.
+        length_distribution: "uniform" draws the semi-length uniformly, as in the authors' program;
+            "catalan" in proportion to the number of paths of that length and class, so that the
+            words of one kind and label are uniform over the whole range, as in the paper.
         train_lengths: semi-lengths of the split "train".
         test_lengths: of the splits "validation" and "test".
     Raises:
-        ConfigError: an option is out of range; all faults together.
+        ConfigError: an option is out of range; all errors together.
     """
 
     layout = "labels"
     objective = "binary"
-    scoring = "membership"
+    metric_set = "membership"
     has_path = True
 
     def __init__(
@@ -79,9 +79,9 @@ class DyckMembership(Task):
         train_lengths: LengthRange,
         test_lengths: LengthRange,
     ) -> None:
-        faults = option_faults(kinds, labels, length_distribution)
-        if faults:
-            raise ConfigError(faults)
+        errors = option_errors(kinds, labels, length_distribution)
+        if errors:
+            raise ConfigError(errors)
         self.name, self.kinds = "dyck", kinds
         self._every_prefix = labels == "prefixes"
         self._catalan = length_distribution == "catalan"
@@ -117,7 +117,7 @@ class DyckMembership(Task):
         ]
 
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
-        """A Dyck word and a word that is none, of 12 symbols as in the paper's Figure 3."""
+        """A Dyck word and another word, of 12 symbols as in the paper's Figure 3."""
         drawn = self.batch(seed, "test", 0, _LOOKED_AT, LengthRange(_SHOWN, _SHOWN))
         last = drawn.targets[:, -1].tolist()
         chosen = {"dyck_word": last.index(1), "other_word": last.index(0)}
@@ -126,17 +126,17 @@ class DyckMembership(Task):
         }
 
     def heights(self, inputs: Tensor) -> Tensor:
-        """See `Task.heights`: the lattice path, which goes below 0 where a word is none."""
+        """See `Task.heights`: the lattice path; it goes below 0 in some words that are none."""
         return (1 - 2 * (inputs >= self.kinds).to(torch.int64)).cumsum(dim=1)
 
     def most_held(self, lengths: LengthRange) -> int:
-        """See `Task.most_held`: n brackets may be open before one is closed."""
+        """See `Task.most_held`: n brackets may be open at once."""
         return lengths.maximum
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`; of labels at each prefix every word, balanced or not, is one.
+        """See `Task.count_of`; with labels at each prefix, every word, balanced or not, counts.
 
-        With labels of whole words, the balanced ones alone are: half of their brackets open.
+        With labels of whole words only balanced ones count: half of their brackets open.
         """
         if length < 1:
             return 0
@@ -145,11 +145,11 @@ class DyckMembership(Task):
         return int(comb(2 * length, length) * self.kinds ** (2 * length))
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`: what is judged is what a word's last two symbols make of it.
+        """See `Task.every`; only the labels at a word's last two symbols are judged.
 
-        The beginnings before them are those of shorter words.
+        Its shorter prefixes are judged as shorter words.
         """
-        words = words_of(2 * self.kinds, 2 * length)
+        words = all_strings(2 * self.kinds, 2 * length)
         if not self._every_prefix:
             words = words[(words < self.kinds).sum(axis=1) == length]
         batch = self.labelled(words, np.full(len(words), 2 * length))
@@ -183,7 +183,7 @@ class DyckMembership(Task):
             words[:, 0] for words in stream.words(indices[:, None], np.zeros(1, dtype=np.int64))
         )
         choice = bounded(choices, 4)
-        # One kind has no Dyck word with a wrong kind in it.
+        # With one kind no closing bracket can have another kind.
         positive, mismatched = choice >= 2, (choice == 1) & (self.kinds > 1)
         lowest = chosen.minimum
         if self._catalan:
@@ -218,7 +218,7 @@ class DyckMembership(Task):
         opened = _opened_at(path)
         kinds = np.take_along_axis(drawn, opened, axis=1)
         kinds = np.where((positive | mismatched)[:, None], kinds, drawn)
-        # The closing bracket of that number, from 0, gets one of the other kinds.
+        # The closing bracket with that number, from 0, gets another kind.
         number = bounded(wrong_words, semi_lengths)
         downs = (path == 1) & (np.arange(path.shape[1]) < 2 * semi_lengths[:, None])
         wrong = downs & (np.cumsum(downs, axis=1) == number[:, None] + 1) & mismatched[:, None]
@@ -227,36 +227,36 @@ class DyckMembership(Task):
         return kinds + self.kinds * path, semi_lengths
 
 
-def option_faults(kinds: int, labels: str, length_distribution: str) -> list[str]:
-    """What is wrong with the options of `DyckMembership`, a line each."""
-    faults: list[str] = []
+def option_errors(kinds: int, labels: str, length_distribution: str) -> list[str]:
+    """Errors in the options of `DyckMembership`, a line each."""
+    errors: list[str] = []
     try:
         whole_number("kinds", kinds, 1, MOST_KINDS)
     except ConfigError as error:
-        faults += error.faults
-    for kind, given, valid in (
+        errors += error.errors
+    for kind, value, valid in (
         ("labels", labels, LABELS),
         ("length distribution", length_distribution, DISTRIBUTIONS),
     ):
-        if given not in valid:
-            faults.append(str(ChoiceError(kind, given, valid)))
-    return faults
+        if value not in valid:
+            errors.append(str(ChoiceError(kind, value, valid)))
+    return errors
 
 
 def prefix_labels(words: Integers, kinds: int) -> NDArray[np.bool_]:
     """Whether each prefix of words [B, T] is a Dyck word of that many kinds of brackets."""
     closes = words >= kinds
     heights = np.cumsum(1 - 2 * closes.astype(np.int64), axis=1)
-    sound = np.minimum.accumulate(heights, axis=1) >= 0
+    is_prefix = np.minimum.accumulate(heights, axis=1) >= 0
     if kinds > 1:
         opening = np.take_along_axis(words, _opened_at(closes.astype(np.int64)), axis=1)
-        sound &= np.logical_and.accumulate(~closes | (words == opening + kinds), axis=1)
-    labels: NDArray[np.bool_] = sound & (heights == 0)
+        is_prefix &= np.logical_and.accumulate(~closes | (words == opening + kinds), axis=1)
+    labels: NDArray[np.bool_] = is_prefix & (heights == 0)
     return labels
 
 
 def _opened_at(path: Integers) -> Integers:
-    """Where what a step closes was opened [B, T]; the step itself where it opens or closes none."""
+    """Place of the bracket that a step closes [B, T]; the step itself where it closes none."""
     rows = np.arange(len(path))
     open_places = np.zeros((len(path), path.shape[1] + 1), dtype=np.int64)
     heights = np.zeros(len(path), dtype=np.int64)
@@ -271,9 +271,9 @@ def _opened_at(path: Integers) -> Integers:
 
 
 def _by_count(words: Words, lengths: LengthRange, count: Callable[[int], int]) -> Integers:
-    """Places in a range of lengths, each as likely as its share of all that are counted."""
+    """Places in a range of lengths, each with probability in proportion to its count."""
     counts = [count(length) for length in lengths]
     total = sum(counts)
-    # Integers of any size; their quotient is exact to the last bit of a float.
+    # Python integers; their quotient is exact to the last bit of a float.
     bounds = [so_far / total for so_far in accumulate(counts)]
     return np.searchsorted(np.array(bounds[:-1]), unit_floats(words), side="right")

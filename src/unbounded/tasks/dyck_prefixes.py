@@ -1,7 +1,7 @@
-"""Brackets with a label at each prefix: is it balanced so far?
+"""Bracket strings with a label at each prefix: is it balanced?
 
 Source: the labels per prefix of Deleu & Dureau 2016, arXiv:1612.00827; the sampler is a plain
-random walk, not theirs.
+random walk, added here.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from unbounded.tasks.batch import Batch
 from unbounded.tasks.dyck_membership import prefix_labels
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
-from unbounded.tasks.symbols import words_of
+from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.task import Example, Task
 
 OPEN, CLOSE = 0, 1
-# At height 0 one bracket of so many closes what was never opened, and all after it is wrong.
+# At height 0 one bracket of so many closes an unopened one; all later labels are then 0.
 _ONE_OF = 16
 
 
 class DyckPrefixes(Task):
-    """Say at each bracket whether the word so far is a Dyck word.
+    """Label each prefix of a bracket string: is it a Dyck word?
 
-    A word is a random walk: brackets open and close with equal chances, but where nothing is open
-    one of 16 closes. The label of a prefix is 1 if every bracket is closed and none was closed
-    before it was opened.
+    A string is a random walk: brackets open and close with equal probabilities; at height 0 one of
+    16 closes. The label of a prefix is 1 if every bracket is closed and none was closed before it
+    was opened.
 
     Args:
-        train_lengths: brackets of a word of the split "train".
+        train_lengths: brackets of a string of the split "train".
         test_lengths: of the splits "validation" and "test".
     """
 
     layout = "labels"
     objective = "binary"
-    scoring = "labels"
+    metric_set = "labels"
 
     def __init__(self, train_lengths: LengthRange, test_lengths: LengthRange) -> None:
         self.name = "dyck_prefixes"
@@ -68,12 +68,12 @@ class DyckPrefixes(Task):
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`: every word of brackets, balanced or not, is one."""
+        """See `Task.count_of`: every string of brackets, balanced or not."""
         return int(2**length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`: what is judged is the word itself, not its beginnings."""
-        words = words_of(2, length)
+        """See `Task.every`; only the whole string is judged, not its prefixes."""
+        words = all_strings(2, length)
         mask = np.broadcast_to(np.arange(length) == length - 1, words.shape)
         labels = prefix_labels(words, 1) & mask
         arrays = (words, labels.astype(np.int64), mask.copy(), np.full(len(words), length))
@@ -82,7 +82,7 @@ class DyckPrefixes(Task):
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> tuple[Integers, Integers, Integers]:
-        """Words and labels [B, T], and the length of each word [B]."""
+        """Strings and labels [B, T], and the length of each string [B]."""
         stream = Stream(seed, split)
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
@@ -94,11 +94,11 @@ class DyckPrefixes(Task):
         drawn = bounded(words[:, :width], 2 * _ONE_OF)
         height = np.zeros(size, dtype=np.int64)
         brackets, labels = np.zeros((2, size, width), dtype=np.int64)
-        sound = np.ones(size, dtype=bool)
+        is_prefix = np.ones(size, dtype=bool)
         for step in range(width):
             closes = np.where(height == 0, drawn[:, step] < 2, drawn[:, step] < _ONE_OF)
-            sound &= ~(closes & (height == 0))
+            is_prefix &= ~(closes & (height == 0))
             height = np.maximum(height + np.where(closes, -1, 1), 0)
             brackets[:, step] = np.where(closes, CLOSE, OPEN)
-            labels[:, step] = sound & (height == 0)
+            labels[:, step] = is_prefix & (height == 0)
         return brackets, labels, steps

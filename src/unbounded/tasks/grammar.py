@@ -1,7 +1,7 @@
 """Inversion transduction grammars: rules that derive a source and a target together.
 
 A rule is written as in the paper: `Rule("1/5", "S", "S1 rpi S2 VT3", "S1 rpo S2 VT3")`. A digit
-after a nonterminal only says which occurrence of the target is which of the source.
+after a nonterminal links its occurrences in source and target.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Rule:
     Args:
         probability: among the rules of `left`; exact, as in "1/5".
         left: a nonterminal.
-        source: symbols with spaces between them: words, nonterminals and names of word classes.
+        source: symbols separated by spaces: words, nonterminals and names of word classes.
         target: the same nonterminals and classes, in any order, and as many words.
     """
 
@@ -45,19 +45,19 @@ class WordClass:
 
 @dataclass(frozen=True, eq=False)
 class Grammar:
-    """Rules and word classes, checked. Compared by identity, so that tables can be kept for it.
+    """Rules and word classes, checked. It is compared by identity, so that tables can be cached.
 
-    A rule has at most two nonterminals (word classes are not counted: their length is 1), and both
-    its sides have the same number of words, so source and target are always equally long.
+    A rule has at most two nonterminals (word classes do not count: their length is 1). Both its
+    sides have the same number of words, so source and target have equal lengths.
 
     Args:
-        name: how messages call it.
-        root: the nonterminal that derivations begin with.
+        name: the name in messages.
+        root: the start symbol.
         rules: in any order.
         classes: the word classes.
 
     Raises:
-        ConfigError: the rules are not such a grammar; all faults together.
+        ConfigError: the rules are not such a grammar; all errors together.
     """
 
     name: str
@@ -66,9 +66,9 @@ class Grammar:
     classes: tuple[WordClass, ...]
 
     def __post_init__(self) -> None:
-        faults = [f"grammar {self.name}: {fault}" for fault in self._faults()]
-        if faults:
-            raise ConfigError(faults)
+        errors = [f"grammar {self.name}: {error}" for error in self._errors()]
+        if errors:
+            raise ConfigError(errors)
 
     @property
     def nonterminals(self) -> tuple[str, ...]:
@@ -77,18 +77,18 @@ class Grammar:
 
     @property
     def source_vocabulary(self) -> tuple[str, ...]:
-        """The words of the source: class by class, then the others as the rules bring them."""
+        """The source words: class by class, then the others in the order of the rules."""
         numbered = [f"{c.source}{i}" for c in self.classes for i in range(1, c.count + 1)]
         return self._with_words(numbered, (rule.source for rule in self.rules))
 
     @property
     def target_vocabulary(self) -> tuple[str, ...]:
-        """The words of the target, in the same order."""
+        """The target words, in the same order."""
         numbered = [f"{c.target}{i}" for c in self.classes for i in range(1, c.count + 1)]
         return self._with_words(numbered, (rule.target for rule in self.rules))
 
     def category(self, symbol: str) -> str | None:
-        """The nonterminal or class that a symbol of a rule's side names, None for a word."""
+        """The nonterminal or class of a symbol on a rule's side, None for a word."""
         bare = symbol.rstrip(_DIGITS)
         classes = {word_class.name for word_class in self.classes}
         return bare if bare in classes or bare in self.nonterminals else None
@@ -97,14 +97,16 @@ class Grammar:
         words = (word for side in sides for word in side.split() if self.category(word) is None)
         return tuple(dict.fromkeys((*numbered, *words)))
 
-    def _faults(self) -> Iterator[str]:
+    def _errors(self) -> Iterator[str]:
         classes = {word_class.name for word_class in self.classes}
         if self.root not in self.nonterminals:
             yield f"the root {self.root} has no rule"
         for name in self.nonterminals:
-            own = [_fraction(rule.probability) for rule in self.rules if rule.left == name]
-            known = [probability for probability in own if probability is not None]
-            if len(known) == len(own) and sum(known) != 1:
+            probabilities = [
+                _fraction(rule.probability) for rule in self.rules if rule.left == name
+            ]
+            known = [probability for probability in probabilities if probability is not None]
+            if len(known) == len(probabilities) and sum(known) != 1:
                 yield f"the probabilities of {name} sum to {sum(known)}, not 1"
             if name in classes:
                 yield f"{name} is both a nonterminal and a word class"
@@ -112,11 +114,11 @@ class Grammar:
             if word_class.count < 1:
                 yield f"class {word_class.name} has {word_class.count} words"
         for rule in self.rules:
-            for fault in self._rule_faults(rule, classes):
-                yield f"{rule.left} -> {rule.source} | {rule.target}: {fault}"
+            for error in self._rule_errors(rule, classes):
+                yield f"{rule.left} -> {rule.source} | {rule.target}: {error}"
         yield from self._cycles()
 
-    def _rule_faults(self, rule: Rule, classes: set[str]) -> Iterator[str]:
+    def _rule_errors(self, rule: Rule, classes: set[str]) -> Iterator[str]:
         probability = _fraction(rule.probability)
         if probability is None:
             yield f"expected a probability such as 1/5, got {rule.probability!r}"
@@ -136,7 +138,7 @@ class Grammar:
             yield "more than two nonterminals; write it as two rules"
 
     def _cycles(self) -> Iterator[str]:
-        """A nonterminal that rewrites to itself alone would have infinitely many derivations."""
+        """A nonterminal that rewrites to itself alone has infinitely many derivations."""
         alone: dict[str, set[str]] = {name: set() for name in self.nonterminals}
         for rule in self.rules:
             category = self.category(rule.source) if len(rule.source.split()) == 1 else None
@@ -150,7 +152,7 @@ class Grammar:
 
 
 def _fraction(text: str) -> Fraction | None:
-    """The number that a rule's probability says; None where it says none."""
+    """A rule's probability as a number; None where it is none."""
     try:
         return Fraction(text)
     except (ArithmeticError, TypeError, ValueError):

@@ -18,10 +18,10 @@ _Drawn = tuple[Integers, Integers, Integers, Integers]
 
 
 class BitCopy(BitTask):
-    """Say bit vectors again: x_1 ... x_k, a delimiter, then k steps in which x_1 ... x_k are said.
+    """Copy bit vectors: x_1 ... x_k, a delimiter, then k steps with targets x_1 ... x_k.
 
     Args:
-        bits: of a vector, at least 1.
+        bits: bits of a vector, at least 1.
         train_lengths, test_lengths: k of the splits.
     Source: Graves et al. 2014, section 4.1.
     """
@@ -41,13 +41,13 @@ class BitCopy(BitTask):
 
 
 class RepeatCopy(BitTask):
-    """Say bit vectors N times: x_1 ... x_k, the number N, then N times x_1 ... x_k, and the end.
+    """Copy bit vectors N times: x_1 ... x_k, the number N, then N times x_1 ... x_k, and the end.
 
-    N is fed as a number in a channel of its own, as it is (the paper feeds it shifted and scaled to
-    mean 0 and variance 1); the end is a bit of its own.
+    N is fed as a plain number in its own channel (the paper shifts and scales it to mean 0 and
+    variance 1); the end has its own bit.
 
     Args:
-        bits: of a vector, at least 1.
+        bits: bits of a vector, at least 1.
         train_repeats, test_repeats: N of the split "train", and of the others.
         train_lengths, test_lengths: k of the splits.
     Source: Graves et al. 2014, section 4.2.
@@ -77,27 +77,27 @@ class RepeatCopy(BitTask):
         targets = np.zeros_like(inputs)
         rows, places = np.nonzero(np.arange(vectors.shape[1]) < count[:, None])
         inputs[rows, places] = vectors[rows, places]
-        every = np.arange(len(indices))
-        inputs[every, count] = times * self.flag
+        rows_all = np.arange(len(indices))
+        inputs[rows_all, count] = times * self.flag
         rows, places = np.nonzero(np.arange(int(answer.max())) < answer[:, None] - 1)
-        said = vectors[rows, places % count[rows]]
-        targets[rows, count[rows] + 1 + places] = said
-        targets[every, count + answer] = self.flag
+        symbols = vectors[rows, places % count[rows]]
+        targets[rows, count[rows] + 1 + places] = symbols
+        targets[rows_all, count + answer] = self.flag
         return inputs, targets, count + 1, answer
 
 
 class AssociativeRecall(BitTask):
-    """Say the item that came after the one asked for; an item is three bit vectors.
+    """Recall the item that came after the queried one; an item is three bit vectors.
 
-    Each item stands behind a delimiter; then comes one of them, but not the last, between two
-    delimiters of another kind, and the three vectors of the next are to be said. Two items are
-    alike with a chance of one in 2**18: then the answer is that of the one that was drawn.
+    Each item follows a delimiter. Then one of them, but not the last, is repeated between two
+    delimiters of another kind; the target is the next item's three vectors. Two items are equal
+    with probability 2**-18; the target then belongs to the drawn one.
 
     Args:
-        bits: of a vector, at least 1; 6 in the paper.
+        bits: bits of a vector, at least 1; 6 in the paper.
         train_lengths, test_lengths: items of a sequence, at least 2.
     Raises:
-        ConfigError: a range begins below 2, when examples of it are drawn.
+        ConfigError: a range starts below 2, when examples of it are drawn.
     Source: Graves et al. 2014, section 4.3.
     """
 
@@ -110,13 +110,13 @@ class AssociativeRecall(BitTask):
         if lengths.minimum < 2:
             raise ConfigError(
                 [
-                    f"lengths: an item is asked for and the next one said, so that a sequence has "
-                    f"at least 2 items; got {lengths}"
+                    f"lengths: a sequence has at least 2 items, the queried one and the next; got "
+                    f"{lengths}"
                 ]
             )
         length_words, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
         count = lengths.minimum + bounded(length_words, len(lengths))
-        asked = bounded(choices, count - 1)
+        query = bounded(choices, count - 1)
         most = int(count.max())
         _, words = stream.sequence_words(indices, ITEM * most)
         items = bounded(words, self.flag).reshape(len(indices), most, ITEM)
@@ -126,19 +126,19 @@ class AssociativeRecall(BitTask):
         targets = np.zeros_like(inputs)
         rows, places = np.nonzero(np.arange(most) < count[:, None])
         inputs[rows, width * places] = self.flag
-        every, step = np.arange(len(indices)), np.arange(ITEM)
+        rows_all, step = np.arange(len(indices)), np.arange(ITEM)
         inputs[rows[:, None], width * places[:, None] + 1 + step] = items[rows, places]
         for delimiter in (width * count, before - 1):
-            inputs[every, delimiter] = 2 * self.flag
-        inputs[every[:, None], width * count[:, None] + 1 + step] = items[every, asked]
-        targets[every[:, None], before[:, None] + step] = items[every, asked + 1]
+            inputs[rows_all, delimiter] = 2 * self.flag
+        inputs[rows_all[:, None], width * count[:, None] + 1 + step] = items[rows_all, query]
+        targets[rows_all[:, None], before[:, None] + step] = items[rows_all, query + 1]
         return inputs, targets, before, np.full_like(before, ITEM)
 
 
 def _vectors(
     stream: Stream, indices: Integers, lengths: LengthRange, bits: int
 ) -> tuple[Integers, Integers]:
-    """How many vectors each example has [B], and the vectors [B, K]."""
+    """The number of vectors of each example [B], and the vectors [B, K]."""
     length_words, words = stream.sequence_words(indices, lengths.maximum)
     count = lengths.minimum + bounded(length_words, len(lengths))
     return count, bounded(words[:, : int(count.max())], 2**bits)

@@ -1,8 +1,8 @@
-"""Inside tables: how probable each nonterminal makes each length, and draws given a length.
+"""Inside tables: the probability of each length for each nonterminal, and draws given a length.
 
-The table makes sampling from a grammar *given the length* exact: choose a rule, then where its two
-children meet, each with the probability it has among derivations of that length. No draw is thrown
-away, so a grammar most of whose derivations never end costs no more than another.
+The table makes sampling from a grammar *given the length* exact: choose a rule, then the lengths of
+its two children, each with its probability among derivations of that length. No draw is rejected,
+so a grammar whose derivations rarely end costs no more than another.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _ONE: Final = np.uint64(1 << _BITS)
 
 
 class WeightedRows:
-    """Many discrete distributions, from which one search draws any number of times.
+    """Many discrete distributions; one binary search draws from any number of them.
 
-    Each row holds cumulative weights as integers of 48 bits, so the probability drawn with is
-    within 2**-48 of the weight's share, and a weight of zero is never drawn. Sums run from left to
-    right, so that every machine draws the same.
+    Each row holds cumulative weights as integers of 48 bits. The probability of a draw is within
+    2**-48 of the weight's share, and a zero weight is never drawn. Sums run from left to right, so
+    draws are the same on all hardware.
 
     Args:
-        cumulative: sums of the weights of each row up to and with each place; one array a row,
-            not decreasing. At most `MOST` rows. A row without positive weight must not be drawn.
+        cumulative: cumulative weights, one non-decreasing array a row. At most `MOST` rows. A row
+            without positive weight must not be drawn.
     """
 
     MOST: Final = (1 << (64 - _BITS)) - 1
@@ -50,14 +50,14 @@ class WeightedRows:
         self._keys = np.concatenate([np.zeros(0, dtype=np.uint64), *keys])
 
     def draw(self, rows: Integers, words: Words) -> Integers:
-        """A place of each of `rows` [K], with uniform words uint64 [K]."""
-        wanted = (rows.astype(np.uint64) << np.uint64(_BITS)) | (words >> np.uint64(64 - _BITS))
-        places: Integers = np.searchsorted(self._keys, wanted, side="right") - self._starts[rows]
+        """A place in each of `rows` [K], from uniform words uint64 [K]."""
+        expected = (rows.astype(np.uint64) << np.uint64(_BITS)) | (words >> np.uint64(64 - _BITS))
+        places: Integers = np.searchsorted(self._keys, expected, side="right") - self._starts[rows]
         return places
 
 
 def _shares(cumulative: Floats) -> NDArray[np.uint64]:
-    """Cumulative weights as integers up to 2**48, which is reached where the last weight is."""
+    """Cumulative weights as integers up to 2**48, reached at the last positive weight."""
     if not len(cumulative) or cumulative[-1] <= 0:
         return np.full(len(cumulative), _ONE)
     shares: NDArray[np.uint64] = (cumulative / cumulative[-1] * float(_ONE)).astype(np.uint64)
@@ -89,20 +89,20 @@ class InsideTable:
         return self.rules.first_rule[nonterminals] + local
 
     def choose_splits(self, pairs: Integers, lengths: Integers, words: Words) -> Integers:
-        """The length of the first of two children [K], given the length of both together."""
+        """The length of the first of two children [K], given the length of both."""
         return self._split_rows.draw(pairs * self.width + lengths, words)
 
 
 @lru_cache(maxsize=4)
 def inside_table(grammar: Grammar, longest: int) -> InsideTable:
-    """Fill the table of a grammar for lengths up to `longest`; kept for the next call.
+    """Fill the table of a grammar for lengths up to `longest`; the result is cached.
 
     P(X, n) = sum over rules r of X of p_r times the probability that r's children have n minus r's
     words: P(child, m) for one child; for two, sum_k P(first, k) P(second, m - k).
 
     Args:
         grammar: the rules.
-        longest: N, 1..4096. Both grammars of the paper stay above 1e-64 there, so plain floats do.
+        longest: N, 1..4096. Both grammars of the paper stay above 1e-64 there; floats suffice.
 
     Raises:
         ConfigError: `longest` is out of range.
@@ -123,7 +123,7 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
     order = _unary_order(rules)
     for n in range(longest + 1):
         for pair, (first, second) in enumerate(rules.pairs):
-            # Entry k stands for a first child of length k; neither child is empty.
+            # Entry k is for a first child of length k; neither child is empty.
             products = inside[first, : n + 1] * inside[second, n::-1] if n else np.zeros(1)
             split_sums[pair][n] = np.cumsum(products)
         for nonterminal in order:
@@ -145,7 +145,7 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
 def _children(
     rules: RuleArrays, rule: int, n: int, inside: Floats, split_sums: list[list[Floats]]
 ) -> float:
-    """The probability that a rule's children derive what its words leave of length n."""
+    """The probability that a rule's children derive the rest of length n."""
     m = n - int(rules.word_count[rule])
     if m < 0:
         return 0.0
@@ -156,7 +156,7 @@ def _children(
 
 
 def _unary_order(rules: RuleArrays) -> list[int]:
-    """Nonterminals so that each comes after those it can rewrite to alone, at equal length."""
+    """Nonterminals, each after those it can rewrite to alone, at equal length."""
     needs: dict[int, set[int]] = {number: set() for number in range(len(rules.nonterminals))}
     for number in needs:
         for rule in range(rules.first_rule[number], rules.first_rule[number + 1]):

@@ -1,4 +1,4 @@
-"""Inclusive ranges of lengths: what a task draws from and what an evaluation sweeps over."""
+"""Inclusive ranges of lengths, for drawing examples and for evaluation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unbounded.errors import ConfigError
 
-#: The greatest length that a person may ask for: beyond it no sequence fits into memory.
+#: Largest length in a text form of a range; longer sequences do not fit into memory.
 LONGEST = 1_000_000
 
 _FORM = re.compile(r"\s*(-?\d+)\s*:\s*(-?\d+)\s*")
@@ -16,7 +16,7 @@ _FORM = re.compile(r"\s*(-?\d+)\s*:\s*(-?\d+)\s*")
 
 @dataclass(frozen=True, order=True)
 class LengthRange:
-    """The lengths `minimum`, `minimum + 1`, ..., `maximum`: both ends belong to it.
+    """The lengths `minimum`, `minimum + 1`, ..., `maximum`, both ends included.
 
     Args:
         minimum: shortest length, at least 1.
@@ -30,26 +30,25 @@ class LengthRange:
     maximum: int
 
     def __post_init__(self) -> None:
-        faults = [
+        errors = [
             f"length range: the {end} must be an integer of at least 1, got {value!r}"
             for end, value in (("minimum", self.minimum), ("maximum", self.maximum))
             if isinstance(value, bool) or not isinstance(value, int) or value < 1
         ]
-        if not faults and self.minimum > self.maximum:
-            faults.append(
+        if not errors and self.minimum > self.maximum:
+            errors.append(
                 f"length range: {self.minimum}:{self.maximum} is reversed; "
                 f"write {self.maximum}:{self.minimum}"
             )
-        if faults:
-            raise ConfigError(faults)
+        if errors:
+            raise ConfigError(errors)
 
     @classmethod
     def parse(cls, text: str) -> LengthRange:
         """Read "MINIMUM:MAXIMUM", as in "65:128".
 
         Raises:
-            ConfigError: the text has another form, the range is not valid, or it goes beyond
-                LONGEST.
+            ConfigError: the text has another form, the range is not valid, or it exceeds LONGEST.
         """
         match = _FORM.fullmatch(text)
         if match is None:
@@ -91,18 +90,18 @@ class LengthRange:
 
 
 def named_ranges(**texts: LengthRange | str | tuple[int, int]) -> tuple[LengthRange, ...]:
-    """Ranges by the names of a task's options, in their order.
+    """Ranges by the names of a task's options, in order.
 
     Raises:
-        ConfigError: one is not valid; the faults of all, each behind its name.
+        ConfigError: a range is not valid; all errors, each with its name.
     """
-    faults: list[str] = []
+    errors: list[str] = []
     ranges: list[LengthRange] = []
     for name, lengths in texts.items():
         try:
             ranges.append(LengthRange.of(lengths))
         except ConfigError as error:
-            faults += [f"{name}: {fault}" for fault in error.faults]
-    if faults:
-        raise ConfigError(faults)
+            errors += [f"{name}: {message}" for message in error.errors]
+    if errors:
+        raise ConfigError(errors)
     return tuple(ranges)

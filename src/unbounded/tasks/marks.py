@@ -1,7 +1,7 @@
-"""Tasks whose source counts with a mark, one for each: copying several times, sorting by priority.
+"""Tasks with unary numbers in the source, one mark for each unit: repeated copies, priority sort.
 
-Source: Yang & Rush 2017, arXiv:1611.02854, and their program (which takes the symbol that begins a
-sequence for the mark; here the mark is a symbol of its own).
+Source: Yang & Rush 2017, arXiv:1611.02854, and their program (which uses the start symbol as the
+mark; here the mark is a symbol of its own).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from unbounded.tasks.randomness import Stream, bounded, whole_number
 from unbounded.tasks.transduction import Pairs, PairSource
 
 MARK: Final = "mark"
-#: Copies, and items to be sorted, at the most: a source of k items has k (k + 1) / 2 symbols.
+#: Limits of copies and of items to sort: a source of k items has k (k + 1) / 2 symbols.
 MOST_COPIES: Final = 10_000
 MOST_ITEMS: Final = 1000
 
 
 class RepeatedSymbols(PairSource):
-    """N marks, then symbols drawn independently and uniformly; these N times over.
+    """N marks, then symbols drawn independently and uniformly; the target repeats them N times.
 
     Args:
         symbols: number of symbols, at least 1; they are named s0, s1, ...
@@ -48,15 +48,15 @@ class RepeatedSymbols(PairSource):
         np.put_along_axis(source, place, symbols, axis=1)
         return Pairs(source, times + self.said, np.tile(symbols, (1, most)), times * self.said)
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_faults`."""
-        return most_fault(lengths, MOST_COPIES, "copies")
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_errors`."""
+        return most_error(lengths, MOST_COPIES, "copies")
 
 
 class PrioritySort(PairSource):
     """k items in random order, an item of priority p as p marks and a symbol; sorted symbols.
 
-    Priorities are 0 to k - 1, each once; the answer begins with the item without a mark. Symbols
+    Priorities are 0 to k - 1, each once; the answer starts with the item without a mark. Symbols
     are drawn independently and uniformly.
 
     Args:
@@ -73,29 +73,29 @@ class PrioritySort(PairSource):
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`; a length is k, and the source has k (k + 1) / 2 symbols."""
         indices = start + np.arange(size)
-        # Each item's symbol and place have words of their own, whatever the longest k is.
+        # Each item's symbol and place have their own random words for any longest k.
         length_words, words = stream.sequence_words(indices, 2 * lengths.maximum)
         count = lengths.minimum + bounded(length_words, len(lengths))
         width = int(count.max())
         target = bounded(words[:, 0 : 2 * width : 2], self.symbols)
-        own = np.arange(width) < count[:, None]
-        order = np.where(own, words[:, 1 : 2 * width : 2], np.uint64(2**64 - 1))
-        # shown[b, place]: the priority of the item that stands there.
+        is_item = np.arange(width) < count[:, None]
+        order = np.where(is_item, words[:, 1 : 2 * width : 2], np.uint64(2**64 - 1))
+        # shown[b, place]: the priority of the item at that place.
         shown = np.argsort(order, axis=1, kind="stable")
-        ends = np.cumsum(np.where(own, shown + 1, 0), axis=1)
+        ends = np.cumsum(np.where(is_item, shown + 1, 0), axis=1)
         source = np.full((size, int(ends[:, -1].max())), self.symbols)
         symbols = np.take_along_axis(target, shown, axis=1)
-        rows, places = np.nonzero(own)
+        rows, places = np.nonzero(is_item)
         source[rows, ends[rows, places] - 1] = symbols[rows, places]
         return Pairs(source, ends[:, -1], target, count)
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_faults`."""
-        return most_fault(lengths, MOST_ITEMS, "items")
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_errors`."""
+        return most_error(lengths, MOST_ITEMS, "items")
 
 
-def most_fault(lengths: LengthRange, most: int, what: str) -> list[str]:
-    """What is wrong with a range that goes beyond `most`, a line or none."""
+def most_error(lengths: LengthRange, most: int, what: str) -> list[str]:
+    """The error of a range that exceeds `most`, a line or none."""
     if lengths.maximum <= most:
         return []
     return [f"length range: expected k of at most {most} {what}, got {lengths}"]

@@ -1,4 +1,4 @@
-"""Memorization as a stream: some symbols, "=", the same symbols backwards.
+"""Memorization as a stream: some symbols, "=", the same symbols reversed.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 1; task 4 of the authors' program.
 """
@@ -41,7 +41,7 @@ class Memorization(SequenceSource):
         return _mirrored(drawn, n)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`: every word of n symbols."""
+        """See `SequenceSource.count_of`: every string of n symbols."""
         return int(self.symbols**n) if n >= self.shortest else 0
 
     def every(self, n: int) -> Sequences:
@@ -52,9 +52,9 @@ class Memorization(SequenceSource):
 
 
 def _mirrored(drawn: Integers, n: Integers) -> Sequences:
-    """The first n [K] symbols of rows [K, L], the separator, and the same symbols backwards."""
+    """The first n [K] symbols of rows [K, L], the separator, and the same symbols reversed."""
     place = np.arange(2 * n.max() + 1)
-    # The place counted from "=" says which symbol stands there, before and after.
+    # The distance from "=" determines the symbol, before and after it.
     from_separator = np.abs(place - n[:, None])
     source = np.clip(n[:, None] - from_separator, 0, drawn.shape[1] - 1)
     symbols = np.take_along_axis(drawn, source, axis=1)

@@ -1,4 +1,4 @@
-"""Pairs of the user's own: a file with a source, a tab and its target in each line."""
+"""Pairs from a user's file: each line has a source, a tab and its target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded
 from unbounded.tasks.transduction import END, SEPARATOR, START, Pairs, PairSource
 
-#: Of 20 lines so many are held out for each of these splits, by the line's hash.
+#: Lines out of 20 that are held out for each of these splits, by the line's hash.
 HELD_OUT: Final = {"test": 2, "validation": 2}
 _SHARES = 20
 _ADVICE: Final = "Give a file with a source, a tab and its target in each line (--data FILE)"
@@ -24,30 +24,30 @@ Line = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class FilePairs(PairSource):
-    """The lines of a file. Which split a line is in depends on the line alone, not on its place.
+    """The lines of a file. A line's split depends on the line alone, not on its place.
 
-    A training example is a line drawn uniformly; example i of the other splits is their line i, and
-    after the last one the first comes again (`available` says how many there are).
+    A training example is a line drawn uniformly. Example i of the other splits is their line i; the
+    first line follows the last (`available` gives their number).
 
     Args:
-        path: of the file; symbols are the words of each side, or with `characters` its characters.
-            White space parts words, also what Unicode counts as such (NBSP, U+2028).
-        characters: whether each character is a symbol; blanks are symbols too then.
+        path: the file. Symbols are the words of each side, or with `characters` its characters.
+            White space separates words, Unicode's too (NBSP, U+2028).
+        characters: whether each character is a symbol; blanks are then symbols too.
 
     Raises:
-        ConfigError: the file cannot be read, a line is no pair, or a split has no line; all faults
+        ConfigError: the file cannot be read, a line is no pair, or a split has no line; all errors
             together, by line.
     """
 
     def __init__(self, path: str | Path, characters: bool = False) -> None:
         self.path = Path(path)
         lines = _read(self.path, characters)
-        #: Of the lines as they are understood, in their order.
+        #: SHA-256 of the parsed lines, in order.
         self.data_digest = hashlib.sha256(repr(lines).encode()).hexdigest()
         splits: dict[str, list[Line]] = {"train": [], **{name: [] for name in HELD_OUT}}
         for line in lines:
             splits[_split_of(line)].append(line)
-        empty = [name for name, own in splits.items() if not own]
+        empty = [name for name, split_lines in splits.items() if not split_lines]
         if empty:
             raise ConfigError(
                 [
@@ -56,10 +56,10 @@ class FilePairs(PairSource):
                     f"{' and '.join(HELD_OUT)}, equal ones together; give more lines"
                 ]
             )
-        # What is only in the lines held out is a symbol too, and never learned.
+        # Symbols of held-out lines alone are in the vocabulary too, but are never learned.
         self.source_vocabulary = tuple(sorted({word for source, _ in lines for word in source}))
         self.target_vocabulary = tuple(sorted({word for _, target in lines for word in target}))
-        self._splits = {name: _Table(own, self) for name, own in splits.items()}
+        self._splits = {name: _Table(split_lines, self) for name, split_lines in splits.items()}
         sizes = [len(source) for source, _ in lines]
         #: Lengths of the sources.
         self.lengths = LengthRange(min(sizes), max(sizes))
@@ -90,10 +90,10 @@ class FilePairs(PairSource):
 
 
 class _Ragged:
-    """Rows of symbols of their own lengths, without padding.
+    """Rows of symbols of different lengths, without padding.
 
     Fields:
-        symbols: of all rows, one behind the other, int32 [S].
+        symbols: of all rows, concatenated, int32 [S].
         sizes: of each row, int64 [B].
     """
 
@@ -108,8 +108,8 @@ class _Ragged:
         """These rows as an array, int64 [R, K], K at least 1; 0 beyond each row's length."""
         sizes = self.sizes[rows]
         table = np.zeros((len(rows), max(1, int(sizes.max()))), dtype=np.int64)
-        own, places = np.nonzero(np.arange(table.shape[1]) < sizes[:, None])
-        table[own, places] = self.symbols[self._starts[rows][own] + places]
+        targets_row, places = np.nonzero(np.arange(table.shape[1]) < sizes[:, None])
+        table[targets_row, places] = self.symbols[self._starts[rows][targets_row] + places]
         return table
 
 
@@ -130,13 +130,13 @@ class _Table:
         )
 
     def within(self, lengths: LengthRange) -> Integers:
-        """Which lines have a source of such a length."""
+        """The lines with a source length in the range."""
         sizes = self._source.sizes
         return np.flatnonzero((sizes >= lengths.minimum) & (sizes <= lengths.maximum))
 
 
 def _split_of(line: Line) -> str:
-    """The split that a line is in."""
+    """The split of a line."""
     text = "\t".join(" ".join(side) for side in line)
     share = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % _SHARES
     for name, held_out in HELD_OUT.items():
@@ -152,11 +152,11 @@ def _read(path: Path, characters: bool) -> list[Line]:
 
     def check(text: str) -> str | None:
         if not text.strip():
-            return None  # at the end; another has no tab
+            return None  # a trailing blank line; others are refused below
         sides = sides_of(text)
         if len(sides) != 2:
             return f"expected a source, one tab and a target, got {len(sides) - 1} tabs"
-        mark = next((each for each in _MARKS if each in sides[0] or each in sides[1]), None)
+        mark = next((symbol for symbol in _MARKS if symbol in sides[0] or symbol in sides[1]), None)
         if mark is not None:
             return (
                 f"{mark} is a mark of the task (<s> stands before a source, ||| behind it, </s> "

@@ -1,6 +1,6 @@
-"""Penn Treebank as Mikolov prepared it: three files of words, read from a folder of yours.
+"""Penn Treebank as prepared by Mikolov: three files of words, read from the user's folder.
 
-The project ships none of it. A line is a sentence; its end is the token <eos>.
+The project ships no text. A line is a sentence; its end is the token <eos>.
 
 Source: Mikolov et al. 2010; the counts are those of the three files.
 """
@@ -22,10 +22,10 @@ FILES: Final = {
 
 
 class Counts(NamedTuple):
-    """Tokens of each split, each <eos> counted, and different words in all.
+    """Tokens of each split, with each <eos>, and distinct words.
 
     Fields:
-        train, validation, test: tokens. words: vocabulary size, <eos> among them.
+        train, validation, test: tokens. words: vocabulary size, with <eos>.
     """
 
     train: int
@@ -34,7 +34,7 @@ class Counts(NamedTuple):
     words: int
 
 
-#: What Mikolov's files have.
+#: Counts of Mikolov's files.
 PUBLISHED: Final = Counts(929_589, 73_760, 82_430, 10_000)
 
 
@@ -42,12 +42,12 @@ def read_penn_treebank(folder: str | Path, counts: Counts | None = PUBLISHED) ->
     """The text of Penn Treebank.
 
     Args:
-        folder: where the three files are.
-        counts: what they must contain; None takes whatever they do, for a corpus of your own.
+        folder: the folder of the three files.
+        counts: the required counts; None for no requirement, for another corpus.
 
     Raises:
-        ConfigError: the folder has none of the files, or one is missing, empty or not UTF-8, has
-            other counts, or has a word that the training file has not; all faults together.
+        ConfigError: the folder has none of the files; or one is missing, empty or not UTF-8, has
+            other counts, or has a word that is not in the training file; all errors together.
     """
     if not any((Path(folder) / file).exists() for file in FILES.values()):
         raise ConfigError(
@@ -56,43 +56,43 @@ def read_penn_treebank(folder: str | Path, counts: Counts | None = PUBLISHED) ->
                 "files (--data DIR)."
             ]
         )
-    faults: list[str] = []
+    errors: list[str] = []
     words: dict[str, list[str]] = {}
     for split, file in FILES.items():
         try:
             words[split] = read_words(Path(folder) / file, FILES.values())
         except ConfigError as error:
-            faults += error.faults
-    if not faults:
-        faults += _count_faults(Path(folder), words, counts)
-    if faults:
-        raise ConfigError(faults)
+            errors += error.errors
+    if not errors:
+        errors += _count_errors(Path(folder), words, counts)
+    if errors:
+        raise ConfigError(errors)
     return TextTask("penn_treebank", words)
 
 
-def _count_faults(folder: Path, words: Mapping[str, list[str]], counts: Counts | None) -> list[str]:
+def _count_errors(folder: Path, words: Mapping[str, list[str]], counts: Counts | None) -> list[str]:
     known = set(words["train"])
-    faults = []
+    errors = []
     for split in ("validation", "test"):
         unknown = sorted(set(words[split]) - known)
         if unknown:
             some = ", ".join(repr(word) for word in unknown[:3])
-            faults.append(
+            errors.append(
                 f"{folder / FILES[split]}: {len(unknown)} words are not in {FILES['train']}, "
                 f"such as {some}"
             )
     if counts is None:
-        return faults
+        return errors
     for split, file in FILES.items():
         expected, got = getattr(counts, split), len(words[split])
         if got != expected:
-            faults.append(
+            errors.append(
                 f"{folder / file}: expected {expected} tokens with <eos>, got {got}; these are "
                 "not Mikolov's files, or not all of them"
             )
     if len(known) != counts.words:
-        faults.append(
+        errors.append(
             f"{folder / FILES['train']}: expected {counts.words} different words with <eos>, got "
             f"{len(known)}"
         )
-    return faults
+    return errors

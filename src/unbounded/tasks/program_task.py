@@ -1,7 +1,7 @@
-"""Learning to execute: read a program character by character, then say what it prints.
+"""Learning to execute: read a program character by character, then output what it prints.
 
-Source: Zaremba & Sutskever 2014, arXiv:1410.4615; the digits of the answer from the last to the
-first and nothing fed back, Yang 2016, arXiv:1602.08671.
+Source: Zaremba & Sutskever 2014, arXiv:1410.4615; the reversed digits of the answer and the answer
+phase without feedback, Yang 2016, arXiv:1602.08671.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from unbounded.tasks.programs import (
     Program,
     check_program,
     compose,
-    operator_faults,
+    operator_errors,
     words_of,
 )
 from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Stream, whole_number
 from unbounded.tasks.task import Example, Task
 
-#: Digits of a number at the most.
+#: Most digits of a number.
 MOST_DIGITS: Final = 15
 _PLACES = {character: place for place, character in enumerate(CHARACTERS)}
 
 
 class ProgramTask(Task):
-    """Say what a program prints, from its last digit to its first, a sign last, and the end.
+    """Output what a program prints, from its last digit to its first, a sign last, and the end.
 
-    Inputs are the program and @, which is fed again at each step of the answer. Which split a
-    program is in depends on its text alone, so that none is in two of them. A length is the number
-    of digits L: a number in a program is uniform in 1 .. 10^L, with an L of its own of the range.
+    Inputs are the program and @, which is fed again at each step of the answer. A program's split
+    depends on its text alone, so none is in two splits. A length is the number of digits L: a
+    number in a program is uniform in 1 .. 10^L, each with its own L from the range.
 
     Args:
         name: the name it is listed under.
         train_lengths, test_lengths: L of the splits.
-        nesting: operators of a program at the most, 1 to 10.
-        operators: the kinds it is made of.
+        nesting: most operators of a program, 1 to 10.
+        operators: the kinds of operators.
     Raises:
-        ConfigError: an option is out of range; all faults together.
+        ConfigError: an option is out of range; all errors together.
     """
 
     layout = "answer"
-    scoring = "programs"
+    metric_set = "programs"
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class ProgramTask(Task):
         nesting: int = 1,
         operators: tuple[str, ...] = tuple(OPERATORS),
     ) -> None:
-        faults = operator_faults(operators)
+        errors = operator_errors(operators)
         try:
             whole_number("nesting", nesting, 1, len(NAMES))
         except ConfigError as error:
-            faults += error.faults
+            errors += error.errors
         for what, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
-            faults += [f"{what}: {fault}" for fault in _range_faults(lengths)]
-        if faults:
-            raise ConfigError(faults)
+            errors += [f"{what}: {message}" for message in _range_errors(lengths)]
+        if errors:
+            raise ConfigError(errors)
         self.name, self.nesting, self.operators = name, nesting, operators
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self.input_vocabulary = self.output_vocabulary = CHARACTERS
@@ -90,8 +90,8 @@ class ProgramTask(Task):
         targets = np.zeros_like(inputs)
         for row, (program, answer) in enumerate(zip(drawn, answers, strict=True)):
             inputs[row, : steps[row]] = _PLACES[PROGRAM_END]
-            inputs[row, : read[row]] = [_PLACES[each] for each in program.text]
-            targets[row, read[row] : steps[row]] = [_PLACES[each] for each in answer]
+            inputs[row, : read[row]] = [_PLACES[character] for character in program.text]
+            targets[row, read[row] : steps[row]] = [_PLACES[character] for character in answer]
         place = np.arange(inputs.shape[1])
         mask = (place >= read[:, None]) & (place < steps[:, None])
         return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
@@ -105,20 +105,20 @@ class ProgramTask(Task):
             for program in self.programs(seed, split, start, size, lengths)
         ]
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_faults`."""
-        return [f"{self.name}: {fault}" for fault in _range_faults(lengths)]
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_errors`."""
+        return [f"{self.name}: {message}" for message in _range_errors(lengths)]
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`; the characters of a program."""
         text = "".join(symbols)
         check_program(text)
-        return torch.tensor([_PLACES[each] for each in text + PROGRAM_END])
+        return torch.tensor([_PLACES[character] for character in text + PROGRAM_END])
 
     def programs(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Program]:
-        """The programs of `batch`, with what they print.
+        """The programs of `batch`, with their outputs.
 
         Args and errors as for `batch`.
         """
@@ -126,28 +126,28 @@ class ProgramTask(Task):
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
-        faults = self.range_faults(chosen)
-        if faults:
-            raise ConfigError([f"lengths: {fault}" for fault in faults])
+        errors = self.range_errors(chosen)
+        if errors:
+            raise ConfigError([f"lengths: {message}" for message in errors])
         blocks = (words_of(self.nesting) + 1) // 2
-        found: dict[int, Program] = {}
+        drawn_programs: dict[int, Program] = {}
         waiting, attempt = list(range(size)), 0
         while waiting:
-            # Two of three programs are of other splits; each attempt has words of its own.
+            # Two of three programs are of other splits; each attempt has its own random words.
             indices = start + np.array(waiting)[:, None]
             pairs = stream.words(indices, attempt * blocks + np.arange(blocks))
             words = np.stack(pairs, axis=-1).reshape(len(waiting), -1).tolist()
-            for index, own in zip(waiting, words, strict=True):
-                program = compose(iter(own), chosen, self.nesting, self.operators)
+            for index, random_words in zip(waiting, words, strict=True):
+                program = compose(iter(random_words), chosen, self.nesting, self.operators)
                 if split_of(program.text) == split:
-                    found[index] = program
-            waiting = [index for index in waiting if index not in found]
+                    drawn_programs[index] = program
+            waiting = [index for index in waiting if index not in drawn_programs]
             attempt += 1
-        return [found[index] for index in range(size)]
+        return [drawn_programs[index] for index in range(size)]
 
 
 def split_of(text: str) -> str:
-    """The split that a program is in, by its text."""
+    """The split of a program, by its text."""
     names = list(SPLITS)
     return names[zlib.crc32(text.encode()) % len(names)]
 
@@ -156,7 +156,7 @@ def _answer(program: Program) -> str:
     return str(program.value)[::-1] + ANSWER_END
 
 
-def _range_faults(lengths: LengthRange) -> list[str]:
+def _range_errors(lengths: LengthRange) -> list[str]:
     if lengths.maximum <= MOST_DIGITS:
         return []
     return [f"length range: expected numbers of at most {MOST_DIGITS} digits, got {lengths}"]

@@ -1,4 +1,4 @@
-"""Small programs and what they print: six kinds of operators, one into the other.
+"""Small programs and their outputs: six kinds of nested operators.
 
 Source: Zaremba & Sutskever 2014, arXiv:1410.4615, "Learning to Execute", and their program.
 """
@@ -11,24 +11,24 @@ from typing import Final, NamedTuple
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.lengths import LengthRange
 
-#: What stands between two lines, and behind the last one.
+#: Separator of lines, and the end of a program.
 LINE_END, PROGRAM_END = "#", "@"
-#: What ends an answer.
+#: The end of an answer.
 ANSWER_END: Final = "."
-#: Digits, letters, then all else that a program or an answer has.
+#: Digits, letters, then all other characters of programs and answers.
 CHARACTERS: Final = tuple("0123456789" + "abcdefghijlnoprstx" + "()+-*=;:<> " + "#@.")
 #: Names of variables; a program has at most as many operators.
 NAMES: Final = "abcdefghij"
-#: Random words that one operator uses at the most.
+#: Most random words that one operator uses.
 WORDS_OF_AN_OPERATOR: Final = 24
 _FIXED_WORDS = 1 + len(NAMES)
 
 
 class Program(NamedTuple):
-    """A program and what it prints.
+    """A program and its output.
 
     Fields:
-        text: lines with # between them, without the @ behind the last.
+        text: lines separated by #, without the final @.
         value: the integer that it prints.
     """
 
@@ -37,17 +37,17 @@ class Program(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An expression that may stand in a line, and its value."""
+    """An expression and its value."""
 
     text: str
     value: int
 
 
 class Composer:
-    """Writes one program: what it has so far, and the random numbers that it draws.
+    """Writes one program; holds its lines and random numbers.
 
-    An operand is the result of the operator before, or where there is none left a fresh integer of
-    1 to 10^L; each draw has its own L.
+    An operand is the result of an earlier operator, or, if none is left, a fresh integer of 1 to
+    10^L; each draw has its own L.
 
     Args:
         words: random words of 64 bits, `words_of(nesting)` of them.
@@ -70,7 +70,7 @@ class Composer:
         return [item for _, item in sorted(zip(keys, items, strict=True))]
 
     def either(self, one: str, other: str) -> str:
-        """One of two texts, with equal chances."""
+        """One of two texts, with equal probabilities."""
         return other if self.below(2) else one
 
     def digits(self) -> int:
@@ -86,17 +86,17 @@ class Composer:
         return self._names.pop()
 
     def operands(self, count: int) -> list[Operand]:
-        """So many operands in random order, results of before among them."""
-        found = [self._results.pop() if self._results else self._integer() for _ in range(count)]
+        """`count` operands in random order, earlier results among them."""
+        operands = [self._results.pop() if self._results else self._integer() for _ in range(count)]
         order = self.shuffled([str(place) for place in range(count)])
-        return [found[int(place)] for place in order]
+        return [operands[int(place)] for place in order]
 
     def _integer(self) -> Operand:
         value = 1 + self.below(10 ** self.digits())
         return Operand(str(value), value)
 
     def result(self, text: str, value: int) -> None:
-        """Keep what an operator comes to, for the next one."""
+        """Keep the result of an operator for the next one."""
         self._results.append(Operand(text, value))
 
     def finished(self) -> Program:
@@ -160,7 +160,7 @@ OPERATORS: Final[dict[str, Callable[[Composer], None]]] = {
 
 
 def words_of(nesting: int) -> int:
-    """Random words that a program of at most `nesting` operators uses at the most."""
+    """Most random words that a program of at most `nesting` operators uses."""
     return _FIXED_WORDS + WORDS_OF_AN_OPERATOR * nesting
 
 
@@ -172,8 +172,8 @@ def compose(
     Args:
         words: random words of 64 bits, `words_of(nesting)` of them.
         lengths: range of L, the digits of a number.
-        nesting: operators at the most; how many is uniform in 1 .. `nesting`.
-        operators: those it is made of, each as likely as another.
+        nesting: most operators; their number is uniform in 1 .. `nesting`.
+        operators: the kinds to draw from, uniformly.
     """
     program = Composer(words, lengths)
     for _ in range(1 + program.below(nesting)):
@@ -182,14 +182,14 @@ def compose(
 
 
 def check_program(text: str) -> None:
-    """Check that a program has no character but those that programs have.
+    """Check the characters of a program.
 
     Raises:
         ConfigError: it is empty, or a character is unknown, or ends a program or an answer.
     """
     if not text:
         raise ConfigError(["program: expected at least one character, got none"])
-    known = [each for each in CHARACTERS if each not in (PROGRAM_END, ANSWER_END)]
+    known = [character_ for character_ in CHARACTERS if character_ not in (PROGRAM_END, ANSWER_END)]
     for place, character in enumerate(text, start=1):
         if character not in known:
             raise ConfigError(
@@ -201,12 +201,12 @@ def check_program(text: str) -> None:
             )
 
 
-def operator_faults(operators: tuple[str, ...]) -> list[str]:
-    """What is wrong with a choice of operators, a line each."""
+def operator_errors(operators: tuple[str, ...]) -> list[str]:
+    """Errors in a choice of operators, a line each."""
     if not operators:
         return [f"operators: expected at least one of {', '.join(OPERATORS)}, got none"]
     return [
-        f"operators: {ChoiceError('operator', each, OPERATORS)}"
-        for each in operators
-        if each not in OPERATORS
+        f"operators: {ChoiceError('operator', operator, OPERATORS)}"
+        for operator in operators
+        if operator not in OPERATORS
     ]

@@ -1,9 +1,9 @@
 """Random numbers as a function of (seed, split, index, block): no state, any order, any worker.
 
 The generator is Philox4x32-10, a keyed bijection of 128-bit counters. The seed is the key; split,
-example index and block fill the counter. Different (split, index, block) are different counters,
-so under one seed no two of them share a draw, and a worker that draws example 10 000 alone gets
-what a worker that drew all before it got.
+example index and block are the counter. Different (split, index, block) are different counters, so
+under one seed they share no draw. A worker that draws example 10 000 alone gets the same as one
+that drew all before it.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
@@ -92,7 +92,7 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int) -> int:
     """Return `value` as an int of `minimum`..`maximum`.
 
     Raises:
-        ConfigError: it is no integer, or out of range; the message says `name`.
+        ConfigError: it is no integer, or out of range; the message has `name`.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -141,13 +141,13 @@ class Stream:
         return (w1 << _HALF) | w0, (w3 << _HALF) | w2
 
     def length_words(self, indices: Integers) -> Words:
-        """One word for each example [B], kept apart for its length: block 0."""
+        """One word for each example [B], reserved for its length: block 0."""
         return self.words(indices, np.zeros(1, dtype=np.int64))[0]
 
     def sequence_words(self, indices: Integers, count: int) -> tuple[Words, Words]:
-        """The word for the length [B] and one for each position [B, count] in one go.
+        """The word for the length [B] and one for each position [B, count], in one call.
 
-        Position p has the same word whatever `count` is: half of block 1 + p // 2.
+        Position p has the same word for any `count`: half of block 1 + p // 2.
         """
         blocks = np.arange(1 + (count + 1) // 2)
         pairs = np.stack(self.words(indices[:, None], blocks[None, :]), axis=-1)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, Final, TypeVar
 
+from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
-from unbounded.own_parts import find_part
 from unbounded.tasks import algorithmic, answers, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def copy(
     symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
 ) -> TransductionTask:
-    """Say the source again: a_1 ... a_k to a_1 ... a_k.
+    """Copy the source: a_1 ... a_k to a_1 ... a_k.
 
     Args:
         symbols: number of symbols, at least 1.
@@ -35,7 +35,7 @@ def copy(
         test_lengths: source lengths of the splits "validation" and "test".
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
     return transduction("copy", lambda: RandomSymbols("copy", symbols), train_lengths, test_lengths)
@@ -44,7 +44,7 @@ def copy(
 def reversal(
     symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
 ) -> TransductionTask:
-    """Say the source backwards: a_1 ... a_k to a_k ... a_1.
+    """Reverse the source: a_1 ... a_k to a_k ... a_1.
 
     Args, errors and source as for `copy`.
     """
@@ -79,7 +79,7 @@ def svo_sov(
         test_lengths: source lengths of the splits "validation" and "test", at most 4096.
 
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, appendix C, Table 1(a).
     """
     return transduction(
@@ -95,7 +95,7 @@ def gender(
     train_lengths: Lengths = "8:64",
     test_lengths: Lengths = "65:128",
 ) -> TransductionTask:
-    """Put English nouns into German, where the article shows the gender.
+    """Translate English nouns to German, where the article shows the gender.
 
     Args and errors as for `svo_sov`.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, appendix C, Table 1(b).
@@ -109,15 +109,15 @@ def gender(
 
 
 def pairs(data: str | None = None, characters: bool = False) -> TransductionTask:
-    """Say the target of a source: pairs of your own, from a file (--data FILE).
+    """Map sources to targets: your own pairs, from a file (--data FILE).
 
     Args:
         data: a file with a source, a tab and its target in each line; a tenth of the lines is held
             out for validation, and a tenth for the test.
-        characters: whether each character is a symbol; words are, otherwise.
+        characters: whether each character is a symbol; otherwise each word is one.
 
     Raises:
-        ConfigError: no file was given, or its lines are no pairs; all faults together, by line.
+        ConfigError: no file was given, or its lines are no pairs; all errors together, by line.
     """
     if data is None:
         raise ConfigError(
@@ -128,14 +128,14 @@ def pairs(data: str | None = None, characters: bool = False) -> TransductionTask
 
 
 def text(data: str | None = None, unknown: str = "error") -> TextTask:
-    """Predict the next word of a text of your own, from a folder (--data FOLDER).
+    """Predict the next word of your own text, from a folder (--data FOLDER).
 
     Args:
-        data: folder of train.txt, valid.txt and test.txt, words between blanks.
-        unknown: of words that train.txt has not: "error", or "replace" to read them as <unk>.
+        data: folder of train.txt, valid.txt and test.txt, words separated by blanks.
+        unknown: treatment of words that are not in train.txt: "error", or "replace" for <unk>.
 
     Raises:
-        ConfigError: no folder was given, or its files are not such files; all faults together.
+        ConfigError: no folder was given, or its files are not such files; all errors together.
     """
     if data is None:
         raise ConfigError(
@@ -149,11 +149,11 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
 
     Args:
         data: folder of ptb.train.txt, ptb.valid.txt and ptb.test.txt.
-        published_counts: whether the files must have the counts of Mikolov's; False takes a
-            corpus of your own under these names.
+        published_counts: whether the files must have the counts of Mikolov's; False accepts
+            another corpus under these names.
 
     Raises:
-        ConfigError: no folder was given, or its files are not such files; all faults together.
+        ConfigError: no folder was given, or its files are not such files; all errors together.
     Source: Mikolov et al. 2010; Joulin & Mikolov 2015, Table 4.
     """
     if data is None:
@@ -164,13 +164,13 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
 
 
 def _of_data(data: object, read: Callable[[], T]) -> T:
-    """What was read of a user's files; what is wrong in them is the option's `data`."""
+    """Read a user's files; errors are reported for the option `data`."""
     if not isinstance(data, str | PathLike):
         raise ConfigError([f"data: expected the path of a file or folder, got {data!r}"])
     try:
         return read()
     except ConfigError as error:
-        raise ConfigError(f"data: {fault}" for fault in error.faults) from None
+        raise ConfigError(f"data: {message}" for message in error.errors) from None
 
 
 TASKS: Final[dict[str, Callable[..., Task]]] = {
@@ -210,7 +210,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
 
 
 def task_factory(name: str) -> Callable[..., Task]:
-    """What makes the task of a name, or of an import path.
+    """The constructor of the task with a name or an import path.
 
     Raises:
         ChoiceError: there is no such task. ConfigError: its module was not imported.
@@ -219,59 +219,59 @@ def task_factory(name: str) -> Callable[..., Task]:
 
 
 def make_task(name: str, **options: Any) -> Task:
-    """Build a task by name, with options as its function in `TASKS` takes them.
+    """Build a task by name, with the options of its function in `TASKS`.
 
     Args:
-        name: one of TASKS, or the import path of a subclass of `Task` of your own, whose module has
-            been imported.
+        name: one of TASKS, or the import path of a custom subclass of `Task`, whose module has been
+            imported.
         options: by keyword.
     Raises:
         ChoiceError: there is no such task.
-        ConfigError: options are unknown or out of range; all faults together.
+        ConfigError: options are unknown or out of range; all errors together.
     """
     factory = task_factory(name)
     known = options_of(factory)
     if "data" in options and "data" not in known:
-        faults = [f"data: the task {name!r} reads no data; leave it out."]
+        errors = [f"data: the task {name!r} reads no data; leave it out."]
     else:
-        faults = []
+        errors = []
     other = {key: value for key, value in options.items() if key != "data"}
-    errors = option_errors(f"task {name!r}", factory, other, filled=("data",))
-    faults += errors
-    is_own = name not in TASKS
-    if is_own and errors:
-        raise ConfigError(faults)
-    # The others are tried without what is of another type: their faults are named together.
-    sound = {
+    wrong_options = option_errors(f"task {name!r}", factory, other, filled=("data",))
+    errors += wrong_options
+    is_custom = name not in TASKS
+    if is_custom and wrong_options:
+        raise ConfigError(errors)
+    # Built-in tasks are built without options of a wrong type, to report all errors together.
+    valid_options = {
         key: value
         for key, value in options.items()
         if key in known and (key == "data" or fits(value, known[key].kind))
     }
     try:
-        task: Task = factory(**sound)
+        task: Task = factory(**valid_options)
     except ConfigError as error:
-        raise ConfigError([*faults, *error.faults]) from None
+        raise ConfigError([*errors, *error.errors]) from None
     except (TypeError, ValueError) as error:
-        if faults or is_own:
-            raise ConfigError([*faults, f"{type(error).__name__}: {error}"]) from error
+        if errors or is_custom:
+            raise ConfigError([*errors, f"{type(error).__name__}: {error}"]) from error
         raise
-    faults += _own_faults(name, task) if is_own else []
-    if faults:
-        raise ConfigError(faults)
+    errors += _custom_task_errors(name, task) if is_custom else []
+    if errors:
+        raise ConfigError(errors)
     return task
 
 
-def _own_faults(name: str, task: Task) -> list[str]:
-    """What a task of the user's own lacks; one that gives itself no name is called by its path."""
+def _custom_task_errors(name: str, task: Task) -> list[str]:
+    """Attributes that a custom task lacks; a task without a name gets its import path."""
     if not hasattr(task, "name"):
-        with suppress(AttributeError):  # one that cannot be changed must have it
+        with suppress(AttributeError):  # an immutable task must have a name
             task.name = name
-    needed = ["name", "scoring", "input_vocabulary", "output_vocabulary"]
+    needed = ["name", "metric_set", "input_vocabulary", "output_vocabulary"]
     needed += ["train_lengths", "test_lengths"] if task.has_lengths else []
-    missing = [each for each in needed if not hasattr(task, each)]
-    faults = [f"task {name!r} has no {', '.join(missing)}: a Task must"] if missing else []
+    missing = [name_ for name_ in needed if not hasattr(task, name_)]
+    errors = [f"task {name!r} has no {', '.join(missing)}: a Task must"] if missing else []
     for what, valid in (("layout", LAYOUTS), ("objective", OBJECTIVES)):
-        given = getattr(task, what, None)
-        if given not in valid:
-            faults.append(f"task {name!r}: {ChoiceError(what, given, valid)}")
-    return faults
+        value = getattr(task, what, None)
+        if value not in valid:
+            errors.append(f"task {name!r}: {ChoiceError(what, value, valid)}")
+    return errors

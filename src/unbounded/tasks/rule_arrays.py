@@ -1,4 +1,4 @@
-"""A grammar's rules as arrays, so that many rules are applied by one lookup."""
+"""A grammar's rules as arrays, so that one lookup applies many rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RuleArrays:
     """Rules in the order of their left sides; X nonterminals, R rules, P pairs of children.
 
     An element of a rule is its first or second child (a nonterminal; first and second as in the
-    source) or one of its words. Elements stand in slots: `FIRST`, `SECOND`, then `WORDS` and on.
+    source) or one of its words. Elements are in slots: `FIRST`, `SECOND`, then `WORDS` and on.
 
     Fields:
         nonterminals: X names.
@@ -29,11 +29,11 @@ class RuleArrays:
         children: nonterminal of the first and second child, -1 for none, [R, 2].
         pair: which of `pairs` the children are, -1 unless there are two, [R].
         pairs: P distinct pairs of nonterminals.
-        source_place, target_place: [R, slots, 3]: an element stands at the sum of its row times
+        source_place, target_place: [R, slots, 3]: an element's place is the sum of its row times
             (1, length of the first child, length of the second).
-        source_word, target_word: vocabulary index of a word, of the first word of its class,
+        source_word, target_word: vocabulary index of a word, or of the first word of its class,
             [R, slots].
-        choices: number of words to choose from, 1 for a word of its own, [R, slots].
+        choices: number of words to choose from, 1 for a word without a class, [R, slots].
     """
 
     nonterminals: tuple[str, ...]
@@ -51,7 +51,7 @@ class RuleArrays:
 
     @classmethod
     def of(cls, grammar: Grammar) -> RuleArrays:
-        """Lay a grammar out."""
+        """Convert a grammar."""
         names = grammar.nonterminals
         rules = sorted(grammar.rules, key=lambda rule: names.index(rule.left))
         shapes = [_RuleShape.of(grammar, rule) for rule in rules]
@@ -97,7 +97,7 @@ class _RuleShape:
         categories = [grammar.category(symbol) for symbol in source]
         growing = [place for place, category in enumerate(categories) if category in names]
         words = [place for place in range(len(source)) if place not in growing]
-        # Words of their own pair up in order: where the source has "the", the target has "das".
+        # Words without a class pair up in order: "the" in the source with "das" in the target.
         own = iter([place for place, word in enumerate(target) if grammar.category(word) is None])
         partner = [
             next(own) if category is None else target.index(symbol)
@@ -115,13 +115,13 @@ class _RuleShape:
 
 
 def _place(children: list[int], place: int) -> tuple[int, int, int]:
-    """What stands before `place`: number of words, whether the first, whether the second child."""
+    """The elements before `place`: number of words, whether the first, whether the second child."""
     first, second = ([int(child < place) for child in children] + [0, 0])[:2]
     return place - first - second, first, second
 
 
 def _word(grammar: Grammar, source: str, target: str) -> tuple[int, int, int]:
-    """Vocabulary index of (the first) source and target word, and how many there are."""
+    """Vocabulary index of (the first) source and target word, and their number."""
     category = grammar.category(source)
     count = 1
     for word_class in grammar.classes:

@@ -1,4 +1,4 @@
-"""Every sentence of a grammar up to a length, with few words of each class."""
+"""All sentences of a grammar up to a length, with few words of each class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream
 from unbounded.tasks.transduction import Pairs, PairSource
 
-#: More sentences of one nonterminal and length than these are not listed.
+#: Most listed sentences of one nonterminal and length.
 MOST_LISTED: Final = 100_000
 
 #: Words of the source and of the target, by their numbers in the two vocabularies.
@@ -23,11 +23,11 @@ Sentence = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Sentences:
-    """The sentences that a grammar derives, length by length, each once.
+    """The distinct sentences of a grammar, length by length.
 
     Args:
         grammar: the rules.
-        symbols: words of each class that may stand in them, the first so many.
+        symbols: number of words of each class that may occur, the first ones.
     """
 
     def __init__(self, grammar: Grammar, symbols: int) -> None:
@@ -48,7 +48,7 @@ class Sentences:
         self._is_full = False
 
     def of(self, length: int) -> list[Sentence] | None:
-        """All sentences of one length in alphabetical order; None where they are too many."""
+        """All sentences of one length in alphabetical order; None where there are too many."""
         while self._listed < length and not self._is_full:
             self._list(self._listed + 1)
         if length > self._listed:
@@ -56,36 +56,39 @@ class Sentences:
         return sorted(self._of.get((self._grammar.root, length), ()))
 
     def _list(self, length: int) -> None:
-        """List what each nonterminal derives at one length, from what is there of shorter ones."""
-        # A nonterminal that is another one alone has that one's sentences of the same length: the
-        # rules have no cycle of such, so as many rounds as there are nonterminals are enough.
+        """List each nonterminal's sentences of one length, from the shorter ones."""
+        # A nonterminal that rewrites to another alone has its sentences of the same length. Such
+        # rules have no cycle, so as many rounds as there are nonterminals suffice.
         for _ in self._grammar.nonterminals:
             for rule in self._grammar.rules:
-                there = self._of.setdefault((rule.left, length), set())
+                sentences = self._of.setdefault((rule.left, length), set())
                 for sentence in self._derived(rule, length):
-                    there.add(sentence)
-                    if len(there) > MOST_LISTED:
+                    sentences.add(sentence)
+                    if len(sentences) > MOST_LISTED:
                         self._is_full = True
                         return
         self._listed = length
 
     def _derived(self, rule: Rule, length: int) -> Iterator[Sentence]:
-        """What a rule derives at one length."""
+        """The sentences of a rule at one length."""
         source, target = rule.source.split(), rule.target.split()
         linked = [symbol for symbol in source if self._grammar.category(symbol) is not None]
-        left = length - (len(source) - len(linked))
-        # With one part, and no word, it may be as long as the whole.
-        longest = left - len(linked) + 1
+        remaining = length - (len(source) - len(linked))
+        # A single part without words may be as long as the whole.
+        longest = remaining - len(linked) + 1
         for lengths in product(range(1, longest + 1), repeat=len(linked)):
-            if sum(lengths) != left:
+            if sum(lengths) != remaining:
                 continue
             parts = [
-                self._of.get((self._grammar.category(symbol) or "", own), set())
-                for symbol, own in zip(linked, lengths, strict=True)
+                self._of.get((self._grammar.category(symbol) or "", part_length), set())
+                for symbol, part_length in zip(linked, lengths, strict=True)
             ]
             for chosen in product(*map(list, parts)):
-                of = dict(zip(linked, chosen, strict=True))
-                yield (self._side(source, of, 0), self._side(target, of, 1))
+                sentence_of_symbol = dict(zip(linked, chosen, strict=True))
+                yield (
+                    self._side(source, sentence_of_symbol, 0),
+                    self._side(target, sentence_of_symbol, 1),
+                )
 
     def _side(self, symbols: list[str], parts: dict[str, Sentence], side: int) -> tuple[int, ...]:
         words: list[int] = []
@@ -99,7 +102,7 @@ class Sentences:
 
 @lru_cache(maxsize=8)
 def sentences_of(grammar: Grammar, symbols: int) -> Sentences:
-    """The sentences of a grammar; kept for the next call."""
+    """The sentences of a grammar; the result is cached."""
     return Sentences(grammar, symbols)
 
 
@@ -111,16 +114,18 @@ def pairs_of(sentences: list[Sentence]) -> Pairs:
 
 
 def with_few_words(grammar: Grammar, symbols: int) -> Grammar:
-    """The same grammar with the first so many words of each class."""
-    classes = tuple(replace(each, count=min(symbols, each.count)) for each in grammar.classes)
+    """The same grammar with the first `symbols` words of each class."""
+    classes = tuple(
+        replace(word_class, count=min(symbols, word_class.count)) for word_class in grammar.classes
+    )
     return replace(grammar, classes=classes)
 
 
 class Renumbered(PairSource):
-    """Pairs of a small vocabulary with the numbers that their words have in a larger one.
+    """Pairs of a small vocabulary, with the numbers of their words in a larger one.
 
     Args:
-        pairs: over words that the vocabularies have.
+        pairs: pairs over words of the larger vocabularies.
         source_vocabulary, target_vocabulary: the larger ones.
     """
 

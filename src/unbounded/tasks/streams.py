@@ -1,7 +1,7 @@
-"""Tasks as streams: sequences one after the other, with no sign of where one ends.
+"""Tasks as streams: concatenated sequences without a separator.
 
-The model predicts each next symbol of the stream. Much of a sequence is not determined by what
-came before; only what is can be scored, and which symbols these are the task knows.
+The model predicts each next symbol of the stream. Much of a sequence is not determined by the
+symbols before it. Only determined symbols can be scored; the task knows which they are.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, sections 4 and 5.
 """
@@ -26,12 +26,12 @@ LOSSES: Final = ("all", "answer")
 
 
 class Sequences(NamedTuple):
-    """Sequences of symbols and how much of each is given.
+    """Sequences of symbols, and the number of given symbols of each.
 
     Fields:
-        symbols: int64 [K, L]; what stands beyond `lengths` has no meaning.
+        symbols: int64 [K, L]; values beyond `lengths` have no meaning.
         lengths: int64 [K], in 1..L.
-        given: symbols at the beginning that the rest is determined by, int64 [K].
+        given: number of first symbols that determine the rest, int64 [K].
     """
 
     symbols: Integers
@@ -40,13 +40,13 @@ class Sequences(NamedTuple):
 
 
 class SequenceSource(ABC):
-    """Where the sequences of a stream come from.
+    """The source of a stream's sequences.
 
     Attributes:
         alphabet: the symbols.
         shortest: the least n that has a sequence.
-        starts_alike: whether each sequence begins with the same symbol, so that the first symbol
-            of the next one is determined too, and belongs to the score of the one before.
+        starts_alike: whether all sequences start with the same symbol. The first symbol of the next
+            one is then determined too, and belongs to the score of the one before.
     """
 
     alphabet: tuple[str, ...]
@@ -58,14 +58,14 @@ class SequenceSource(ABC):
         """Sequences `start`, ..., `start + size - 1`, each n uniform over `lengths`."""
 
     def count_of(self, n: int) -> int | None:
-        """How many sequences of one n there are, 0 below the shortest; None where it is not known.
+        """The number of sequences of one n, 0 below the shortest; None where it is unknown.
 
-        A source of your own that says it has `every` too.
+        A custom source that defines it must define `every` too.
         """
         return None
 
     def every(self, n: int) -> Sequences:
-        """All sequences of one n, each once; see `count_of` before.
+        """All sequences of one n, each once; call `count_of` first.
 
         Raises:
             ConfigError: the source cannot list them.
@@ -74,14 +74,14 @@ class SequenceSource(ABC):
 
 
 class JudgedStreams(NamedTuple):
-    """Streams with the sequence that each step is judged for.
+    """Streams with the sequence for which each step is judged.
 
     Fields:
         batch: B streams.
-        judged: int64 [B, T]: number, within its stream, of the sequence for whose score the
-            step's target counts; -1 where it counts for none.
-        scored: sequences of each stream that are scored. The last one is not: its end would show
-            in the next sequence only, and the authors' program closes all of them there.
+        judged: int64 [B, T]: number, within its stream, of the sequence to whose score the
+            step's target belongs; -1 for none.
+        scored: sequences of each stream that are scored. The last one is not: its end shows only
+            in the next sequence, and the authors' program closes all sequences there.
         longest: symbols of the longest sequence.
     """
 
@@ -92,19 +92,19 @@ class JudgedStreams(NamedTuple):
 
 
 def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
-    """Each sequence as a stream of its own, to its last symbol, with what it determines masked in.
+    """Each sequence as its own stream, to its last symbol; its determined symbols are masked in.
 
     The last step reads the last symbol. Where sequences start alike, its target is the first symbol
-    of the next one, which the end determines; where they do not, nothing is judged there.
+    of the next one, which the end determines. Otherwise nothing is judged there.
 
     Args:
         drawn: K sequences of `source`.
-        source: says the alphabet and whether sequences start alike.
+        source: gives the alphabet and whether sequences start alike.
     Returns:
         K rows of L + 1 steps.
     """
     place = np.arange(drawn.symbols.shape[1] + 1)
-    length, given = drawn.lengths[:, None], drawn.given[:, None]
+    length, determined_from = drawn.lengths[:, None], drawn.given[:, None]
     symbols = np.pad(drawn.symbols, ((0, 0), (0, 1)))
     targets = np.where(place < length, symbols, 0)
     if source.starts_alike:
@@ -113,17 +113,17 @@ def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
     inputs[:, 1:] = targets[:, :-1]
     inputs[:, 0] = len(source.alphabet) - 1
     inputs[np.broadcast_to(place > length, inputs.shape)] = 0
-    mask = (place >= given) & (place < length + int(source.starts_alike))
+    mask = (place >= determined_from) & (place < length + int(source.starts_alike))
     arrays = (inputs, targets * mask, mask, drawn.lengths + 1)
     return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
 
 def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:
-    """Put each `sequences` of the drawn sequences one after the other, as one stream.
+    """Concatenate each `sequences` of the drawn sequences to a stream.
 
     Args:
         drawn: B * `sequences` sequences of `source`.
-        source: says the alphabet and whether sequences start alike.
+        source: gives the alphabet and whether sequences start alike.
         sequences: of each stream.
         loss: as for `StreamTask`.
     """
@@ -158,25 +158,25 @@ def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str)
 class StreamTask(Task):
     """Predict the next symbol of streams. Example i of a split is stream i.
 
-    A stream is a run of sequences that begins with empty memories; a task's streams are made of
-    `sequences` of them, and stream i has the sequences i * sequences, ... of its source. The input
-    at the first step is the last symbol of the alphabet, as in the authors' program.
+    A stream is a run of `sequences` sequences that starts with empty memories. Stream i has the
+    sequences i * sequences, ... of its source. The input at the first step is the last symbol of
+    the alphabet, as in the authors' program.
 
     Args:
         name: the name it is listed under.
         source: draws the sequences.
-        sequences: how many make a stream, at least 2.
-        train_lengths: range of n of the split "train"; a curriculum passes ranges of its own.
+        sequences: number of sequences in a stream, at least 2.
+        train_lengths: range of n of the split "train"; a curriculum passes its own ranges.
         test_lengths: range of n of the splits "validation" and "test".
-        loss: "all" steps count in the loss, or those of the "answer", which the rest determines.
+        loss: "all" steps count in the loss, or only the determined ones of the "answer".
 
     Raises:
-        ConfigError: an argument is out of range; all faults together.
+        ConfigError: an argument is out of range; all errors together.
         ChoiceError: there is no such loss.
     """
 
     layout = "stream"
-    scoring = "lengths"
+    metric_set = "lengths"
 
     def __init__(
         self,
@@ -189,24 +189,24 @@ class StreamTask(Task):
     ) -> None:
         if loss not in LOSSES:
             raise ChoiceError("loss", loss, LOSSES)
-        faults = [
-            f"{part}: {fault}"
+        errors = [
+            f"{part}: {message}"
             for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
-            for fault in self._length_faults(name, source, lengths)
+            for message in self._length_errors(name, source, lengths)
         ]
         try:
             self.sequences = whole_number("sequences", sequences, 2, 2**31)
         except ConfigError as error:
-            faults += error.faults
-        if faults:
-            raise ConfigError(faults)
+            errors += error.errors
+        if errors:
+            raise ConfigError(errors)
         self.name, self.source, self.loss = name, source, loss
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self.input_vocabulary = self.output_vocabulary = source.alphabet
 
     @property
     def before(self) -> str:
-        """The symbol that is read at a stream's first step: the last of the alphabet."""
+        """The input at a stream's first step: the last symbol of the alphabet."""
         return self.source.alphabet[-1]
 
     def batch(
@@ -218,7 +218,7 @@ class StreamTask(Task):
     def judged(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> JudgedStreams:
-        """The streams of `batch`, with what counts in the score.
+        """The streams of `batch`, with the sequence for which each step is judged.
 
         Args and errors as for `batch`.
         """
@@ -230,7 +230,7 @@ class StreamTask(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """Sequences `start`, ... of all streams: what is given, and what it determines.
+        """Sequences `start`, ... of all streams: the given symbols, and the determined ones.
 
         Args and errors as for `batch`; sequence i is in stream i // sequences.
         """
@@ -267,24 +267,24 @@ class StreamTask(Task):
             ChoiceError: a symbol is not in the alphabet.
         """
         places = {symbol: place for place, symbol in enumerate(self.source.alphabet)}
-        given = list(symbols)
-        for symbol in given:
+        symbol_list = list(symbols)
+        for symbol in symbol_list:
             if symbol not in places:
                 raise ChoiceError(f"symbol of task {self.name}", symbol, self.source.alphabet)
-        return torch.tensor([places[symbol] for symbol in given], dtype=torch.int64)
+        return torch.tensor([places[symbol] for symbol in symbol_list], dtype=torch.int64)
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> Sequences:
         stream = Stream(seed, split)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
-        faults = self._length_faults(self.name, self.source, chosen)
-        if faults:
-            raise ConfigError(faults)
+        errors = self._length_errors(self.name, self.source, chosen)
+        if errors:
+            raise ConfigError(errors)
         return self.source.draw(stream, start, size, chosen)
 
     @staticmethod
-    def _length_faults(name: str, source: SequenceSource, lengths: LengthRange) -> list[str]:
+    def _length_errors(name: str, source: SequenceSource, lengths: LengthRange) -> list[str]:
         if lengths.minimum >= source.shortest:
             return []
         return [f"lengths: {name} has no sequence with n below {source.shortest}, got {lengths}"]

@@ -1,4 +1,4 @@
-"""Copy, reversal, bigram flip and odd first: random symbols, put out in another order.
+"""Copy, reversal, bigram flip and odd first: the target reorders random source symbols.
 
 Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; odd first: Yang & Rush 2017,
 arXiv:1611.02854.
@@ -16,7 +16,7 @@ from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.transduction import Pairs, PairSource
 
-# For target place j [L] and source length k [B, 1]: the source place whose symbol stands there.
+# Maps target place j [L] and source length k [B, 1] to the source place of the same symbol.
 ORDERS: Final[dict[str, Callable[[Integers, Integers], Integers]]] = {
     "copy": lambda place, length: place + 0 * length,
     "reversal": lambda place, length: length - 1 - place,
@@ -32,15 +32,15 @@ _EVEN_ONLY = frozenset({"bigram_flip"})
 class RandomSymbols(PairSource):
     """Symbols drawn independently and uniformly; the target has them in another order.
 
-    The length is uniform over the range. Bigram flip has even lengths only: uniform over the even
-    numbers of the range (the paper asks for even lengths and does not say how they are drawn).
-    Example i has the same symbols for every range of lengths, cut off at its length.
+    The length is uniform over the range. Bigram flip has even lengths only, uniform over the even
+    numbers of the range (the paper requires even lengths and does not give their distribution).
+    Example i has the same symbols for every range of lengths, truncated to its length.
 
     Args:
         order: "copy", "reversal", "bigram_flip" or "odd_first".
         symbols: number of symbols, at least 1; the paper has 128. Both sides name them s0, s1, ...
-        unit: symbols that a length counts as one: 2 for lengths in bigrams.
-        drawn: symbols that strings are drawn from, the first so many; None for all.
+        unit: number of symbols per unit of length: 2 for lengths in bigrams.
+        drawn: number of symbols that occur, the first ones; None for all.
 
     Raises:
         ChoiceError: there is no such order.
@@ -73,7 +73,7 @@ class RandomSymbols(PairSource):
         return self._ordered(source, chosen)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`: every word of the symbols, of a length that the order has."""
+        """See `PairSource.count_of`: every string of the symbols, of a length of the order."""
         if length < 1 or (self.order in _EVEN_ONLY and self.unit * length % 2):
             return 0
         return int(min(symbols, self.symbols) ** (self.unit * length))
@@ -84,19 +84,19 @@ class RandomSymbols(PairSource):
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
-        source = words_of(min(symbols, self.symbols), self.unit * length)
+        source = all_strings(min(symbols, self.symbols), self.unit * length)
         return self._ordered(source, np.full(len(source), self.unit * length))
 
     def _ordered(self, source: Integers, lengths: Integers) -> Pairs:
-        """Sources [K, L] of so many symbols each, and their targets."""
+        """Sources [K, L] of these lengths, with their targets."""
         width = source.shape[1]
         places = ORDERS[self.order](np.arange(width), lengths[:, None])
         target = np.take_along_axis(source, np.clip(places, 0, width - 1), axis=1)
         return Pairs(source, lengths, target, lengths)
 
 
-def words_of(symbols: int, length: int) -> Integers:
-    """Every word of so many symbols, int64 [symbols ** length, length], in alphabetical order."""
+def all_strings(symbols: int, length: int) -> Integers:
+    """Every string over the symbols, int64 [symbols ** length, length], in alphabetical order."""
     number = np.arange(symbols**length)[:, None]
     words: Integers = number // symbols ** np.arange(length - 1, -1, -1) % symbols
     return words

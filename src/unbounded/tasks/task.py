@@ -1,4 +1,4 @@
-"""The face every task shows to training and evaluation."""
+"""The interface of all tasks to training and evaluation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS
 
-#: How a task's batches are laid out.
-#: pairs: a source, then its target, each symbol of which is fed back. answer: the same, but fed
-#: only one symbol while answering. stream: sequences without an end, cut for truncated BPTT.
+#: The layouts of a task's batches.
+#: pairs: a source, then its target, each symbol of which is fed back. answer: the same, but only
+#: one symbol is fed while answering. stream: sequences without an end, split for truncated BPTT.
 #: labels: a label at each prefix. text: one long text.
 LAYOUTS: Final = ("pairs", "answer", "stream", "labels", "text")
-#: What training may minimise (`Task.objective`).
+#: Training objectives (`Task.objective`).
 OBJECTIVES: Final = ("cross_entropy", "binary", "bits")
-# A picture of more symbols than these cannot be read.
+# Most symbols of a readable figure.
 _READABLE = 16
 
 
@@ -41,34 +41,33 @@ def check_task(value: object) -> None:
 
 
 class Task(ABC):
-    """What to learn, as batches of tokens. A task knows no model.
+    """A task, as batches of tokens. It depends on no model.
 
     Attributes:
         layout: one of LAYOUTS.
-        objective: one of OBJECTIVES, what training minimises: "cross_entropy" over the output
-            vocabulary, "binary" for targets 0 and 1, or "bits" for targets that are numbers, each
-            of whose bits is said.
-        scoring: name of the scoring that says how well it is done, or the import path of your own.
+        objective: one of OBJECTIVES: "cross_entropy" over the output vocabulary, "binary" for
+            targets 0 and 1, or "bits" for numbers whose bits are predicted one by one.
+        metric_set: name of the task's metric set, or the import path of a custom one.
         has_lengths: whether examples are drawn from ranges of lengths.
-        has_path: whether `heights` says how many symbols are to be kept at each step.
-        answer_token: the one input that is fed while answering and never before; None where a task
+        has_path: whether `heights` gives the number of symbols to keep at each step.
+        answer_token: the input that is fed while answering and never before; None where a task
             has no such input.
         end_token: the output that ends an answer; None where nothing ends one.
-        data_digest: SHA-256 in hexadecimal digits of data that it was read from, by which a run
-            knows its own again; None where it reads none.
-        notes: what a user should know of the data that was read, a line each.
-        name: the name it is listed under; the import path, where a task of your own has none.
-        input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
-            for each side of a transduction: the place counts, not the name.
-        output_vocabulary: symbols that `Batch.targets` indexes; of a binary task the one that is
-            true or not; of a task of bits what each bit is, the lowest first.
+        data_digest: SHA-256 in hexadecimal digits of the data, by which a run recognizes its data;
+            None without data.
+        notes: notes on the data for the user, a line each.
+        name: the name it is listed under; for a custom task without one, its import path.
+        input_vocabulary: symbols that `Batch.inputs` indexes. A name may occur twice, once for each
+            side of a transduction: the place counts, not the name.
+        output_vocabulary: symbols that `Batch.targets` indexes; for a binary task the one that is
+            true or not; for a task of bits the name of each bit, the lowest first.
         train_lengths: lengths drawn for the split "train".
         test_lengths: lengths drawn for the splits "validation" and "test".
     """
 
     layout: str
     objective: ClassVar[str] = "cross_entropy"
-    scoring: str
+    metric_set: str
     has_lengths: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
     answer_token: int | None = None
@@ -87,15 +86,15 @@ class Task(ABC):
     ) -> Batch:
         """Examples `start`, ..., `start + size - 1` of a split, padded to the longest.
 
-        An example depends on (seed, split, index, lengths) alone: not on the other examples of
-        its batch, nor on what was drawn before. Splits never share a random draw.
+        An example depends on (seed, split, index, lengths) alone, not on the other examples of its
+        batch nor on earlier draws. Splits never share a random draw.
 
         Args:
             seed: 0..2**64 - 1.
             split: "train", "validation" or "test".
             start: index of the first example, 0..2**63 - 1.
             size: number of examples B, at least 1.
-            lengths: range of lengths to draw from; None: the split's own.
+            lengths: range of lengths to draw from; None for the split's own.
 
         Returns:
             int64 and bool tensors on the CPU, [B, T] and [B].
@@ -125,7 +124,7 @@ class Task(ABC):
         return self.examples(seed, split, index, 1, lengths)[0]
 
     def short_example(self, seed: int, lengths: LengthRange | None = None) -> Batch:
-        """One test example whose trace a person can read, from the shorter end of a range.
+        """One test example with a readable trace, from the shorter end of a range.
 
         Args:
             lengths: None for the training range.
@@ -135,15 +134,15 @@ class Task(ABC):
         return self.batch(seed, "test", 0, 1, LengthRange(trained.minimum, longest))
 
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
-        """Single examples by a name, which the traces and pictures of a run are of."""
+        """Single examples by name, for the traces and figures of a run."""
         return {"example": self.short_example(seed, lengths)}
 
     def heights(self, inputs: Tensor) -> Tensor | None:
-        """How many symbols are to be kept after each of [B, T]; None where it is not known."""
+        """The number of symbols to keep after each of [B, T]; None where it is unknown."""
         return None
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
-        """What is read of a source that a person typed, up to the first `answer_token`, int64 [T].
+        """The inputs for a source that a person typed, up to the first `answer_token`, int64 [T].
 
         Raises:
             ConfigError: the task has no answer phase, or the source is empty or has an unknown
@@ -151,27 +150,27 @@ class Task(ABC):
         """
         raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """What is wrong with a range of lengths before anything is drawn, a line each."""
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """Errors in a range of lengths before anything is drawn, a line each."""
         return []
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """How many different examples there are; None where they are drawn without end."""
+        """The number of distinct examples; None where it is unlimited."""
         return None
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """How many examples of one length there are over a small alphabet.
+        """The number of examples of one length over a small alphabet.
 
         Args:
-            length: as ranges count it.
-            symbols: where there is a source, the first so many that may stand in it.
+            length: in the unit of ranges.
+            symbols: number of symbols that may occur in a source, the first ones.
         Returns:
             None where they cannot be listed.
         """
         return None
 
     def every(self, length: int, symbols: int) -> Batch:
-        """All these examples, each once; see `count_of` before, and its arguments.
+        """All these examples, each once; call `count_of` first, with the same arguments.
 
         Raises:
             ConfigError: they cannot be listed, or there is none.
@@ -182,14 +181,14 @@ class Task(ABC):
         """The same task with strings of its first `symbols` symbols alone, in its vocabularies.
 
         Args:
-            symbols: at least 1; more than there are leave the task as it is.
+            symbols: at least 1; more than exist leave the task unchanged.
         Returns:
             None where the task cannot draw from fewer symbols.
         """
         return None
 
     def most_held(self, lengths: LengthRange) -> int | None:
-        """How many symbols must be kept at once, at the most; None where it is not known."""
+        """The most symbols that must be kept at once; None where it is unknown."""
         return None
 
     def split_lengths(self, split: str) -> LengthRange:

@@ -19,35 +19,35 @@ from unbounded.tasks.task import Example, Task
 
 END_OF_SENTENCE: Final = "<eos>"
 UNKNOWN: Final = "<unk>"
-#: The files of a text of your own.
+#: The files of a user's text.
 FILES: Final = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
-# Words of a trace.
+# Number of words of a trace.
 _SHORT = 12
 
 
 class TextTask(Task):
     """Predict the next word of a text cut into parallel strips; one example is one strip.
 
-    Strip i of B begins where strip i - 1 ends, and its first input is the word before its first
-    target (for the whole text: <eos>), so that each token is predicted exactly once, whatever B.
-    `batch(seed, split, 0, B)` is the whole split: cut it with `pieces` and carry the state.
-    Neither the seed nor a range of lengths changes a text; a range is an error.
+    Strip i of B starts where strip i - 1 ends, and its first input is the word before its first
+    target (for the whole text: <eos>). So each token is predicted exactly once, for any B.
+    `batch(seed, split, 0, B)` is the whole split: split it with `chunks` and carry the state.
+    The seed does not change a text; a range of lengths is an error.
 
     Args:
         name: the name it is listed under.
-        words: the words of each split, <eos> at the end of each line; those of "train" are the
-            vocabulary, in the order in which they come first.
+        words: the words of each split, <eos> at the end of each line. Those of "train" are the
+            vocabulary, in order of first occurrence.
     """
 
     layout = "text"
-    scoring = "perplexity"
+    metric_set = "perplexity"
     has_lengths = False
 
     def __init__(self, name: str, words: Mapping[str, Sequence[str]]) -> None:
         self.name = name
         known = dict.fromkeys(words["train"])
         if any(UNKNOWN in text for text in words.values()):
-            known.setdefault(UNKNOWN)  # where training has none it is a symbol, and never learned
+            known.setdefault(UNKNOWN)  # if it is not in the training text, it is never learned
         vocabulary = tuple(known)
         places = {word: place for place, word in enumerate(vocabulary)}
         self.input_vocabulary = self.output_vocabulary = vocabulary
@@ -63,7 +63,7 @@ class TextTask(Task):
         self.train_lengths = self.test_lengths = whole
 
     def tokens(self, split: str) -> int:
-        """How many tokens a split has.
+        """The number of tokens of a split.
 
         Raises:
             ChoiceError: there is no such split.
@@ -71,7 +71,7 @@ class TextTask(Task):
         return len(self._of(split))
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """How many sentences a split has, for `examples`; a range of lengths changes nothing.
+        """The number of sentences of a split, for `examples`; the lengths have no effect.
 
         Raises:
             ChoiceError: there is no such split.
@@ -84,9 +84,9 @@ class TextTask(Task):
         """The split as `size` strips, [B, T]; the last ones may be a step shorter.
 
         Args:
-            seed: without effect: a text is what it is.
+            seed: without effect: a text is fixed.
             split: "train", "validation" or "test".
-            start: without effect: each batch of the split is all of it.
+            start: without effect: each batch is the whole split.
             size: B, at most the split's tokens.
             lengths: must be None.
 
@@ -113,7 +113,7 @@ class TextTask(Task):
         """Sentences `start`, ... of a split, as sources without a target.
 
         Raises:
-            ConfigError: there are not so many sentences, or a range of lengths is given.
+            ConfigError: there are fewer sentences, or a range of lengths is given.
             ChoiceError: there is no such split.
         """
         self._check_lengths(lengths)
@@ -121,11 +121,11 @@ class TextTask(Task):
         ends = np.flatnonzero(text == self.end_token)
         start = whole_number("start", start, 0, len(ends) - 1)
         size = whole_number("size", size, 1, len(ends) - start)
-        begins = np.concatenate([[0], ends[:-1] + 1])
+        starts = np.concatenate([[0], ends[:-1] + 1])
         return [
-            Example(tuple(self.input_vocabulary[token] for token in text[begin:end]), ())
-            for begin, end in zip(
-                begins[start : start + size], ends[start : start + size], strict=True
+            Example(tuple(self.input_vocabulary[token] for token in text[first:end]), ())
+            for first, end in zip(
+                starts[start : start + size], ends[start : start + size], strict=True
             )
         ]
 
@@ -147,32 +147,33 @@ class TextTask(Task):
 
 
 def read_text(folder: str | Path, unknown: str = "error") -> TextTask:
-    """The text in the files train.txt, valid.txt and test.txt of a folder of yours.
+    """The text in the files train.txt, valid.txt and test.txt of a user's folder.
 
     Args:
-        folder: where they are; a line is a sentence of words between blanks.
-        unknown: of a word that the training file has not: "error" names its line; "replace" reads
-            it, and every word that stands only once in the training file, as <unk>.
+        folder: the folder of the files; a line is a sentence of words separated by blanks.
+        unknown: treatment of words that are not in the training file: "error" names the first
+            one's line; "replace" reads them, and every word that occurs once in the training file,
+            as <unk>.
     Raises:
         ConfigError: a file is missing, empty or not UTF-8, or has unknown words; all together.
         ChoiceError: `unknown` is neither.
     """
     if unknown not in ("error", "replace"):
         raise ChoiceError("treatment of unknown words", unknown, ("error", "replace"))
-    faults: list[str] = []
+    errors: list[str] = []
     words: dict[str, list[str]] = {}
     for split, file in FILES.items():
         try:
             words[split] = read_words(Path(folder) / file, FILES.values())
         except ConfigError as error:
-            faults += error.faults
-    if not faults and unknown == "replace":
+            errors += error.errors
+    if not errors and unknown == "replace":
         words = _replaced(words)
-    elif not faults:
+    elif not errors:
         for split in ("validation", "test"):
-            faults += _unknown_words(Path(folder) / FILES[split], words["train"], words[split])
-    if faults:
-        raise ConfigError(faults)
+            errors += _unknown_words(Path(folder) / FILES[split], words["train"], words[split])
+    if errors:
+        raise ConfigError(errors)
     return TextTask("text", words)
 
 
@@ -188,7 +189,7 @@ def _replaced(words: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _unknown_words(path: Path, train: Sequence[str], text: Sequence[str]) -> list[str]:
-    """The first word of a text that the training file has not, with its line."""
+    """The first word of a text that is not in the training file, with its line."""
     known, line, unknown = set(train), 1, []
     for word in text:
         if word not in known:
@@ -208,7 +209,7 @@ def read_words(path: Path, files: Iterable[str]) -> list[str]:
     """The words of a file, with <eos> for each end of a line.
 
     Args:
-        path: the file. files: what its folder should hold, for the message.
+        path: the file. files: expected files of its folder, for the message.
     Raises:
         ConfigError: the file is missing or cannot be read, empty, or not UTF-8, or has <eos>.
     """

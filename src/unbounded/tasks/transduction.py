@@ -1,7 +1,6 @@
-"""Source-to-target tasks: <s> source ||| target </s>, each symbol of the target fed back or not.
+"""Source-to-target tasks: <s> source ||| target </s>, with or without feedback of the target.
 
-The task lays pairs out as tokens; where the pairs come from (random symbols, a grammar) is a
-`PairSource` it is given.
+The task lays out pairs as tokens; a `PairSource` draws the pairs (random symbols, a grammar).
 
 Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 """
@@ -31,9 +30,9 @@ class Pairs(NamedTuple):
     """Pairs of symbol sequences, each symbol numbered within its side's vocabulary.
 
     Fields:
-        source: int64 [B, K]; what stands beyond `source_lengths` has no meaning.
+        source: int64 [B, K]; values beyond `source_lengths` have no meaning.
         source_lengths: int64 [B], in 1..K.
-        target: int64 [B, L]; what stands beyond `target_lengths` has no meaning.
+        target: int64 [B, L]; values beyond `target_lengths` have no meaning.
         target_lengths: int64 [B], in 0..L.
     """
 
@@ -44,7 +43,7 @@ class Pairs(NamedTuple):
 
 
 class PairSource(ABC):
-    """Where the pairs of a transduction come from.
+    """The source of a transduction's pairs.
 
     Attributes:
         source_vocabulary: the source symbols, without <s> and |||.
@@ -66,26 +65,26 @@ class PairSource(ABC):
         """
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """How many different pairs there are; None where they are drawn without end."""
+        """The number of distinct pairs; None where it is unlimited."""
         return None
 
     @property
     def most_symbols(self) -> int:
-        """The greatest alphabet that `count_of` knows."""
+        """The largest alphabet of `count_of`."""
         return len(self.source_vocabulary)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """How many pairs of one length there are over a small alphabet; None if that is not known.
+        """The number of pairs of one length over a small alphabet; None where it is unknown.
 
         Args:
-            length: as `draw` counts it.
-            symbols: of the source that may stand in it, the first so many (of each word class in a
-                grammar).
+            length: in the unit of `draw`.
+            symbols: number of source symbols that may occur, the first ones (of each word class in
+                a grammar).
         """
         return None
 
     def alphabet(self, symbols: int) -> tuple[str, ...]:
-        """The symbols of the source that `count_of` and `every` know for such an alphabet."""
+        """The source symbols of `count_of` and `every` for such an alphabet."""
         return self.source_vocabulary[:symbols]
 
     def over(self, symbols: int) -> PairSource | None:
@@ -96,20 +95,20 @@ class PairSource(ABC):
         return None
 
     def every(self, length: int, symbols: int) -> Pairs:
-        """All these pairs, each once; see `count_of` before, and its arguments.
+        """All these pairs, each once; call `count_of` first, with the same arguments.
 
         Raises:
             ConfigError: the source cannot list them, or there is none.
         """
         raise ConfigError([f"{type(self).__name__}: its pairs of one length cannot be listed"])
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """What is wrong with a range of lengths before anything is drawn, a line each."""
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """Errors in a range of lengths before anything is drawn, a line each."""
         return []
 
 
 class Prompt(NamedTuple):
-    """What a model reads before it generates, and what it should then say.
+    """The inputs before generation, and the targets.
 
     Fields:
         inputs: <s> source |||, int64 [B, T]; 0 beyond `lengths`.
@@ -125,18 +124,18 @@ class Prompt(NamedTuple):
 
 
 class TransductionTask(Task):
-    """Read the source up to |||, then say the target and </s>.
+    """Read the source up to |||, then output the target and </s>.
 
-    Inputs are <s> source ||| target, targets the same one step ahead; in the layout "answer" ||| is
-    fed at each step of the answer, so that the network hears nothing of what it said. Only the
-    target's symbols and </s> are masked in (the paper does not say which symbols count; this is the
-    usual reading). What a length counts is the source's to say: symbols, or for example digits.
-    Input tokens: <s> is 0, ||| is 1, then the source symbols, then the target symbols. Output
-    tokens: </s> is 0, then the target symbols.
+    Inputs are <s> source ||| target; targets are the same one step ahead. In the layout "answer"
+    ||| is fed at each step of the answer instead of the target. Only the target's symbols and </s>
+    are masked in (the paper does not say which symbols count; this is the usual reading). The
+    source defines the unit of a length: symbols, or for example digits. Input tokens: <s> is 0, |||
+    is 1, then the source symbols, then the target symbols. Output tokens: </s> is 0, then the
+    target symbols.
 
     Args:
         name: the name it is listed under.
-        pairs: where the pairs come from.
+        pairs: draws the pairs.
         train_lengths, test_lengths: source lengths of the splits.
         layout: "pairs" or "answer"; answers are scored per symbol too.
     Attributes:
@@ -148,7 +147,7 @@ class TransductionTask(Task):
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
 
-    scoring: str = "sequences"
+    metric_set: str = "sequences"
 
     def __init__(
         self,
@@ -177,7 +176,7 @@ class TransductionTask(Task):
         self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1
         if not self._fed_back:
             self.output_to_input[:] = self.answer_token = _SEPARATOR_TOKEN
-            self.scoring = "answers"
+            self.metric_set = "answers"
         self.output_to_input[self.end_token] = 0
 
     def batch(
@@ -202,9 +201,9 @@ class TransductionTask(Task):
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
 
-    def range_faults(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_faults`."""
-        return [f"{self.name}: {fault}" for fault in self.pairs.range_faults(lengths)]
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_errors`."""
+        return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `Task.available`."""
@@ -226,7 +225,7 @@ class TransductionTask(Task):
         return TransductionTask(self.name, few, self.train_lengths, self.test_lengths, self.layout)
 
     def lay_out(self, pairs: Pairs) -> Batch:
-        """Pairs as the batch that they make; T is the longest of source + target + 2."""
+        """Pairs as a batch; T is the longest of source + target + 2."""
         steps = pairs.source_lengths + pairs.target_lengths + 2
         inputs = self._prompts(pairs, int(steps.max()))
         targets = np.zeros_like(inputs)
@@ -253,15 +252,15 @@ class TransductionTask(Task):
             ConfigError: there is none, or some are not in the vocabulary; all together.
         """
         places = {symbol: place for place, symbol in enumerate(self.source_vocabulary)}
-        faults = [] if symbols else ["source: expected at least one symbol, got none"]
-        faults += [
+        errors = [] if symbols else ["source: expected at least one symbol, got none"]
+        errors += [
             f"source: symbol {number} is {symbol!r}, which is not among the {len(places)} of task "
             f"{self.name}: {', '.join(list(places)[:3])} ... {list(places)[-1]}"
             for number, symbol in enumerate(symbols, start=1)
             if symbol not in places
         ]
-        if faults:
-            raise ConfigError(faults)
+        if errors:
+            raise ConfigError(errors)
         source = [self._first_source + places[symbol] for symbol in symbols]
         return torch.tensor([0, *source, _SEPARATOR_TOKEN])
 
@@ -281,9 +280,9 @@ class TransductionTask(Task):
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
-        faults = self.range_faults(chosen)
-        if faults:
-            raise ConfigError([f"lengths: {fault}" for fault in faults])
+        errors = self.range_errors(chosen)
+        if errors:
+            raise ConfigError([f"lengths: {error}" for error in errors])
         return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:
@@ -296,7 +295,7 @@ class TransductionTask(Task):
 
 
 def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
-    """Rows and columns of the places of [B, width] that lie within each row's length."""
+    """Rows and columns of the places of [B, width] within each row's length."""
     rows, places = np.nonzero(np.arange(width) < lengths[:, None])
     return rows, places
 
@@ -304,6 +303,6 @@ def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
 def _words(
     vocabulary: tuple[str, ...], symbols: Integers, lengths: Integers
 ) -> list[tuple[str, ...]]:
-    """Each row of symbols [B, K], cut at its length, by name."""
+    """Each row of symbols [B, K], up to its length, by name."""
     rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
     return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]

@@ -1,4 +1,4 @@
-"""A transduction from its parts, with the faults of all of them together."""
+"""Builds a transduction from its parts; reports the errors of all parts together."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ def transduction(
     test_lengths: Lengths,
     layout: str = "pairs",
 ) -> TransductionTask:
-    """Build the parts, collect the faults of all of them, put them together.
+    """Build a transduction from its parts; collect all errors.
 
     Args:
         name: the name it is listed under.
-        pairs: makes the source of the pairs.
-        train_lengths, test_lengths: of the splits, in any form that a range has.
+        pairs: constructs the source of the pairs.
+        train_lengths, test_lengths: of the splits, in any form of a range.
         layout: "pairs" or "answer".
     Raises:
-        ConfigError: options are out of range; all faults together.
+        ConfigError: options are out of range; all errors together.
     """
-    faults: list[str] = []
-    built: dict[str, Any] = {}
+    errors: list[str] = []
+    components: dict[str, Any] = {}
     for part, build in (
         ("pairs", pairs),
         ("train_lengths", lambda: LengthRange.of(train_lengths)),
         ("test_lengths", lambda: LengthRange.of(test_lengths)),
     ):
         try:
-            built[part] = build()
+            components[part] = build()
         except ConfigError as error:
             prefix = "" if part == "pairs" else f"{part}: "
-            faults += [prefix + fault for fault in error.faults]
+            errors += [prefix + message for message in error.errors]
         except ChoiceError as error:
-            faults.append(str(error))
-    if not faults:
-        source: PairSource = built["pairs"]
+            errors.append(str(error))
+    if not errors:
+        source: PairSource = components["pairs"]
         for part in ("train_lengths", "test_lengths"):
-            faults += [f"{part}: {fault}" for fault in source.range_faults(built[part])]
-    if faults:
-        raise ConfigError(faults)
-    return TransductionTask(name, **built, layout=layout)
+            errors += [f"{part}: {message}" for message in source.range_errors(components[part])]
+    if errors:
+        raise ConfigError(errors)
+    return TransductionTask(name, **components, layout=layout)

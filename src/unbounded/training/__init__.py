@@ -19,9 +19,9 @@ from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import (
+    EarlyAbort,
     StopRule,
     WhenConverged,
-    WhenHopeless,
     WhenSolved,
     any_of,
     never,
@@ -32,6 +32,7 @@ __all__ = [
     "OPTIMIZERS",
     "SCHEDULES",
     "Doubling",
+    "EarlyAbort",
     "Growing",
     "HalveOnPlateau",
     "Harden",
@@ -42,7 +43,6 @@ __all__ = [
     "PhaseOptions",
     "StopRule",
     "WhenConverged",
-    "WhenHopeless",
     "WhenSolved",
     "any_of",
     "make_optimizer",

@@ -1,4 +1,4 @@
-"""The best weights so far, kept beside a model and in its checkpoints."""
+"""A copy of the best weights so far, stored in the run's checkpoints."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _WEIGHT = "weight."
 
 
 class Backup:
-    """A copy of a model's weights, and with it numbers that a checkpoint must hold too.
+    """A copy of a model's weights, with numbers that belong to them in a checkpoint.
 
     Args:
-        model: whose weights are kept; not wrapped.
+        model: the model whose weights are copied; not wrapped.
         numbers: names of the numbers.
-        what: of which the backup is, for the message when a checkpoint lacks something.
+        what: name of the backup, for the message when a checkpoint lacks a number.
     """
 
     def __init__(self, model: nn.Module, numbers: Sequence[str], what: str) -> None:
@@ -26,27 +26,27 @@ class Backup:
         self._weights: dict[str, Tensor] = {}
 
     def keep(self) -> None:
-        """Make the model's weights the backup."""
+        """Copy the model's current weights into the backup."""
         self._weights = {
             name: weight.detach().clone() for name, weight in self._model.named_parameters()
         }
 
     def restore(self) -> None:
-        """Put the backup back into the model; before the first `keep` nothing changes."""
+        """Copy the backup into the model; before the first `keep` nothing changes."""
         with torch.no_grad():
             for name, weight in self._model.named_parameters():
                 if name in self._weights:
                     weight.copy_(self._weights[name])
 
     def is_kept(self) -> bool:
-        """Whether the model has the weights of the backup."""
+        """Whether the model's weights equal the backup."""
         return all(
             torch.equal(weight, self._weights[name])
             for name, weight in self._model.named_parameters()
         )
 
     def tensors(self, *numbers: float) -> dict[str, Tensor]:
-        """What a checkpoint must hold: the numbers, as they were named, and the weights."""
+        """The numbers, in the order of their names, and the weights, for a checkpoint."""
         return {
             **{
                 name: torch.tensor(float(number), dtype=torch.float64)
@@ -56,7 +56,7 @@ class Backup:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> list[float]:
-        """Take back what `tensors` gave; return the numbers.
+        """Restore what `tensors` returned; return the numbers.
 
         Raises:
             CheckpointError: a number is missing.

@@ -1,4 +1,4 @@
-"""The gradient of a piece without torch's graph: for small models half of a step is that graph."""
+"""Static-buffer gradient of a chunk: torch's graph is half of the step of a small model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unbounded import kernels
-from unbounded.layers.bound import BoundLayer, bound_layer
 from unbounded.layers.fused import is_called
+from unbounded.layers.static_buffers import StaticBufferLayer, static_buffer_layer
 from unbounded.models import MemoryModel
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
@@ -22,64 +22,64 @@ _SUM = 2  # torch's number for reduction="sum"
 
 
 class BoundGradient:
-    """What `loss.backward()` does for a model of one-hot symbols, in fewer calls.
+    """What `loss.backward()` computes for a model of one-hot symbols, in fewer calls.
 
-    The same equations: up to rounding, and to the order of sums over several sequences.
+    Equal to the graph's gradient up to rounding and the order of sums over several sequences.
 
     Args:
-        model: one for which `bound_gradient` returns this.
-        layer: the model's own, with its tensors in place.
-        batch_size: B of every piece.
+        model: a model for which `bound_gradient` returns this.
+        layer: the model's layer with static buffers.
+        batch_size: B of every chunk.
     """
 
-    def __init__(self, model: SequenceModel, layer: BoundLayer, batch_size: int) -> None:
+    def __init__(self, model: SequenceModel, layer: StaticBufferLayer, batch_size: int) -> None:
         self._output = model.output
         self._layer, self._batch_size = layer, batch_size
         self._bound_output = _bound_output(model)
         self._one_hot = torch.eye(model.input_vocabulary, dtype=model.output.weight.dtype)
 
-    def fits(self, piece: Batch) -> bool:
-        """Whether a piece has the batch size that this was made for."""
-        return piece.inputs.shape[0] == self._batch_size
+    def fits(self, chunk: Batch) -> bool:
+        """Whether a chunk has the batch size of the buffers."""
+        return chunk.inputs.shape[0] == self._batch_size
 
     @torch.no_grad()
-    def step(self, piece: Batch, state: Any, scale: float) -> tuple[Tensor, Tensor, Any]:
-        """Set the gradient of each parameter to that of the piece's summed loss times `scale`.
+    def step(self, chunk: Batch, state: Any, scale: float) -> tuple[Tensor, Tensor, Any]:
+        """Set each parameter's gradient to `scale` times the gradient of the chunk's summed loss.
 
         Args:
-            piece: B sequences of T symbols, of which one at least counts.
-            state: in which it begins, as the model or an earlier call gave it; None begins anew.
+            chunk: B sequences of T symbols, of which at least one counts.
+            state: initial state, from the model or an earlier call; None is the initial state.
         Returns:
-            the summed loss in nats, the logits [T, B, V], and the state after the piece: always the
+            the summed loss in nats, the logits [T, B, V], and the state after the chunk: always the
             same tensors.
         """
         layer = self._layer
-        layer.take(state)
-        hidden = layer.forward(functional.embedding(piece.inputs.t(), self._one_hot))
-        nats, logits, grad = self._loss(hidden, piece, scale)
+        layer.set_state(state)
+        hidden = layer.forward(functional.embedding(chunk.inputs.t(), self._one_hot))
+        nats, logits, grad = self._loss(hidden, chunk, scale)
         layer.backward(grad)
-        layer.go_on()
+        layer.advance()
         return nats, logits, layer.state
 
-    def _loss(self, hidden: Tensor, piece: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-        """The summed loss, the logits and the gradient [T, B, H]; sets those of `output`."""
+    def _loss(self, hidden: Tensor, chunk: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The summed loss, the logits and the gradient [T, B, H]; sets `output`'s gradients."""
         output = self._output
         if self._bound_output is not None:
-            made = self._bound_output.run(hidden, piece.targets, piece.mask, scale)
+            result = self._bound_output.run(hidden, chunk.targets, chunk.mask, scale)
             output.weight.grad = self._bound_output.grad_weight
             if output.bias is not None:
                 output.bias.grad = self._bound_output.grad_bias
-            return made
+            return result
         flat = hidden.flatten(0, 1)
         logits = functional.linear(flat, output.weight, output.bias)
-        chosen = piece.targets.masked_fill(~piece.mask, LEFT_OUT).t().flatten()
-        chances = torch.log_softmax(logits, 1)
+        chosen = chunk.targets.masked_fill(~chunk.mask, LEFT_OUT).t().flatten()
+        log_probabilities = torch.log_softmax(logits, 1)
         aten = torch.ops.aten
-        nats, count = aten.nll_loss_forward(chances, chosen, None, _SUM, LEFT_OUT)
+        nats, count = aten.nll_loss_forward(log_probabilities, chosen, None, _SUM, LEFT_OUT)
         grad = aten.nll_loss_backward(
-            nats.new_tensor(scale), chances, chosen, None, _SUM, LEFT_OUT, count
+            nats.new_tensor(scale), log_probabilities, chosen, None, _SUM, LEFT_OUT, count
         )
-        grad = aten._log_softmax_backward_data(grad, chances, 1, chances.dtype)
+        grad = aten._log_softmax_backward_data(grad, log_probabilities, 1, log_probabilities.dtype)
         output.weight.grad = grad.t() @ flat
         if output.bias is not None:
             output.bias.grad = grad.sum(dim=0)
@@ -88,33 +88,33 @@ class BoundGradient:
         )  # fmt: skip
 
 
-def _bound_output(model: SequenceModel) -> kernels.BoundOutput | None:
-    """The output layer and its loss as one call; None where torch's operators are to be used.
+def _bound_output(model: SequenceModel) -> kernels.StaticOutput | None:
+    """The output layer and its loss as one call; None where torch's operators are faster.
 
-    Of a large vocabulary torch's products are the faster ones.
+    They are for a large vocabulary.
     """
     output = model.output
-    laid_out = all(each.is_contiguous() for each in output.parameters())
-    if not laid_out or len(output.weight) > kernels.most_symbols():
+    is_contiguous = all(each.is_contiguous() for each in output.parameters())
+    if not is_contiguous or len(output.weight) > kernels.most_symbols():
         return None
-    return kernels.BoundOutput(output.weight, output.bias)
+    return kernels.StaticOutput(output.weight, output.bias)
 
 
 def bound_gradient(
     model: nn.Module, accelerator: Accelerator, options: PhaseOptions, objective: str
 ) -> BoundGradient | None:
-    """A `BoundGradient` of a model, where it gives what the graph would; None otherwise.
+    """A `BoundGradient` of a model where it equals torch's graph; None otherwise.
+
+    Subclasses, parametrizations and hooks of modules or parameters use the graph.
 
     Args:
-        model: prepared by `accelerator`; it may be hardened or loaded, but not hooked into later.
-    Anything that a forward or backward pass runs beside the library's own classes goes through the
-    graph: subclasses, parametrizations, hooks of modules and of parameters.
+        model: prepared by `accelerator`. It may be hardened or loaded later, but not hooked into.
     """
     if (
         accelerator.num_processes > 1
         or accelerator.mixed_precision != "no"
         or accelerator.gradient_accumulation_steps > 1
-        or options.piece_steps is None
+        or options.chunk_steps is None
         or objective != "cross_entropy"
         or options.label_smoothing
         or options.prediction_clip
@@ -134,7 +134,7 @@ def bound_gradient(
         or not all(each.requires_grad for each in sequence.output.parameters())
     ):
         return None
-    layer = bound_layer(sequence.layer, options.batch_size)
+    layer = static_buffer_layer(sequence.layer, options.batch_size)
     return None if layer is None else BoundGradient(sequence, layer, options.batch_size)
 
 

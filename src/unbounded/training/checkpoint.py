@@ -1,8 +1,8 @@
-"""Checkpoints: folders written whole or not at all, checked before anything in them is used.
+"""Checkpoints: folders that are written atomically and verified before use.
 
-A checkpoint holds model.safetensors, config.json, loop.json and what accelerate saves of the
+A checkpoint holds model.safetensors, config.json, loop.json and accelerate's files for the
 optimizer, the schedule and the random states. manifest.json lists each file with its size and
-SHA-256, and is what makes the folder a checkpoint. Nothing loaded can run code: JSON,
+SHA-256; a folder without it is no checkpoint. Loading cannot run code: the formats are JSON,
 safetensors, and torch files that accelerate reads with weights_only=True.
 """
 
@@ -28,7 +28,7 @@ from unbounded.files import (
     json_text,
     read_text,
     refusal,
-    storage_faults,
+    storage_errors,
     sync,
     usual_modes,
 )
@@ -40,9 +40,9 @@ FORMAT = "unbounded-checkpoint"
 VERSION = 1
 _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
-#: How what a GPU refuses begins.
+#: Prefixes of the errors of a GPU.
 _OF_A_GPU = ("CUDA", "cuDNN", "HIP", "MPS")
-#: Before the name of a checkpoint whose place another takes.
+#: Prefix of a checkpoint that is being replaced.
 _ASIDE = f"{_PARTIAL}old-"
 
 
@@ -50,27 +50,27 @@ EXTRA = "extra.safetensors"
 
 
 class Extra(Protocol):
-    """Something of a run that keeps tensors beside the model's and the optimizer's."""
+    """A part of a run with tensors that neither the model nor the optimizer has."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold of it."""
+        """Its tensors, for a checkpoint."""
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave."""
+        """Restore what `tensors` returned."""
 
 
 class Together:
-    """Several extras as one, each under its name.
+    """Several extras as one; each name is the prefix of its tensors.
 
     Args:
-        parts: name -> what keeps tensors.
+        parts: name -> extra.
     """
 
     def __init__(self, parts: Mapping[str, Extra]) -> None:
         self._parts = dict(parts)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of all of them."""
+        """The tensors of all parts."""
         return {
             f"{name}/{key}": tensor
             for name, part in self._parts.items()
@@ -78,24 +78,26 @@ class Together:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Give each of them its own."""
+        """Restore each part."""
         for name, part in self._parts.items():
-            own = {key: tensors[key] for key in tensors if key.startswith(f"{name}/")}
-            part.load({key.removeprefix(f"{name}/"): tensor for key, tensor in own.items()})
+            part_tensors = {key: tensors[key] for key in tensors if key.startswith(f"{name}/")}
+            part.load(
+                {key.removeprefix(f"{name}/"): tensor for key, tensor in part_tensors.items()}
+            )
 
 
 class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        folder: where they lie, one folder each.
+        folder: the folder that holds one folder for each checkpoint.
         accelerator: has prepared the model, optimizer and schedule that are saved and loaded.
-        config: the model's config, kept beside its weights.
-        run: what identifies the run; a checkpoint of another run is foreign.
-        keep: how many of the newest stay, at least 1.
-        keep_at: batches whose checkpoint stays too.
-        saved: called after each checkpoint that is written.
-        extra: has tensors of its own to keep, in extra.safetensors; None has none.
+        config: the model's config, saved with its weights.
+        run: identifier of the run; a checkpoint of another run is refused.
+        keep: number of newest checkpoints that are kept, at least 1.
+        keep_at: batches whose checkpoint is kept too.
+        saved: called after each checkpoint.
+        extra: tensors for extra.safetensors; None writes no such file.
     """
 
     def __init__(
@@ -120,17 +122,17 @@ class Checkpoints:
         self._extra = extra
 
     def save(self, state: LoopState) -> Path:
-        """Write a checkpoint of everything as it stands, then drop the oldest ones.
+        """Write a checkpoint, then delete the oldest ones.
 
         Raises:
-            StorageError: the disk refused; what was there before is intact, nothing half is left.
+            StorageError: the disk refused; earlier checkpoints are intact, no partial one remains.
         """
         name = _name(state.batch)
         final = self.folder / name
-        # One name for all processes, so that each can put its random states there.
+        # The name is the same for all processes: each writes its random states there.
         partial = self.folder / f"{_PARTIAL}{name}"
         main = self._accelerator.is_main_process
-        with storage_faults(final, "saving checkpoint"):
+        with storage_errors(final, "saving checkpoint"):
             try:
                 if main:
                     self._drop_partial()
@@ -154,27 +156,27 @@ class Checkpoints:
             self._saved()
         return final
 
-    def load_newest(self, tell: Callable[[str], None]) -> LoopState | None:
-        """Restore the newest checkpoint that is whole; None when there is no folder at all.
+    def load_newest(self, report: Callable[[str], None]) -> LoopState | None:
+        """Restore the newest usable checkpoint; None when there is no checkpoint folder.
 
         Args:
-            tell: given one line for each checkpoint that had to be passed over, and why.
+            report: called with one line for each unusable checkpoint, with the reason.
         Raises:
-            CheckpointError: there are checkpoints and none of them can be used.
+            CheckpointError: there are checkpoints, and all are unusable.
         """
         taken = newest_usable(self.folder, lambda folder: self._load(folder, self._run))
         if taken is None:
             return None
         for line in taken.passed_over:
-            tell(line)
+            report(line)
         return taken.content
 
     def load_from(self, folder: Path, run: str) -> LoopState:
-        """Restore the checkpoint of another run that trains the same up to there.
+        """Restore a checkpoint of another run with the same training up to that batch.
 
         Args:
             folder: the checkpoint.
-            run: what identifies that run.
+            run: identifier of that run.
         Raises:
             CheckpointError: it cannot be used.
         """
@@ -188,7 +190,7 @@ class Checkpoints:
         except Exception as error:
             if str(error).startswith(_OF_A_GPU):  # out of memory, for one
                 raise
-            # safetensors and torch's zip writer report a refused write as errors of their own.
+            # safetensors and torch's zip writer raise their own errors for a refused write.
             free = shutil.disk_usage(self.folder).free // 2**20
             reason = f"{type(error).__name__}: {error}".split("\n", 1)[0]
             raise OSError(f"the disk has {free} MiB free and refused a file ({reason})") from error
@@ -219,22 +221,22 @@ class Checkpoints:
 
     def _replace(self, partial: Path, final: Path) -> None:
         if final.exists():
-            # The same batch is saved again when an interrupted look at it was taken up again.
+            # A check that was interrupted and repeated saves the same batch again.
             aside = self.folder / f"{_ASIDE}{final.name}"
             os.rename(final, aside)
-            os.rename(partial, final)  # the next listing finds the old one where this fails
+            os.rename(partial, final)  # if this fails, the next listing includes the old one
             shutil.rmtree(aside)
         else:
             os.rename(partial, final)
         sync(self.folder)
 
     def _drop_partial(self) -> None:
-        for left in self.folder.glob(f"{_PARTIAL}*"):
-            final = self.folder / left.name.removeprefix(_ASIDE)
-            if left in checkpoint_folders(self.folder):
-                os.rename(left, final)
+        for leftover in self.folder.glob(f"{_PARTIAL}*"):
+            final = self.folder / leftover.name.removeprefix(_ASIDE)
+            if leftover in checkpoint_folders(self.folder):
+                os.rename(leftover, final)
             else:
-                shutil.rmtree(left)
+                shutil.rmtree(leftover)
 
     def _load(self, folder: Path, run: str) -> LoopState:
         manifest = verify(folder)
@@ -248,7 +250,7 @@ class Checkpoints:
                 f"this run has {self._accelerator.num_processes}"
             )
         try:
-            # accelerate passes over random states it cannot read; here that is a fault.
+            # accelerate ignores random states it cannot read; here that is an error.
             load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
             self._accelerator.load_state(str(folder))
             if self._extra is not None:
@@ -269,12 +271,12 @@ def _name(batch: int) -> str:
 
 
 def checkpoint_folders(folder: Path) -> Sequence[Path]:
-    """The checkpoints in `folder`, newest first, whole or not.
+    """The checkpoints in `folder`, newest first, complete or not.
 
-    One that was put aside counts while what was to take its place is not there.
+    A checkpoint set aside for a replacement counts until the replacement is there.
 
     Raises:
-        CheckpointError: there is something else of that name.
+        CheckpointError: `folder` is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(
@@ -282,19 +284,19 @@ def checkpoint_folders(folder: Path) -> Sequence[Path]:
         )
     if not folder.is_dir():
         return []
-    found = {path.name: path for path in folder.glob(f"{_ASIDE}*")}
-    found = {name.removeprefix(_ASIDE): path for name, path in found.items()}
-    found |= {path.name: path for path in folder.iterdir()}
-    return [found[name] for name in sorted(found, reverse=True) if _NAME.fullmatch(name)]
+    folders = {path.name: path for path in folder.glob(f"{_ASIDE}*")}
+    folders = {name.removeprefix(_ASIDE): path for name, path in folders.items()}
+    folders |= {path.name: path for path in folder.iterdir()}
+    return [folders[name] for name in sorted(folders, reverse=True) if _NAME.fullmatch(name)]
 
 
 class Taken(NamedTuple, Generic[T]):
-    """The checkpoint that was taken, and why.
+    """The checkpoint that was loaded.
 
     Fields:
-        content: what was read of it.
-        folder: of the checkpoint.
-        passed_over: a line for each newer one that cannot be used: why, and what is taken instead.
+        content: the checkpoint's content.
+        folder: the checkpoint's folder.
+        passed_over: for each newer, unusable checkpoint a line with the reason.
     """
 
     content: T
@@ -303,33 +305,35 @@ class Taken(NamedTuple, Generic[T]):
 
 
 def newest_usable(folder: Path, read: Callable[[Path], T]) -> Taken[T] | None:
-    """The newest checkpoint that can be read; whoever takes a checkpoint of a run takes this one.
+    """Load the newest usable checkpoint of a run; all commands select a checkpoint with it.
 
     Args:
-        folder: of the checkpoints of a run.
-        read: reads one; raises CheckpointError where it cannot be used.
+        folder: the checkpoints of a run.
+        read: loads one checkpoint; raises CheckpointError where it is unusable.
     Returns:
         None where there is no checkpoint.
     Raises:
-        CheckpointError: there are checkpoints and none can be used; a line for each of them.
+        CheckpointError: all checkpoints are unusable; the message has a line for each.
     """
-    faults: list[str] = []
-    for each in checkpoint_folders(folder):
+    errors: list[str] = []
+    for checkpoint in checkpoint_folders(folder):
         try:
-            content = read(each)
+            content = read(checkpoint)
         except CheckpointError as error:
-            faults.append(str(error))
+            errors.append(str(error))
             continue
-        return Taken(content, each, tuple(f"{line}; {each} is taken instead" for line in faults))
-    if faults:
+        return Taken(
+            content, checkpoint, tuple(f"{line}; {checkpoint} is taken instead" for line in errors)
+        )
+    if errors:
         raise CheckpointError(
-            "no checkpoint can be used; --overwrite begins anew:\n  " + "\n  ".join(faults)
+            "no checkpoint can be used; --overwrite starts over:\n  " + "\n  ".join(errors)
         )
     return None
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """Check that a checkpoint is whole and of this format.
+    """Check that a checkpoint is complete and of this format.
 
     Returns:
         Its manifest.
@@ -338,7 +342,7 @@ def verify(folder: Path) -> dict[str, Any]:
     """
     path = folder / "manifest.json"
     if not path.is_file():
-        raise CheckpointError(f"{path} is missing, so that the checkpoint is not whole")
+        raise CheckpointError(f"{path} is missing: the checkpoint is incomplete")
     try:
         manifest = json.loads(read_text(path))
         if not isinstance(manifest, dict):

@@ -1,4 +1,4 @@
-"""Curricula: the range of lengths of each batch, by its number or by what was learned so far."""
+"""Curricula: the range of lengths of each batch, by its number or by the training loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange, Stream
 from unbounded.tasks.randomness import bounded
 
-# No example takes random words of so late a block.
+# Block of the random stream that no example reaches.
 _BLOCK = 2**32 - 1
 
 #: The range of lengths of each batch by its number.
@@ -20,13 +20,13 @@ Curriculum = Callable[[int], LengthRange]
 
 @dataclass(frozen=True)
 class Growing:
-    """Begin with the shortest length and add the next one after every `every` batches.
+    """Start with the shortest length and add the next one after every `every` batches.
 
     Args:
-        lengths: the range that it grows into.
+        lengths: the final range.
         first: longest length of the first batches; None for the range's shortest.
-        every: batches between two lengths, at least 1. With batches as large as an epoch of the
-            authors and 1 this is their curriculum.
+        every: batches between two lengths, at least 1. 1, with batches as large as an epoch of the
+            authors, is their curriculum.
 
     Raises:
         ConfigError: `every` is no integer of at least 1, or `first` is not in the range.
@@ -54,14 +54,14 @@ class Growing:
 
 @dataclass(frozen=True)
 class Doubling:
-    """Begin with short lengths, and double the longest whenever the loss is low enough.
+    """Start with short lengths, and double the longest whenever the loss is low enough.
 
-    What the loss was is no function of a batch's number: the longest length is part of where a
-    run stands (`LoopState.longest`).
+    The loss is no function of a batch's number, so the longest length is part of the loop's state
+    (`LoopState.longest`).
 
     Args:
-        lengths: the range that it grows into.
-        below: nats a token, as the mean since the last report, at which the longest is doubled.
+        lengths: the final range.
+        below: mean loss since the last report, in nats per token, below which the longest doubles.
         first: longest length of the first batches; None for the range's shortest.
 
     Raises:
@@ -83,12 +83,12 @@ class Doubling:
             )
 
     def range_of(self, longest: int | None) -> LengthRange:
-        """The range whose longest length is `longest`; None is where it begins."""
-        begin = self.lengths.minimum if self.first is None else self.first
-        return LengthRange(self.lengths.minimum, begin if longest is None else longest)
+        """The range whose longest length is `longest`; None is the first range."""
+        first = self.lengths.minimum if self.first is None else self.first
+        return LengthRange(self.lengths.minimum, first if longest is None else longest)
 
     def longer(self, longest: int | None, nats: float) -> int:
-        """The longest length after a report of so many nats a token."""
+        """The longest length after a report with a loss of `nats` per token."""
         now = self.range_of(longest).maximum
         return min(2 * now, self.lengths.maximum) if nats < self.below else now
 
@@ -101,10 +101,10 @@ def stage(
     Args:
         lengths: a curriculum, or the range of all batches.
         batch: counted from 0.
-        longest: of a doubling curriculum, when the batch is drawn.
+        longest: longest length of a doubling curriculum at this batch.
     Returns:
-        None where there are no longer ones to come, or the curriculum does not grow: it is neither
-        Growing nor Doubling.
+        None where no longer ones are to come, and for a curriculum that is neither Growing nor
+        Doubling.
     """
     if not isinstance(lengths, Growing | Doubling):
         return None
@@ -114,12 +114,12 @@ def stage(
 
 @dataclass(frozen=True)
 class OneLength:
-    """Give all sequences of a batch one length, drawn uniformly for each batch.
+    """Draw one length for all sequences of a batch, uniformly.
 
     Args:
         lengths: the range that it is drawn from.
-        seed: of the draw, 0..2**64 - 1.
-    Source: the files of the authors' program of Yang & Rush 2017, a batch of one length a line.
+        seed: seed of the draw, 0..2**64 - 1.
+    Source: the files of the authors' program of Yang & Rush 2017, one batch of one length a line.
     """
 
     lengths: LengthRange

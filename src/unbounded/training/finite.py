@@ -1,4 +1,4 @@
-"""Finding the first tensor that went bad, in the order in which a step computes them."""
+"""Find the first tensor with NaN or infinite values, in the order of a step's computation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def describe(tensor: Tensor) -> str | None:
-    """What is not finite in a tensor, None when all of it is."""
+    """The counts of values that are not finite; None when all are finite."""
     if not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()):
         return None
     nans = int(torch.isnan(tensor).sum())
@@ -19,11 +19,11 @@ def describe(tensor: Tensor) -> str | None:
 
 
 def first_bad(named: Iterable[tuple[str, Tensor | None]]) -> str | None:
-    """The name of the first tensor that is not finite, with what is wrong."""
+    """The name of the first tensor that is not finite, with its counts."""
     for name, tensor in named:
-        fault = None if tensor is None else describe(tensor.detach())
-        if fault is not None:
-            return f"{name} ({fault})"
+        error = None if tensor is None else describe(tensor.detach())
+        if error is not None:
+            return f"{name} ({error})"
     return None
 
 
@@ -40,28 +40,28 @@ def gradients(model: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
 
 
 def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
-    """Run the model once more and name the first module whose output is not finite.
+    """Run the model again and name the first module whose output is not finite.
 
     Args:
-        model: called as model(inputs).
+        model: is called as model(inputs).
         inputs: tokens, int64 [B, T].
     Returns:
         `output of MODULE (...)`, modules in the order in which they finish (embedding, layer,
         logits); None when all are finite.
     """
-    found: list[str] = []
+    errors: list[str] = []
 
     def hook(name: str) -> Any:
-        def look(module: nn.Module, given: Any, output: Any) -> None:
-            if not found:
+        def look(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not errors:
                 named = ((f"output of {name}", tensor) for tensor in _tensors(output))
-                fault = first_bad(named)
-                if fault is not None:
-                    found.append(fault)
+                error = first_bad(named)
+                if error is not None:
+                    errors.append(error)
 
         return look
 
-    # Hooks run inside the readable loop only; a kernel asked for by name would refuse.
+    # Hooks run inside the reference implementation only; an explicit kernel backend would refuse.
     chosen = [(module, module.backend) for module in model.modules() if hasattr(module, "backend")]
     for module, _ in chosen:
         setattr(module, "backend", "reference")  # noqa: B010, a plain attribute of some layers
@@ -77,7 +77,7 @@ def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
             handle.remove()
         for module, backend in chosen:
             setattr(module, "backend", backend)  # noqa: B010
-    return found[0] if found else None
+    return errors[0] if errors else None
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

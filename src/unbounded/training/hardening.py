@@ -1,7 +1,7 @@
-"""Hardening: decisions are sharpened step by step, while all weights learn on, until they are made.
+"""Hardening: raise the inverse temperature stepwise, while all weights train, to saturated gates.
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, who call it rounding; the schedule, the guard and
-the stopping rule are ours.
+the stop rule are added here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import astuple, dataclass, fields
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_callable, check_module, is_number, number_faults
+from unbounded.checks import check_callable, check_module, is_number, number_errors
 from unbounded.errors import ConfigError
-from unbounded.models.decisions import least_decided
 from unbounded.models.discrete import discretized, sharpen
+from unbounded.models.gates import least_saturated
 from unbounded.tasks import Batch
 from unbounded.tasks.batch import check_batch
 from unbounded.training.backup import Backup
@@ -24,109 +24,112 @@ from unbounded.training.optimizers import scale_rate
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
-#: Steps back after which hardening is over: the factor's logarithm is then a 64th of what it was.
+#: Steps back that end hardening: the factor's logarithm is then a 64th of the first.
 _MOST_STEPS_BACK = 6
-#: Looks for which what does not hold may learn on, before it goes back.
+#: Checks in a row beyond the tolerance before the weights are restored.
 _PATIENCE = 3
 #: Validation error up to which a hardened model counts as settled: all is correct, and the rest of
 #: the measure is uncertainty.
 _SETTLED = 1e-3
-#: Looks between two confirmations that failed.
+#: Checks after a refused confirmation before the next one.
 _BETWEEN = 5
-#: A machine is clearly better than the best before if validation says so much less against it.
+#: Ratio of validation errors below which a hardened model is clearly better than an earlier one.
 _CLEARLY = 0.9
-#: What the learning rate is multiplied by at each look while the end is cooled.
+#: Factor of the learning rate at each check of the cooling.
 _COOLING = 0.8
 
 
 @dataclass
 class _Numbers:
-    """Where a hardening stands; a checkpoint holds all of it."""
+    """The progress of a hardening; a checkpoint holds all of it."""
 
     looked: float = 0
-    #: What validation said at the last look, of the model and of its discrete machine.
+    #: Validation errors of the model and of its hardened model at the last check.
     soft: float = math.inf
     hard: float = math.inf
     least_soft: float = math.inf
     least_hard: float = math.inf
-    decided: float = 0.0
-    #: At the last look, and what the weights were multiplied by after it.
-    sharpness: float = 1.0
+    saturated: float = 0.0
+    #: The inverse temperature at the last check, and its factor since then.
+    inverse_temperature: float = 1.0
     pending: float = 1.0
     factor: float = 1.0
     steps_back: float = 0
-    #: Looks in a row at which the model did not hold.
+    #: Checks in a row at which the model was beyond the tolerance.
     waited: float = 0
-    #: Looks in a row at which the hardened model's error was at most `_SETTLED`.
+    #: Checks in a row at which the hardened model's error was at most `_SETTLED`.
     settled: float = 0
-    #: Whether `confirm` took the hardened model, and looks to come before it is asked again.
+    #: Whether `confirm` accepted the hardened model, and checks before it is called again.
     confirmed: float = 0
     refused: float = 0
-    #: Of the weights that were last found to hold.
-    sound_sharpness: float = 1.0
-    #: Looks since it could have been over, at which the rate fell.
+    #: The inverse temperature of the last weights within the tolerance.
+    sound_inverse_temperature: float = 1.0
+    #: Checks of the cooling so far.
     cooled: float = 0
-    #: Looks in a row without a machine clearly better than the last that was, which had `mark`.
+    #: Checks in a row without a clearly better hardened model; `mark` is the error of the last one.
     stalled: float = 0
     mark: float = math.inf
 
 
 class Harden:
-    """A stop rule that hardens a trained model: give it to the training loop that fine-tunes it.
+    """A stop rule that hardens a trained model; it belongs into the loop that fine-tunes the model.
 
-    The trained model is measured before any batch: it is what later weights are compared with. A
-    look comes after the first batch and then after every `every`. Each look validates the model
-    and its discrete machine (`unbounded.models.discretized`). The weights whose machine was best so
-    far, the later of two that are equal, are kept, and so are the last ones that hold: those with
-    which the model is no worse than at its best by more than `tolerance`. If it holds, what decides
-    is multiplied by `factor`. If it does not, it learns on as it is; if it still does not three
-    looks later, the weights go back to those that did, and factor and learning rate become smaller:
-    its root, and half of it.
+    The trained model is validated before any batch, for the comparison with later weights. A check
+    comes after the first batch and then after every `every`. Each check validates the model and
+    its hardened model (`unbounded.models.discretized`). Two sets of weights are kept: those of the
+    best hardened model so far (the later of two equal ones), and the last sound ones. Weights are
+    sound while the model's error exceeds its least by at most `tolerance`. If they are, the gates'
+    inverse temperature is multiplied by `factor`. If not, the model trains on unchanged. If it is
+    still unsound three checks later, the sound weights are restored. The factor becomes its square
+    root, and the learning rate is halved.
 
-    It is over when the least decided decision on `batch` has at least the certainty `decided`; when
-    what decides has been multiplied by `largest` (what is undecided even then, the model hardly
-    uses); after `settle` looks in a row at which the machine's validation error is at most 0.001;
-    when the validation errors of model and machine are at most `enough`; after `patience` looks in
-    a row without a clearly better machine; or after six steps back: the task is not done with these
-    decisions made harder. With `cool` it then goes on for so many looks, at which nothing is
-    sharpened and the learning rate falls by a fifth each: a machine that is wrong on one pair of
-    symbols in ten thousand is so for the rate's noise.
+    Hardening ends
 
-    The ends that claim success (all gates saturated, settled, enough) need `confirm`: a closer look
-    at the hardened model, by more strings and by others. Where it refuses, training goes on, and it
-    is asked again five looks later.
+    - when the least saturated gate on `batch` has at least the certainty `saturated`,
+    - when the product of the factors is `largest`: the model hardly uses a gate that is still soft,
+    - after `settle` checks in a row with a hardened error of at most 0.001,
+    - when the validation errors of the model and the hardened model are at most `enough`,
+    - after `patience` checks in a row without a clearly better hardened model,
+    - after six steps back: the model cannot do the task with harder gates.
 
-    `restore` puts the best weights back: those of the machine if it holds too, else the last that
-    held; `is_decided` says which. All is in the loop's checkpoints (`Checkpoints(extra=...)`), so
-    that an interrupted hardening goes on where it was.
+    With `cool` so many checks follow, without sharpening, and the learning rate falls by a fifth at
+    each. A hardened model with one error in ten thousand pairs of symbols owes it to the rate's
+    noise.
+
+    The ends that claim success (all gates saturated, settled, enough) need `confirm`: a closer
+    check of the hardened model, on more and on other strings. Where it refuses, training goes on;
+    it is called again five checks later.
+
+    `restore` restores the best weights: those of the hardened model if it is within the tolerance,
+    else the last sound ones; `is_saturated` says which. The loop's checkpoints
+    (`Checkpoints(extra=...)`) hold everything, so an interrupted hardening resumes.
 
     Args:
-        model: what is trained, with a memory that decides; not wrapped.
-        batch: validation sequences on which it is seen how decided the decisions are.
-        validate: measures a model; lower is better, for example the share of sequences that are
-            wrong. It must not be test data.
-        validate_machine: measures a discrete machine, which may be asked for more; None measures it
-            as the model.
-        every: batches of fine-tuning between two looks.
-        factor: above 1. 1.1 to 1.5 are small steps that the other weights can follow.
-        decided: certainty that every decision must have, above 0.5 and below 1.
-        largest: product of the factors at which hardening ends undecided.
-        settle: looks in a row at which the machine's error must be at most 0.001; 0 goes on to the
-            other ends.
-        confirm: takes the hardened model and says whether hardening may end with it; None confirms
-            each. It must not look at test data.
-        enough: what validation may say against the machine, and the model, in what it measures;
-            None goes on to the other ends.
-        patience: looks in a row without a machine that validation says a tenth less against than
-            against the last that was so much better; 0 goes on to the other ends.
-        tolerance: how much worse than at its best a model may be, in what `validate` measures.
-        cool: looks at the end, of a hardening that holds, at which the rate falls.
-        cool_at: the batch from which that begins also without one of the other ends; None waits.
-        optimizer, schedule: hold the learning rate; None leaves it as it is.
-        piece_steps: steps of one call of the model on `batch`.
-        device: where the model is.
+        model: the trained model, with a memory that has gates; not wrapped.
+        batch: validation sequences on which the gates' certainty is measured.
+        validate: measures a model; lower is better, for example the share of incorrect sequences.
+            It must not use test data.
+        validate_hardened: measures a hardened model, possibly on more; None uses `validate`.
+        every: batches of fine-tuning between two checks.
+        factor: above 1. The other weights can follow small steps of 1.1 to 1.5.
+        saturated: certainty that every gate must have, above 0.5 and below 1.
+        largest: product of the factors at which hardening ends without saturation.
+        settle: checks in a row at which the hardened error must be at most 0.001; 0 for no such
+            end.
+        confirm: returns whether hardening may end with a hardened model; None confirms each. It
+            must not use test data.
+        enough: largest validation error of the model and the hardened model at which hardening
+            ends; None for no such end.
+        patience: checks in a row without a hardened model whose error is a tenth below that of the
+            last such model; 0 for no such end.
+        tolerance: excess over the model's least validation error up to which weights are sound.
+        cool: checks of the cooling after an end with sound weights.
+        cool_at: the batch from which the cooling starts without another end; None for none.
+        optimizer, schedule: hold the learning rate; None leaves it unchanged.
+        chunk_steps: steps of one call of the model on `batch`.
+        device: the model's device.
     Raises:
-        ConfigError: a number is out of range, all of them together; nothing decides in the model.
+        ConfigError: numbers are out of range (all are listed), or the model has no gates.
     """
 
     def __init__(
@@ -135,11 +138,11 @@ class Harden:
         batch: Batch,
         validate: Callable[[nn.Module], float],
         *,
-        validate_machine: Callable[[nn.Module], float] | None = None,
+        validate_hardened: Callable[[nn.Module], float] | None = None,
         confirm: Callable[[nn.Module], bool] | None = None,
         every: int = 50,
         factor: float = 1.25,
-        decided: float = 0.999,
+        saturated: float = 0.999,
         largest: float = 1e4,
         settle: int = 0,
         enough: float | None = None,
@@ -149,89 +152,89 @@ class Harden:
         cool_at: int | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
-        piece_steps: int = 1000,
+        chunk_steps: int = 1000,
         device: torch.device | str = "cpu",
     ) -> None:
         check_module("model", model)
         check_batch(batch)
-        for name, function in (("validate", validate), ("validate_machine", validate_machine)):
+        for name, function in (("validate", validate), ("validate_hardened", validate_hardened)):
             if function is not None or name == "validate":
                 check_callable(name, function)
         if confirm is not None:
             check_callable("confirm", confirm)
-        faults = [
-            *_integer_faults("every", every, 1),
-            *number_faults("factor", factor, above=1),
+        errors = [
+            *_integer_errors("every", every, 1),
+            *number_errors("factor", factor, above=1),
             *(
                 []
-                if is_number(decided) and 0.5 < decided < 1
-                else [f"decided: expected a number above 0.5 and below 1, got {decided!r}"]
+                if is_number(saturated) and 0.5 < saturated < 1
+                else [f"saturated: expected a number above 0.5 and below 1, got {saturated!r}"]
             ),
-            *number_faults("largest", largest, above=1, at_most=1e9),
-            *_integer_faults("settle", settle, 0),
+            *number_errors("largest", largest, above=1, at_most=1e9),
+            *_integer_errors("settle", settle, 0),
             *([] if enough is None else _from_0("enough", enough)),
-            *_integer_faults("patience", patience, 0),
+            *_integer_errors("patience", patience, 0),
             *_from_0("tolerance", tolerance),
-            *_integer_faults("cool", cool, 0),
-            *([] if cool_at is None else _integer_faults("cool_at", cool_at)),
-            *_integer_faults("piece_steps", piece_steps, 1),
+            *_integer_errors("cool", cool, 0),
+            *([] if cool_at is None else _integer_errors("cool_at", cool_at)),
+            *_integer_errors("chunk_steps", chunk_steps, 1),
         ]
-        if faults:
-            raise ConfigError(faults)
+        if errors:
+            raise ConfigError(errors)
         self._cool, self._cool_at = cool, cool_at
         self._model, self._batch, self._validate = model, batch, validate
-        self._validate_machine = validate_machine or validate
+        self._validate_hardened = validate_hardened or validate
         self._confirm = confirm
-        self._every, self._bound, self._largest = every, decided, largest
+        self._every, self._bound, self._largest = every, saturated, largest
         self._settle, self._enough, self._patience = settle, enough, patience
         self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
-        self._piece_steps, self._device = piece_steps, device
+        self._chunk_steps, self._device = chunk_steps, device
         self._at = _Numbers(factor=factor)
         names = [field.name for field in fields(_Numbers)]
         self._best = Backup(model, names, "the state of the hardening")
-        self._sound = Backup(model, [], "the weights that hold")
-        self._at.decided = self._least()  # fails here, before any training, if nothing decides
+        self._sound = Backup(model, [], "the sound weights")
+        self._at.saturated = self._least()  # fails here, before any training, without gates
         self._measure()
         self._sound.keep()
 
     @property
-    def sharpness(self) -> float:
-        """The product of the factors at the last look."""
-        return self._at.sharpness
+    def inverse_temperature(self) -> float:
+        """The product of the factors at the last check."""
+        return self._at.inverse_temperature
 
     @property
     def steps_back(self) -> int:
-        """How often the weights went back to those that held."""
+        """How often the sound weights were restored."""
         return int(self._at.steps_back)
 
     @property
-    def least_doubt(self) -> float:
-        """What validation says against the best discrete machine so far."""
+    def least_validation_error(self) -> float:
+        """The validation error of the best hardened model so far."""
         return self._at.least_hard
 
     @property
-    def is_decided(self) -> bool:
-        """Whether a discrete machine was found that does no worse than the model."""
+    def is_saturated(self) -> bool:
+        """Whether a hardened model is no worse than the model, within the tolerance."""
         at = self._at
         return at.least_hard <= at.least_soft + self._tolerance
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Look, when a look is due."""
+        """Check the model when a check is due."""
         at = self._at
         if state.batch != 1 and state.batch % self._every:
             return None
-        # A look that is repeated after an interruption must not sharpen once more.
+        # A check that is repeated after an interruption must not sharpen again.
         if state.batch != at.looked:
             self._look(state.batch)
         record(
             {
-                "kind": "rounding",
+                "kind": "hardening",
                 "batch": state.batch,
                 "validation_loss": at.soft,
                 "validation_loss_discrete": at.hard,
                 "best_validation_loss_discrete": at.least_hard,
-                "least_action_weight": at.decided,
-                "sharpness": at.sharpness,
+                "least_action_weight": at.saturated,
+                "inverse_temperature": at.inverse_temperature,
                 "steps_back": int(at.steps_back),
             }
         )
@@ -244,50 +247,55 @@ class Harden:
         if at.cooled <= self._cool:
             return None
         return (
-            f"hardening: the rate fell over {self._cool} looks at sharpness {at.sharpness:.3g}; "
-            f"the least decided decision has certainty {at.decided:.4f}"
+            f"hardening: the rate fell over {self._cool} checks at inverse temperature "
+            f"{at.inverse_temperature:.3g}; "
+            f"the least saturated gate has certainty {at.saturated:.4f}"
         )
 
     def _end(self) -> str | None:
         at = self._at
-        least = f"the least decided decision has certainty {at.decided:.4f}"
+        least = f"the least saturated gate has certainty {at.saturated:.4f}"
         if self._patience and at.stalled >= self._patience:
             return (
-                f"hardening: no clearly better discrete machine in {at.stalled:.0f} looks, "
-                f"validation says {at.least_hard:.3g} against the best; {least}"
+                f"hardening: no clearly better hardened model in {at.stalled:.0f} checks, "
+                f"the best has validation error {at.least_hard:.3g}; {least}"
             )
         if not self._holds():
             if at.steps_back <= _MOST_STEPS_BACK:
                 return None
             return (
-                f"hardening: beyond sharpness {at.sound_sharpness:.3g} the model gets worse, also "
+                f"hardening: beyond inverse temperature {at.sound_inverse_temperature:.3g} the "
+                "model gets worse, also "
                 f"with smaller steps; {least}"
             )
         if at.confirmed:
             return f"hardening: {self._success()}; {least}"
-        if at.sharpness >= self._largest:
-            return f"hardening: the sharpness reached {at.sharpness:.3g}; {least}"
+        if at.inverse_temperature >= self._largest:
+            return (
+                f"hardening: the inverse temperature reached {at.inverse_temperature:.3g}; {least}"
+            )
         return None
 
     def _success(self) -> str | None:
-        """Why hardening may end with this hardened model, before it is confirmed; None goes on."""
+        """Why hardening may end with this hardened model, before `confirm`; None to go on."""
         at = self._at
-        if at.decided >= self._bound:
-            return f"all is decided at sharpness {at.sharpness:.3g}"
+        if at.saturated >= self._bound:
+            return f"every gate is saturated at inverse temperature {at.inverse_temperature:.3g}"
         if self._enough is not None and max(at.soft, at.hard) <= self._enough:
             return (
-                f"validation says {at.hard:.2g} against the discrete machine at sharpness "
-                f"{at.sharpness:.3g}, which is enough"
+                f"the hardened model has validation error {at.hard:.2g} at inverse temperature "
+                f"{at.inverse_temperature:.3g}, which is enough"
             )
         if self._settle and at.settled >= self._settle:
             return (
                 f"the hardened model's validation error was at most {_SETTLED:g} at "
-                f"{at.settled:.0f} looks in a row, at sharpness {at.sharpness:.3g}"
+                f"{at.settled:.0f} checks in a row, at inverse temperature "
+                f"{at.inverse_temperature:.3g}"
             )
         return None
 
     def _ask(self) -> None:
-        """Ask for a confirmation, where hardening would end and none was refused of late."""
+        """Call `confirm` where hardening would end and no refusal is recent."""
         at = self._at
         at.confirmed, at.refused = 0, max(0, at.refused - 1)
         if self._success() is None or at.refused or not self._holds():
@@ -303,14 +311,18 @@ class Harden:
 
     def _look(self, batch: int) -> None:
         at = self._at
-        at.looked, at.sharpness, at.pending = batch, at.sharpness * at.pending, 1.0
+        at.looked, at.inverse_temperature, at.pending = (
+            batch,
+            at.inverse_temperature * at.pending,
+            1.0,
+        )
         self._measure()
         at.settled = at.settled + 1 if at.hard <= _SETTLED else 0
         if not at.cooled:
             self._ask()
         if self._holds():
             self._sound.keep()
-            at.sound_sharpness, at.waited = at.sharpness, 0
+            at.sound_inverse_temperature, at.waited = at.inverse_temperature, 0
         else:
             at.waited += 1
             if at.waited <= _PATIENCE:
@@ -334,8 +346,8 @@ class Harden:
         self._model.eval()
         try:
             at.soft = self._validate(self._model)
-            at.hard = self._validate_machine(discretized(self._model))
-            at.decided = self._least()
+            at.hard = self._validate_hardened(discretized(self._model))
+            at.saturated = self._least()
         finally:
             self._model.train(training)
         at.least_soft = min(at.least_soft, at.soft)
@@ -347,7 +359,7 @@ class Harden:
             self._best.keep()
 
     def _keeps_confirmed(self) -> bool:
-        """Whether the best was confirmed: what comes while the rate falls must be so too."""
+        """Whether only a confirmed model may replace the best: the best is, and the rate falls."""
         return self._confirm is not None and bool(self._at.confirmed and self._at.cooled)
 
     def _is_confirmed(self) -> bool:
@@ -356,7 +368,7 @@ class Harden:
     def _step_back(self) -> None:
         at = self._at
         self._sound.restore()
-        at.sharpness, at.factor = at.sound_sharpness, math.sqrt(at.factor)
+        at.inverse_temperature, at.factor = at.sound_inverse_temperature, math.sqrt(at.factor)
         at.steps_back, at.waited = at.steps_back + 1, 0
         self._scale_rate(0.5)
 
@@ -365,34 +377,34 @@ class Harden:
             scale_rate(self._optimizer, self._schedule, factor)
 
     def _least(self) -> float:
-        return least_decided(
-            self._model, self._batch, piece_steps=self._piece_steps, device=self._device
+        return least_saturated(
+            self._model, self._batch, chunk_steps=self._chunk_steps, device=self._device
         )
 
     def restore(self) -> None:
-        """Put the best weights back; without a look so far nothing changes."""
-        (self._best if self.is_decided else self._sound).restore()
+        """Restore the best weights; without a check so far nothing changes."""
+        (self._best if self.is_saturated else self._sound).restore()
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold of it."""
+        """Its tensors, for a checkpoint."""
         sound = {f"sound/{name}": tensor for name, tensor in self._sound.tensors().items()}
         return {**self._best.tensors(*astuple(self._at)), **sound}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave.
+        """Restore what `tensors` returned.
 
         Raises:
             CheckpointError: something is missing.
         """
-        # Checkpoints of before there were these have none.
-        later = {name: torch.zeros(()) for name in ("cooled", "stalled", "confirmed", "refused")}
-        later["mark"] = torch.tensor(math.inf)
-        self._at = _Numbers(*self._best.load({**later, **tensors}))
-        own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
-        self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in own.items()})
+        # Older checkpoints lack these.
+        defaults = {name: torch.zeros(()) for name in ("cooled", "stalled", "confirmed", "refused")}
+        defaults["mark"] = torch.tensor(math.inf)
+        self._at = _Numbers(*self._best.load({**defaults, **tensors}))
+        sound = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
+        self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in sound.items()})
 
 
-def _integer_faults(name: str, value: object, least: float = -math.inf) -> list[str]:
+def _integer_errors(name: str, value: object, least: float = -math.inf) -> list[str]:
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return []
     bound = "" if least == -math.inf else f" >= {least}"

@@ -1,4 +1,4 @@
-"""The run's metrics as JSON lines, cut back to a checkpoint when a run goes on."""
+"""The run's metrics as JSON lines, truncated to the checkpoint when a run resumes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unbounded.files import json_text, refuse_links, storage_faults
+from unbounded.files import json_text, refuse_links, storage_errors
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -17,8 +17,8 @@ class MetricsLog:
     """Appends records to a file of JSON lines and counts them.
 
     Args:
-        path: the file; made when missing.
-        listener: also told each record (TensorBoard, for one).
+        path: the file; created when missing.
+        listener: is called with each record too (TensorBoard, for one).
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
@@ -32,22 +32,22 @@ class MetricsLog:
             StorageError: the disk is full or read-only.
         """
         refuse_links(self.path)
-        with storage_faults(self.path, "writing"), self.path.open("a", encoding="utf-8") as stream:
+        with storage_errors(self.path, "writing"), self.path.open("a", encoding="utf-8") as stream:
             stream.write(json_text(record) + "\n")
         if self._listener is not None:
             self._listener(record)
 
-    def cut(self, lines: int, tell: Callable[[str], None] = lambda text: None) -> int:
-        """Keep the first `lines` lines: later ones belong to work that is done again.
+    def cut(self, lines: int, report: Callable[[str], None] = lambda text: None) -> int:
+        """Keep the first `lines` lines: later ones belong to work that is repeated.
 
         Args:
-            tell: given a warning where there are fewer.
+            report: is called with a warning where there are fewer.
         Returns:
-            How many there are now: fewer than `lines` where the file had fewer.
+            The number of lines that remain.
         Raises:
             StorageError: the disk refused.
         """
-        with storage_faults(self.path, "cutting"):
+        with storage_errors(self.path, "cutting"):
             content = self.path.read_bytes() if self.path.exists() else b""
             position, kept = 0, 0
             while kept < lines and (end := content.find(b"\n", position)) >= 0:
@@ -55,20 +55,20 @@ class MetricsLog:
             if position != len(content):
                 os.truncate(self.path, position)
         if kept < lines:
-            tell(
+            report(
                 f"warning: {self.path} has {kept} of the {lines} lines that the checkpoint counts; "
                 "the figures will lack the others, the weights lack nothing"
             )
         return kept
 
     def begin_with(self, lines: Sequence[str]) -> None:
-        """Write lines of another run as the first ones; the listener is told them too.
+        """Write lines of another run as the first ones, and pass them to the listener.
 
         Raises:
             StorageError: the disk refused.
         """
         refuse_links(self.path)
-        with storage_faults(self.path, "writing"):
+        with storage_errors(self.path, "writing"):
             self.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         if self._listener is not None:
             for line in lines:
@@ -76,7 +76,7 @@ class MetricsLog:
 
     def sync(self) -> None:
         """Wait until every record is on the disk."""
-        with storage_faults(self.path, "syncing"), self.path.open("ab") as stream:
+        with storage_errors(self.path, "syncing"), self.path.open("ab") as stream:
             os.fsync(stream.fileno())
 
 
@@ -84,7 +84,7 @@ def first_lines(path: Path, count: int) -> list[str]:
     """The first `count` lines of a metrics file, each of them a record.
 
     Raises:
-        OSError: it cannot be read. ValueError: there are fewer, or one is no record.
+        OSError: it cannot be read. ValueError: there are fewer lines, or one is no record.
     """
     lines = path.read_text(encoding="utf-8").split("\n")[:-1][:count]
     if len(lines) < count:

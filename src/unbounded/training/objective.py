@@ -1,4 +1,4 @@
-"""What training minimises: cross entropy over the steps that count, in nats per token or label."""
+"""Training objectives: cross entropy over the counted steps, in nats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from unbounded.errors import ShapeError
 
-#: No token has this number, and no target by mistake: -100, torch's own, is an error here.
+#: Target of the steps that do not count; -100, torch's own, is an error here.
 LEFT_OUT: Final = -(2**62)
 
 
@@ -22,13 +22,13 @@ def masked_cross_entropy(
 ) -> Tensor:
     """Cross entropy summed over the counted steps, in nats.
 
-    The sum, not the mean: whoever shares a batch among processes divides by the tokens of all.
+    It is the sum, not the mean: with several processes the divisor is the tokens of all.
 
     Args:
         logits: [B, T, V].
         targets: tokens, int64 [B, T].
-        mask: steps that count, bool [B, T]. The logits of others cost nothing but must be finite
-            for finite gradients.
+        mask: steps that count, bool [B, T]. Other logits cost nothing, but gradients are finite
+            only where all logits are.
         label_smoothing: share of each target that is spread over all V tokens, in [0, 1].
     Returns:
         A scalar in the dtype of `logits`, at least float32.
@@ -43,11 +43,11 @@ def masked_cross_entropy(
     flat = logits.flatten(0, 1)
     if flat.element_size() < 4:
         flat = flat.float()
-    # Leaving steps out by their target copies no logits: of 10 000 words half the time is that.
-    chosen = targets.masked_fill(~mask, LEFT_OUT).flatten()
+    # Masking targets copies no logits: with 10 000 tokens the copy is half of the time.
+    kept_targets = targets.masked_fill(~mask, LEFT_OUT).flatten()
     return functional.cross_entropy(
         flat,
-        chosen,
+        kept_targets,
         reduction="sum",
         ignore_index=LEFT_OUT,
         label_smoothing=label_smoothing,
@@ -60,7 +60,7 @@ def masked_binary_cross_entropy(
     """Binary cross entropy summed over the counted steps, in nats.
 
     Args:
-        logits: [B, T, 1]; above 0 says 1.
+        logits: [B, T, 1]; above 0 predicts 1.
         targets: 0 or 1, int64 [B, T].
         mask: steps that count, bool [B, T].
         label_smoothing: share of each target that is spread over 0 and 1, in [0, 1].
@@ -86,7 +86,7 @@ def masked_bit_cross_entropy(
     """Binary cross entropy of the bits of a number, summed over bits and counted steps, in nats.
 
     Args:
-        logits: [B, T, K]; above 0 says that a bit is 1, the lowest bit first.
+        logits: [B, T, K]; above 0 predicts that a bit is 1, the lowest bit first.
         targets: numbers in 0..2**K - 1, int64 [B, T].
         mask: steps that count, bool [B, T].
         label_smoothing: share of each bit that is spread over 0 and 1, in [0, 1].
@@ -103,37 +103,37 @@ def masked_bit_cross_entropy(
     counted = logits[mask]
     if counted.element_size() < 4:
         counted = counted.float()
-    places = torch.arange(logits.shape[-1], device=targets.device)
-    bits = (targets[mask].unsqueeze(-1) >> places) & 1
+    shifts = torch.arange(logits.shape[-1], device=targets.device)
+    bits = (targets[mask].unsqueeze(-1) >> shifts) & 1
     return _binary(counted, bits, label_smoothing)
 
 
 def _binary(logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
-    wanted = targets.to(logits.dtype)
+    expected = targets.to(logits.dtype)
     if label_smoothing:
-        wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
-    return functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+        expected = expected * (1 - label_smoothing) + label_smoothing / 2
+    return functional.binary_cross_entropy_with_logits(logits, expected, reduction="sum")
 
 
 def _likelier_bits(logits: Tensor) -> Tensor:
-    places = torch.arange(logits.shape[-1], device=logits.device)
-    return ((logits > 0).to(torch.int64) << places).sum(dim=-1)
+    shifts = torch.arange(logits.shape[-1], device=logits.device)
+    return ((logits > 0).to(torch.int64) << shifts).sum(dim=-1)
 
 
 class Objective(NamedTuple):
-    """What a task's objective is to a model.
+    """The loss and the prediction of an objective.
 
     Fields:
-        loss: of logits [B, T, V], targets and mask [B, T], and by name of label_smoothing: the sum
+        loss: of logits [B, T, V], targets and mask [B, T] and, by name, label_smoothing: the sum
             over counted steps, in nats.
-        predict: the targets that logits [B, T, V] say, int64 [B, T].
+        predict: the predicted targets of logits [B, T, V], int64 [B, T].
     """
 
     loss: Callable[..., Tensor]
     predict: Callable[[Tensor], Tensor]
 
 
-#: The objectives by the name that a task gives.
+#: The objectives by name.
 OBJECTIVES: Final[dict[str, Objective]] = {
     "cross_entropy": Objective(masked_cross_entropy, lambda logits: logits.argmax(dim=-1)),
     "binary": Objective(
@@ -143,23 +143,23 @@ OBJECTIVES: Final[dict[str, Objective]] = {
 }
 
 
-#: Objectives whose logits are of yes or no.
+#: Objectives of binary predictions.
 CLIPPED: Final = ("binary", "bits")
 
 
 def training_loss(
     objective: str, *, prediction_clip: float = 0.0, label_smoothing: float = 0.0
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """What a step of training minimises: the loss of an objective, or one that is changed.
+    """The loss that a training step minimises.
 
     Args:
         objective: one of `OBJECTIVES`.
-        prediction_clip: chances of yes or no are cut to it and 1 less it, in (0, 0.5), or 0 for no
-            cut; of an objective in `CLIPPED`. Beyond them a prediction has no gradient, and costs
-            no more than -log(prediction_clip).
-        label_smoothing: share of each target that is spread over all that could be said, in [0, 1].
-            Above 0 a prediction that is right has a gradient still, until it is as sure as that;
-            beyond a prediction_clip there is none all the same.
+        prediction_clip: binary probabilities are clipped to it and to 1 minus it, in (0, 0.5); 0
+            for no clip; for an objective in `CLIPPED`. A clipped prediction has no gradient and
+            costs at most -log(prediction_clip).
+        label_smoothing: share of each target that is spread over all outputs, in [0, 1]. Above 0 a
+            correct prediction keeps a gradient until its probability reaches that of the smoothed
+            target. Beyond prediction_clip there is no gradient nevertheless.
     Source: label smoothing: Szegedy et al. 2016, arXiv:1512.00567, section 7.
     """
     loss = OBJECTIVES[objective].loss
@@ -172,7 +172,7 @@ def training_loss(
 
 
 def perplexity(nats_per_token: float) -> float:
-    """Exponential of the mean cross entropy; infinite where that leaves the range of a float."""
+    """Exponential of the mean cross entropy; infinite on overflow."""
     try:
         return math.exp(nats_per_token)
     except OverflowError:

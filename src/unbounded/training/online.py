@@ -1,6 +1,6 @@
-"""The update of the authors' program: a step of SGD after every symbol, for its error alone.
+"""Per-symbol update of the authors' program: a step of SGD after every symbol, for its error alone.
 
-Source: the program of Joulin & Mikolov 2015; the paper only says "stochastic gradient descent and
+Source: the program of Joulin & Mikolov 2015. The paper gives only "stochastic gradient descent and
 back-propagation through time, 50 steps".
 """
 
@@ -18,13 +18,13 @@ from unbounded.layers.symbol_steps import History, gradients, step, weights_of
 from unbounded.models.discrete import sequence_model
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
-from unbounded.training.carry import Carry
+from unbounded.training.carried_state import CarriedState
 from unbounded.training.optimizers import UPDATES
 from unbounded.training.options import PhaseOptions
-from unbounded.training.random_sharpness import RandomSharpness
 from unbounded.training.steps import BatchTrainer, StepResult
+from unbounded.training.temperature_noise import TemperatureNoise
 
-#: Steps that the authors' program goes back.
+#: Truncation of the authors' program, in steps.
 DEFAULT_REACH = 50
 
 
@@ -39,58 +39,57 @@ def make_trainer(
     options: PhaseOptions,
     *,
     objective: str,
-    carry: Carry | None,
-    sharpness: RandomSharpness | None = None,
-) -> BatchTrainer | SymbolTrainer:
-    """What trains a batch: a gradient step for each piece of it, or for each symbol.
+    carried: CarriedState | None,
+    inverse_temperature: TemperatureNoise | None = None,
+) -> BatchTrainer | PerSymbolTrainer:
+    """The trainer of a batch: a gradient step for each chunk of it, or for each symbol.
 
     Args:
-        trained, accelerator, totals, carry: as for `BatchTrainer`.
-        options: `update` is "piece" (`BatchTrainer`) or "symbol" (`SymbolTrainer`, with the pieces
-            as its reach).
-        objective: of the task.
-        sharpness: as for `BatchTrainer`; an update after each symbol has none.
+        trained, accelerator, totals, carried: as for `BatchTrainer`.
+        options: `update` is "chunk" (`BatchTrainer`) or "per_symbol" (`PerSymbolTrainer`, with
+            `chunk_steps` as its reach).
+        objective: the task's objective.
+        inverse_temperature: as for `BatchTrainer`; a per-symbol update has none.
     Raises:
-        ChoiceError: `update` or `clip_by` is not among those there are.
-        ConfigError: the model or the objective cannot be updated after every symbol.
+        ChoiceError: `update` or `clip_by` is unknown.
+        ConfigError: the model or the objective has no per-symbol update.
     """
     if options.update not in UPDATES:
         raise ChoiceError("update", options.update, UPDATES)
     model, optimizer, _ = trained
-    if options.update == "piece":
+    if options.update == "chunk":
         return BatchTrainer(
             model, optimizer, accelerator, totals, options,
-            objective=objective, carry=carry, sharpness=sharpness,
+            objective=objective, carried=carried, inverse_temperature=inverse_temperature,
         )  # fmt: skip
     if objective != "cross_entropy":
         raise ConfigError([f"update: after every symbol only cross entropy, not {objective!r}"])
-    return SymbolTrainer(
+    return PerSymbolTrainer(
         sequence_model(accelerator.unwrap_model(model)),
         optimizer,
-        reach=options.piece_steps or DEFAULT_REACH,
+        reach=options.chunk_steps or DEFAULT_REACH,
         clip=options.clip,
-        carry=carry or Carry(),
+        carried=carried or CarriedState(),
         stop=lambda: totals(torch.zeros(()))[1],
     )
 
 
-class SymbolTrainer:
-    """Trains a Stack RNN on one stream, with an update after each symbol that counts.
+class PerSymbolTrainer:
+    """Trains a Stack RNN on one stream, with an update after each counted symbol.
 
-    The error of the current symbol goes back through at most `reach` stored steps, not past the
-    beginning of the stream, and through no more steps than there have been updates since then:
-    where only answers count, the first of them reach less far. Activations are those stored when
-    they were computed, weights the current ones. Errors are clipped, not gradients, and the
-    learning rate is not averaged over anything. All this is as in the authors' program; what it
-    does differently is that the first symbol of an epoch is passed without an update.
+    The error of the current symbol is backpropagated through at most `reach` stored steps, not past
+    the start of the stream, and through at most as many steps as there were updates since. So where
+    only answers count, the first errors reach less far. Activations are those of the forward pass,
+    weights the current ones. Errors are clipped, not gradients, and the loss is not averaged. All
+    this is as in the authors' program, which also skips the update at an epoch's first symbol.
 
     Args:
         model: a Stack RNN (`weights_of`).
-        optimizer: says the learning rate, and nothing else.
+        optimizer: only holds the learning rate.
         reach: most stored steps, at least 1.
         clip: bound on each element of an error, above 0.
-        carry: holds the place in a stream.
-        stop: says which signal asked to stop, or 0.
+        carried: holds the position in a stream.
+        stop: returns the signal that requests a stop, or 0.
         report_steps: symbols between two results.
     Raises:
         ConfigError: the model is of another kind.
@@ -103,7 +102,7 @@ class SymbolTrainer:
         *,
         reach: int,
         clip: float,
-        carry: Carry,
+        carried: CarriedState,
         stop: Callable[[], int],
         report_steps: int = 200,
     ) -> None:
@@ -112,58 +111,60 @@ class SymbolTrainer:
         self._optimizer = optimizer
         self._reach = reach
         self._clip = clip
-        self._carry = carry
+        self._carry = carried
         self._stop = stop
         self._report_steps = report_steps
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
-        """Train a stream from where it was left; a result every `report_steps` symbols.
+        """Train the rest of a stream; yield a result every `report_steps` symbols.
 
         Args:
             whole: one stream.
             number: its place in the run, for messages.
         Raises:
             ConfigError: there is more than one stream.
-            NonFiniteError: the loss went bad.
+            NonFiniteError: the loss is not finite.
         """
         if len(whole.inputs) != 1:
             raise ConfigError([f"batch_size: expected 1 stream, got {len(whole.inputs)}"])
-        carry, steps, size = self._carry, whole.inputs.shape[1], self._report_steps
+        carried, steps, size = self._carry, whole.inputs.shape[1], self._report_steps
         history = History.empty(self._model.layer)
-        if carry.loaded:
-            carry.rebuild(history.state())
-        if carry.state is not None:
-            history = History.of(carry.state)
-        for first in range(carry.piece * size, steps, size):
+        if carried.loaded:
+            carried.rebuild(history.state())
+        if carried.state is not None:
+            history = History.of(carried.state)
+        for first in range(carried.chunk * size, steps, size):
             last = min(first + size, steps)
             nats, tokens = self._train_symbols(whole, first, last, history)
             if not math.isfinite(nats):
                 raise NonFiniteError(f"training stopped in step {number + 1}: the loss is {nats}")
             if last < steps:
-                carry.move(carry.piece + 1, history.state())
+                carried.move(carried.chunk + 1, history.state())
             else:
-                carry.move(0, None)
-                # Without gradients this changes nothing; the schedule counts its steps.
+                carried.move(0, None)
+                # Changes nothing without gradients; the schedule counts the optimizer's steps.
                 self._optimizer.step()
             yield StepResult(nats, tokens, last - first, None, self._stop(), last / steps)
 
     def _train_symbols(
         self, whole: Batch, first: int, last: int, history: History
     ) -> tuple[float, int]:
-        """Symbols `first` to `last - 1` of a stream; the loss and how many counted."""
+        """Train symbols `first` to `last - 1`; return the loss and the number of counted ones."""
         weights = weights_of(self._model.layer, self._model.output)
         rate = float(self._optimizer.param_groups[0]["lr"])
         inputs, targets, mask = (field[0, first:last].tolist() for field in whole[:3])
         nats, tokens = 0.0, 0
-        for symbol, target, counts in zip(inputs, targets, mask, strict=True):
-            chances = step(weights, history, symbol)
+        for symbol, target, is_counted in zip(inputs, targets, mask, strict=True):
+            probabilities = step(weights, history, symbol)
             history.forget(self._reach)
-            if not counts:
+            if not is_counted:
                 continue
-            nats -= math.log(max(float(chances[target]), 1e-300))
+            nats -= math.log(max(float(probabilities[target]), 1e-300))
             tokens += 1
             history.updates += 1
-            found = gradients(weights, history, chances, target, reach=self._reach, clip=self._clip)
-            for weight, gradient in zip(weights, found, strict=True):
+            weight_gradients = gradients(
+                weights, history, probabilities, target, reach=self._reach, clip=self._clip
+            )
+            for weight, gradient in zip(weights, weight_gradients, strict=True):
                 weight += rate * gradient
         return nats, tokens

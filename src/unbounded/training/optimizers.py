@@ -12,20 +12,22 @@ from torch import nn
 from unbounded.checks import check_choice, check_tensor
 from unbounded.errors import ChoiceError, ConfigError, DTypeError
 from unbounded.options import option_errors
-from unbounded.training.tail import Tail, tail_length
+from unbounded.training.cooldown import Cooldown, cooldown_length
 
 Schedule = Callable[[int], float]
 
-#: How a gradient is bounded: its norm, or the value of each element.
+#: How a gradient is bounded: by its norm, or by the value of each element.
 CLIPS = ("norm", "value")
-#: When weights change: after each piece of a batch, or after each symbol (`SymbolTrainer`).
-UPDATES = ("piece", "symbol")
+#: When weights change: after each chunk of a batch, or after each symbol (`PerSymbolTrainer`).
+UPDATES = ("chunk", "per_symbol")
+#: Reductions of the loss over the tokens of a step.
+REDUCTIONS = ("mean", "sum")
 
 #: Iterables that are no list of parameters; a set has no order.
 _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
-#: The optimizers of torch.optim by name, but for LBFGS, which needs a closure, and SparseAdam and
-#: Muon, which take no bias or dense gradient.
+#: The optimizers of torch.optim by name. LBFGS needs a closure; SparseAdam takes no dense gradient
+#: and Muon no bias.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "rmsprop": torch.optim.RMSprop,
     "adam": torch.optim.Adam,
@@ -40,29 +42,29 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "radam": torch.optim.RAdam,
     "rprop": torch.optim.Rprop,
 }
-#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 the steps stay as long when
-#: the gradients vanish, and a model that has solved its task leaves the solution again
+#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 steps do not shrink with the
+#: gradients, and a model that has solved its task leaves the solution again
 #: (docs/reproducing/grefenstette2015.md).
 RMSPROP_EPSILON = 1e-4
 
 
-def _constant(batches: int, tail_batches: int) -> Schedule:
+def _constant(batches: int, cooldown_batches: int) -> Schedule:
     return lambda batch: 1.0
 
 
-def _linear(batches: int, tail_batches: int) -> Schedule:
+def _linear(batches: int, cooldown_batches: int) -> Schedule:
     return lambda batch: max(0.0, 1.0 - batch / batches)
 
 
-def _tail(batches: int, tail_batches: int) -> Schedule:
-    return Tail(tail_length(batches, tail_batches))
+def _cooldown(batches: int, cooldown_batches: int) -> Schedule:
+    return Cooldown(cooldown_length(batches, cooldown_batches))
 
 
-#: Made from the budget in batches and the length of a tail.
+#: Schedules by name; their arguments are the budget and the cooldown, in batches.
 SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
     "constant": _constant,
     "linear": _linear,
-    "tail": _tail,
+    "cooldown": _cooldown,
 }
 
 
@@ -72,29 +74,29 @@ def has_epsilon(name: str) -> bool:
     return eps is not None and isinstance(eps.default, float)
 
 
-def option_faults(
+def optimizer_errors(
     name: str, options: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> list[str]:
-    """What is wrong with an optimizer's own options, a line each, by its signature.
+    """Errors in an optimizer's own options, a line each, by its signature.
 
     Args:
         name: one of `OPTIMIZERS`.
-        options: names and values of its own; `lr` and an `eps` of one number stand elsewhere.
-        device: of the weights that it will change; some options need a GPU.
+        options: names and values of its own options, without `lr` and a scalar `eps`.
+        device: device of the weights; some options need a GPU.
     """
     factory = OPTIMIZERS[name]
     elsewhere = ("params", "lr", *(("eps",) if has_epsilon(name) else ()))
-    faults = option_errors(f"optimizer {name!r}", factory, options, hidden=elsewhere)
-    if faults:
-        return faults
+    errors = option_errors(f"optimizer {name!r}", factory, options, hidden=elsewhere)
+    if errors:
+        return errors
     weight = nn.Parameter(torch.zeros(1, 1, device=device))
     weight.grad = torch.zeros_like(weight)
     try:
-        factory([weight], lr=1e-3, **options).step()  # some values are refused by a step alone
-    except Exception as error:  # torch asserts, and raises what it likes
+        factory([weight], lr=1e-3, **options).step()  # only a step refuses some values
+    except Exception as error:  # torch raises many types, AssertionError among them
         reason = str(error).partition("\n")[0]
-        faults.append(f"{name} refuses {dict(options)!r} on {torch.device(device)}: {reason}")
-    return faults
+        errors.append(f"{name} refuses {dict(options)!r} on {torch.device(device)}: {reason}")
+    return errors
 
 
 def make_optimizer(
@@ -108,13 +110,13 @@ def make_optimizer(
     """The optimizer of that name.
 
     Args:
-        parameters: what it changes: of a model its `parameters()` or `named_parameters()`, or
-            groups of them with options of their own, as of torch.optim.
+        parameters: a model's `parameters()` or `named_parameters()`, or groups of them with options
+            of their own, as in torch.optim.
         name: one of `OPTIMIZERS`.
         learning_rate: above 0.
-        epsilon: added to the denominator of a step, above 0; None for torch's own, and for rmsprop
-            for RMSPROP_EPSILON.
-        options: others of its own, for example {"momentum": 0.9} of sgd.
+        epsilon: added to the denominator of a step, above 0; None for torch's default, and for
+            rmsprop RMSPROP_EPSILON.
+        options: its other options, for example {"momentum": 0.9} of sgd.
     Raises:
         ChoiceError: no optimizer has that name.
         ConfigError: it has no epsilon, no such option, or refuses a value; or there is no
@@ -129,18 +131,18 @@ def make_optimizer(
     ]
     if not weights:
         raise ConfigError(["parameters: expected at least one, got none"])
-    faults = option_faults(name, own, weights[0].device)
+    errors = optimizer_errors(name, own, weights[0].device)
     if epsilon is not None and not has_epsilon(name):
-        faults.append(f"epsilon: {name} has none; leave it out")
-    if faults:
-        raise ConfigError(faults)
+        errors.append(f"epsilon: {name} has none; leave it out")
+    if errors:
+        raise ConfigError(errors)
     eps = RMSPROP_EPSILON if epsilon is None and name == "rmsprop" else epsilon
-    given = {} if eps is None else {"eps": eps}
-    return OPTIMIZERS[name](groups, lr=learning_rate, **given, **own)
+    epsilon_option = {} if eps is None else {"eps": eps}
+    return OPTIMIZERS[name](groups, lr=learning_rate, **epsilon_option, **own)
 
 
 def _groups(parameters: object) -> list[Any]:
-    """Parameters or groups of them as a list, of which each can be looked at more than once.
+    """Parameters or groups of them as a list that can be iterated more than once.
 
     Raises:
         DTypeError: they are something else.
@@ -182,26 +184,26 @@ def _check_parameter(name: str, value: object) -> None:
 
 
 def _weights(parameters: Iterable[Any]) -> list[torch.Tensor]:
-    return [each[1] if isinstance(each, tuple) else each for each in parameters]
+    return [item[1] if isinstance(item, tuple) else item for item in parameters]
 
 
 def make_schedule(
-    optimizer: torch.optim.Optimizer, *, name: str, batches: int, tail_batches: int = 500
+    optimizer: torch.optim.Optimizer, *, name: str, batches: int, cooldown_batches: int = 500
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The learning-rate schedule of that name, stepped once a batch.
 
     Args:
-        optimizer: whose learning rate it sets.
-        name: one of `SCHEDULES`; "linear" falls to 0 at the end of the budget, "tail" stays until
-            the phase that it is of would be over, and then falls to 0.
+        optimizer: the optimizer whose learning rate it sets.
+        name: one of `SCHEDULES`. "linear" decays to 0 at the end of the budget. "cooldown" stays
+            constant until the phase would end, and then decays to 0.
         batches: the budget.
-        tail_batches: batches that a tail takes, at least 1; half of the budget at most.
+        cooldown_batches: length of a cooldown, at least 1; half of the budget at most.
     Raises:
         ChoiceError: no schedule has that name.
     """
     if name not in SCHEDULES:
         raise ChoiceError("schedule", name, SCHEDULES)
-    factor: Any = SCHEDULES[name](batches, tail_batches)
+    factor: Any = SCHEDULES[name](batches, cooldown_batches)
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
 
@@ -210,9 +212,9 @@ def scale_rate(
     schedule: torch.optim.lr_scheduler.LRScheduler,
     factor: float,
 ) -> None:
-    """Multiply the learning rate, now and for the batches to come."""
+    """Multiply the learning rate, now and for later batches."""
     for group in optimizer.param_groups:
         group["lr"] *= factor
-    # A schedule multiplies its base rates anew at each batch; accelerate wraps it.
+    # A schedule multiplies its base rates at each batch; accelerate wraps it.
     schedule = getattr(schedule, "scheduler", schedule)
     schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]

@@ -1,4 +1,4 @@
-"""What a phase of training is told: how far, in which steps, and what it reports when."""
+"""The options of a phase of training: its budget, its steps and its reports."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from unbounded.training.curricula import Curriculum, Doubling
 
 @dataclass(frozen=True)
 class PhaseOptions:
-    """The numbers of one phase of training.
+    """The options of one phase of training.
 
     Fields:
-        seed: of the training examples.
-        lengths: range of the training sequences, or what gives the range of each batch.
+        seed: seed of the training examples.
+        lengths: range of the training sequences, or a curriculum.
         batch_size: sequences a batch over all processes.
-        deal: batches whose examples are sorted by length and dealt again; 1 for none.
+        length_bucketing: batches whose examples are sorted by length and split again; 1 for none.
         batches: budget.
         symbols: budget of input symbols, counted or not; None for none.
         minutes: budget of training time, None for none.
         clip: bound on the gradient.
-        clip_by: "norm" scales the gradient, "value" cuts each of its elements.
-        piece_steps: time steps of a piece, None for the whole batch at once. With pieces a request
-            to stop is answered after a piece, and the checkpoint that is written then, or by the
-            clock, holds the place in the batch.
-        average: whether the loss of a step is the mean over what counts in it, or the sum.
-        update: "piece" for a gradient step after each piece, "symbol" after each symbol.
-        prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
-        label_smoothing: share of each target that is spread over all that could be said.
-        random_sharpness: the greatest factor that sharpens decisions in a gradient step, a power
-            of two (`RandomSharpness`); 1 for none. While the greatest one of a time is k, gradients
-            are clipped at clip / sqrt(k).
-        random_sharpness_units: the greatest one that sharpens the controller's units in it.
-        random_sharpness_below: nats a token since the last report, at all lengths, below which the
-            greatest factor of that time doubles (`greatest_factor`).
+        clip_by: "norm" scales the gradient, "value" clips each of its elements.
+        chunk_steps: time steps of a chunk, None for the whole batch at once. With chunks the loop
+            answers a request to stop after a chunk. Its checkpoint, or one by the clock, holds the
+            position in the batch.
+        reduction: of the loss over the tokens of a step, "mean" or "sum".
+        update: "chunk" for a gradient step after each chunk, "per_symbol" after each symbol.
+        prediction_clip: bound on binary probabilities in the loss, 0 for none.
+        label_smoothing: share of each target that is spread over all outputs.
+        temperature_noise: limit of the greatest inverse temperature of the gates in a gradient
+            step, a power of two (`TemperatureNoise`); 1 for none. While the greatest one is k,
+            gradients are clipped at clip / sqrt(k).
+        temperature_noise_units: the same limit for the controller's units.
+        temperature_noise_below: mean loss since the last report, at all lengths, below which the
+            greatest factor doubles, in nats per token (`greatest_factor`).
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
-        accuracy_lengths: the ranges they are taken over.
+        accuracy_lengths: the length ranges of the accuracies.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
-        keep_checkpoints: how many of the newest stay.
-        checkpoint_minutes: after so many without one it is written all the same, by one process
-            also between two pieces of a batch; what is learnt does not depend on it.
+        keep_checkpoints: number of newest checkpoints that are kept.
+        checkpoint_minutes: minutes after which a checkpoint is written in any case, in a single
+            process also between two chunks of a batch; it does not affect the training.
     """
 
     seed: int
@@ -53,17 +53,17 @@ class PhaseOptions:
     batches: int
     symbols: int | None = None
     minutes: float | None = None
-    deal: int = 1
+    length_bucketing: int = 1
     clip: float = 1.0
     clip_by: str = "norm"
-    piece_steps: int | None = None
-    average: bool = True
-    update: str = "piece"
+    chunk_steps: int | None = None
+    reduction: str = "mean"
+    update: str = "chunk"
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
-    random_sharpness: int = 1
-    random_sharpness_units: int = 1
-    random_sharpness_below: float = 1e-3
+    temperature_noise: int = 1
+    temperature_noise_units: int = 1
+    temperature_noise_below: float = 1e-3
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()
@@ -73,11 +73,12 @@ class PhaseOptions:
     checkpoint_minutes: float = 5.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.lengths, Doubling) and self.deal != 1:
+        if isinstance(self.lengths, Doubling) and self.length_bucketing != 1:
             raise ConfigError(
                 [
-                    "deal: a doubling curriculum changes lengths at any batch; expected 1, got "
-                    f"{self.deal}"
+                    "length_bucketing: a doubling curriculum changes lengths at any batch; "
+                    "expected 1, got "
+                    f"{self.length_bucketing}"
                 ]
             )
 
@@ -85,7 +86,7 @@ class PhaseOptions:
         """The range of lengths of a batch by its number.
 
         Args:
-            longest: how far a doubling has come.
+            longest: longest length of a doubling curriculum so far.
         """
         if isinstance(self.lengths, LengthRange):
             return self.lengths

@@ -1,4 +1,4 @@
-"""Halve the learning rate when validation gets no better, and keep the best weights."""
+"""Halve the learning rate when validation stops improving, and keep the best weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
 _NUMBERS = ("best_nats", "looked", "nats", "better")
-#: What validation measures: the loss, or the share of symbols that are wrong.
+#: What validation measures: the loss, or the share of incorrect symbols.
 MEASURES = ("loss", "errors")
 _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 
@@ -22,30 +22,31 @@ _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 class HalveOnPlateau:
     """A stop rule that keeps a backup of the best weights and lowers the learning rate.
 
-    At each look: if validation is better than ever, the weights become the backup. If it was not
-    better than ever by more than `threshold` for `patience` looks, and the first `hold` batches are
-    over, the learning rate is halved and the weights go back to the backup; what the optimizer
-    remembers beside them stays. With a window a look is compared with the best of so many looks
-    before it, and the rate is halved when it is worse. The run is over when the learning rate is
-    below `smallest`. `restore` puts the backup back at the end, for the test.
+    At each check the weights become the backup if validation is better than ever. The learning rate
+    is halved if validation was not better than ever by `threshold` for `patience` checks, but not
+    in the first `hold` batches. The weights then return to the backup; the optimizer's state stays.
+    With a window, a check is compared with the best of so many checks before it, and the rate is
+    halved when it is worse. The run is over when the learning rate is below `smallest`. `restore`
+    restores the backup at the end, for the test.
 
     Args:
-        model: whose weights are kept; the one that `optimizer` trains.
+        model: the model that `optimizer` trains; not wrapped.
         optimizer, schedule: hold the learning rate.
         validate: measures the model; lower is better.
-        every: batches between looks.
+        every: batches between checks.
         hold: batches during which the rate is never halved (half of the curriculum's last n in
             the authors' program).
-        factor: what the rate is multiplied by.
+        factor: factor of the rate.
         smallest: rate below which the run is over.
-        patience: looks without a better one after which the rate falls, at least 1.
-        window: 0, or the looks before with whose best one is compared: 1 for the look before.
-        threshold: share of the best value so far (of the window's, with one) by which a look must
-            lie below it for the rate to stay, from 0 to 0.5. Weights that are better by less are
-            kept all the same, and are the best from then on (in PyTorch's ReduceLROnPlateau, whose
-            `threshold` this is otherwise, small gains add up).
-        restoring: whether the weights go back when the rate falls.
-        measure: what `validate` gives: one of MEASURES.
+        patience: checks without an improvement after which the rate falls, at least 1.
+        window: number of earlier checks to compare with: 1 for the one before; 0 compares with the
+            best of all.
+        threshold: share of the best value (of the window's, if there is one) by which a check must
+            be below it for the rate to stay, from 0 to 0.5. Weights that are better by less are
+            kept nevertheless, and are the best from then on. (In PyTorch's ReduceLROnPlateau,
+            whose `threshold` this is otherwise, small gains add up.)
+        restoring: whether the backup is restored when the rate falls.
+        measure: what `validate` returns: one of MEASURES.
     Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
         2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011, which
         compares with the epoch before and halves after each epoch from then on.
@@ -83,15 +84,15 @@ class HalveOnPlateau:
         self._looked, self._nats, self._better = 0, math.inf, False
         self._waited = 0
         self._before = [math.inf] * window
-        # Only what is needed: runs of before know neither.
+        # Only the numbers in use: checkpoints of older runs lack the others.
         numbers = [*_NUMBERS, *(["waited"] if patience > 1 else [])]
         numbers += [f"before_{place}" for place in range(window)]
         self._backup = Backup(model, numbers, "the backup of the best weights")
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Look, when a look is due."""
+        """Check the model when a check is due."""
         if state.batch % self._every == 0:
-            # A look that is repeated after an interruption must not halve once more.
+            # A check that is repeated after an interruption must not halve again.
             if state.batch != self._looked:
                 self._look(state.batch)
             record(
@@ -116,41 +117,41 @@ class HalveOnPlateau:
             self._model.train(training)
         self._looked, self._nats, self._better = batch, nats, nats < self._best
         self._waited = 0 if nats < self._asked * self._best else self._waited + 1
-        worse = self._waited >= self._patience
+        is_worse = self._waited >= self._patience
         if self._before:
-            seen = math.inf if math.isnan(nats) else nats
-            worse = seen > self._asked * min(self._before)
-            self._before = [*self._before[1:], seen]
+            value = math.inf if math.isnan(nats) else nats
+            is_worse = value > self._asked * min(self._before)
+            self._before = [*self._before[1:], value]
         if self._better:
             self._best = nats
             self._backup.keep()
-        if worse and batch > self._hold:
+        if is_worse and batch > self._hold:
             self._waited = 0
             scale_rate(self._optimizer, self._schedule, self._factor)
             if self._restoring:
                 self.restore()
 
     def restore(self) -> None:
-        """Put the best weights back; without a look so far nothing changes."""
+        """Restore the best weights; without a check so far nothing changes."""
         self._backup.restore()
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold of it."""
+        """Its tensors, for a checkpoint."""
         waited = [self._waited] if self._patience > 1 else []
         numbers = (self._best, self._looked, self._nats, self._better, *waited, *self._before)
         return self._backup.tensors(*numbers)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave.
+        """Restore what `tensors` returned.
 
         Raises:
             CheckpointError: something is missing.
         """
-        best, looked, nats, better, *others = self._backup.load(tensors)
+        best, looked, nats, better, *rest = self._backup.load(tensors)
         self._best, self._looked, self._nats, self._better = best, int(looked), nats, bool(better)
         if self._patience > 1:
-            self._waited = int(others.pop(0))
-        self._before = others
+            self._waited = int(rest.pop(0))
+        self._before = rest
 
     def _rate(self) -> float:
         return float(self._optimizer.param_groups[0]["lr"])

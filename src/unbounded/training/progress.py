@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar in a terminal, a few plain lines elsewhere."""
+"""Progress of a run for a person: a bar in a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from unbounded.files import printable_lines
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-#: Seconds without a line after which it is said what is scored.
+#: Seconds without a line after which scoring is announced.
 _QUIET_SECONDS = 5.0
 
 
 class Progress(Protocol):
-    """Told what happens; shows as much of it as fits."""
+    """Receives the events of a run and shows some of them."""
 
     def begin(self, batch: int) -> None:
-        """Training goes on after `batch` batches."""
+        """Training resumes after `batch` batches."""
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
         """A batch, or a part of one, was trained."""
@@ -30,20 +30,20 @@ class Progress(Protocol):
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """Validation sequences are about to be scored."""
 
-    def scoring(self, what: str, share: float) -> None:
-        """Training is over; `what` is scored next, and `share` of all is done, in [0, 1].
+    def metric_set(self, what: str, share: float) -> None:
+        """`what` is scored next, after training; the share `share` is done, in [0, 1].
 
         At the end `what` is empty.
         """
 
     def record(self, line: dict[str, Any]) -> None:
-        """A line went into the metrics."""
+        """A record was appended to the metrics."""
 
     def say(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a message."""
 
     def warn(self, text: str) -> None:
-        """Something a person must know: also where nothing else is shown."""
+        """Show a warning, also where nothing else is shown."""
 
 
 class Silent:
@@ -58,7 +58,7 @@ class Silent:
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """Nothing."""
 
-    def scoring(self, what: str, share: float) -> None:
+    def metric_set(self, what: str, share: float) -> None:
         """Nothing."""
 
     def record(self, line: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Silent:
         """Nothing."""
 
     def warn(self, text: str) -> None:
-        """Print a line among the errors."""
+        """Print a line to standard error."""
         print(printable_lines(text), file=sys.stderr, flush=True)
 
 
@@ -79,9 +79,9 @@ class PlainLines:
         batches: the budget.
         every: batches between lines on training.
         batch_size: sequences a batch.
-        unit: what they are called.
-        patience: seconds of training without a line on it after which there is one all the same.
-        now: seconds from any beginning.
+        unit: name of what is counted, for speeds.
+        patience: seconds of training without a line after which one is printed.
+        now: returns seconds from any start.
     """
 
     def __init__(
@@ -99,17 +99,17 @@ class PlainLines:
         self._unit = unit
         self._patience = patience
         self._now = now
-        self._said = self._scoring_since = now()
-        self._scored: str | None = None
+        self._last_line_at = self._metric_set_since = now()
+        self._current: str | None = None
         self.begin(0)
 
     def begin(self, batch: int) -> None:
-        """Start there, so that speed and time left do not count what another session did."""
+        """Start there, so that speed and time left exclude earlier sessions."""
         self._first, self._started = batch, self._now()
-        self._spoke()
+        self._start_window()
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
-        """Print the mean loss since the last line, when that is long ago."""
+        """Print the mean loss since the last line after `patience` seconds without one."""
         self._losses.append(loss_nats_per_token)
         passed = self._now() - self._last
         if passed < self._patience or batch <= self._first:
@@ -122,42 +122,42 @@ class PlainLines:
             f"{sum(self._losses) / len(self._losses):.4f} nats/token, "
             f"{speed * self._batch_size:.3g} {self._unit}/s, at most {left} left"
         )
-        self._spoke()
+        self._start_window()
 
-    def _spoke(self) -> None:
+    def _start_window(self) -> None:
         self._last = self._now()
         self._losses: list[float] = []
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
-        """Print what is about to be scored, when the last line is some time ago."""
-        if self._now() - self._said > _QUIET_SECONDS:
+        """Print what is about to be scored, after `_QUIET_SECONDS` without a line."""
+        if self._now() - self._last_line_at > _QUIET_SECONDS:
             self.say(f"scoring {count} sequences of length {lengths}")
 
-    def scoring(self, what: str, share: float) -> None:
-        """Print what is scored next, and now and then the share that is done and the time left."""
+    def metric_set(self, what: str, share: float) -> None:
+        """Print what is scored next, and now and then the share done and the time left."""
         now = self._now()
-        if what != self._scored:
-            if self._scored is None:
-                self._scoring_since = now
-            took = f"{share:.0%} done in {now - self._scoring_since:.0f} s"
+        if what != self._current:
+            if self._current is None:
+                self._metric_set_since = now
+            took = f"{share:.0%} done in {now - self._metric_set_since:.0f} s"
             self.say(f"scoring {what}{f', {took}' if share else ''}" if what else f"scored, {took}")
-            self._scored = what
-        elif now - self._said >= self._patience:
-            passed = now - self._scoring_since
+            self._current = what
+        elif now - self._last_line_at >= self._patience:
+            passed = now - self._metric_set_since
             left = timedelta(seconds=round(passed / share - passed)) if share else "unknown time"
             self.say(f"scoring {what}, {share:.0%} done in {passed:.0f} s, about {left} left")
 
     def record(self, line: dict[str, Any]) -> None:
-        """Print scores, and the training loss now and then."""
+        """Print scores, and the training loss every `every` batches."""
         if line["kind"] != "train" or line["batch"] % self._every == 0:
             self.say(describe(line))
         if line["kind"] == "train" and line["batch"] % self._every == 0:
-            self._spoke()
+            self._start_window()
 
     def say(self, text: str) -> None:
         """Print a line at once."""
         print(printable_lines(text), flush=True)
-        self._said = self._now()
+        self._last_line_at = self._now()
 
     def warn(self, text: str) -> None:
         """As `say`."""
@@ -170,7 +170,7 @@ class Bar:
     Args:
         batches: the budget.
         batch_size: sequences a batch.
-        unit: what they are called.
+        unit: name of what is counted, for speeds.
     """
 
     def __init__(self, batches: int, batch_size: int, unit: str = "sequences") -> None:
@@ -195,11 +195,11 @@ class Bar:
             TimeRemainingColumn(compact=True, elapsed_when_finished=False),
         )
         self._work = self._bar.add_task("training", total=batches, numbers="")
-        self._scoring: TaskID | None = None
+        self._metric_set: TaskID | None = None
         self._accuracy = ""
 
     def begin(self, batch: int) -> None:
-        """Start there, so that speed and time left do not count what another session did."""
+        """Start there, so that speed and time left exclude earlier sessions."""
         self._bar.reset(self._work, completed=batch)
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
@@ -214,24 +214,24 @@ class Bar:
         )
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
-        """Say what is being scored."""
+        """Show what is being scored."""
         self._bar.update(self._work, description=f"scoring {count} at {lengths}")
 
-    def scoring(self, what: str, share: float) -> None:
-        """Move a bar of its own; that of training has nothing left."""
-        if self._scoring is None:
+    def metric_set(self, what: str, share: float) -> None:
+        """Move a second bar; the training's bar is complete."""
+        if self._metric_set is None:
             self._bar.update(
                 self._work, description="trained", total=self._bar.tasks[0].completed or 1
             )
             self._bar.stop_task(self._work)
-            self._scoring = self._bar.add_task("scoring", total=100, numbers="")
-        self._bar.update(self._scoring, completed=round(100 * share, 1), numbers=what)
+            self._metric_set = self._bar.add_task("scoring", total=100, numbers="")
+        self._bar.update(self._metric_set, completed=round(100 * share, 1), numbers=what)
 
     def record(self, line: dict[str, Any]) -> None:
-        """Keep the newest accuracy beside the bar; print looks that were worth a line."""
-        if "accuracy_coarse" in line:
-            self._accuracy = f" coarse {line['accuracy_coarse']:.3f} at {line['lengths']}"
-            if line["kind"] == "accuracy" or line["accuracy_coarse"] > 0:
+        """Show the newest accuracy next to the bar; print scores above 0."""
+        if "exact_match" in line:
+            self._accuracy = f" exact match {line['exact_match']:.3f} at {line['lengths']}"
+            if line["kind"] == "accuracy" or line["exact_match"] > 0:
                 self.say(describe(line))
 
     def say(self, text: str) -> None:
@@ -253,7 +253,7 @@ class Bar:
 def progress(
     batches: int, batch_size: int, quiet: bool = False, unit: str = "sequences"
 ) -> Iterator[Progress]:
-    """A bar when standard output is a terminal, plain lines when not, nothing when `quiet`."""
+    """A bar when standard output is a terminal, else plain lines; nothing when `quiet`."""
     if quiet:
         yield Silent()
     elif sys.stdout.isatty():
@@ -267,12 +267,12 @@ def describe(line: dict[str, Any]) -> str:
     """One metrics record as a line of text."""
     if line["kind"] == "train":
         unit = "symbols" if "symbols_per_s" in line else "sequences"
-        speed = line[f"{unit}_per_s"]  # 0 of what a session before this one had trained
-        sharpest = line.get("greatest_factor", 1)
+        speed = line[f"{unit}_per_s"]  # 0 if another session trained them
+        factor = line.get("greatest_factor", 1)
         return (
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "
             f"perplexity {line['perplexity']:.4f}{f', {speed:.0f} {unit}/s' if speed else ''}"
-            f"{f', sharpened up to {sharpest}' if sharpest > 1 else ''}"
+            f"{f', inverse temperature up to {factor}' if factor > 1 else ''}"
         )
     if line["kind"] == "plateau":
         measured = (
@@ -285,15 +285,16 @@ def describe(line: dict[str, Any]) -> str:
             f"{', the best so far' if line['better'] else ''}, learning rate "
             f"{line['learning_rate']:g}"
         )
-    if line["kind"] == "rounding":
+    if line["kind"] == "hardening":
         return (
-            f"batch {line['batch']}: doubt {line['validation_loss']:.4f}, of its discrete "
-            f"machine {line['validation_loss_discrete']:.4f} (least so far "
-            f"{line['best_validation_loss_discrete']:.4f}), sharpness {line['sharpness']:.3g}, "
-            f"least decided {line['least_action_weight']:.4f}"
+            f"batch {line['batch']}: validation error {line['validation_loss']:.4f}, of the "
+            f"hardened model {line['validation_loss_discrete']:.4f} (least so far "
+            f"{line['best_validation_loss_discrete']:.4f}), "
+            f"inverse temperature {line['inverse_temperature']:.3g}, "
+            f"least saturated {line['least_action_weight']:.4f}"
         )
     return (
-        f"batch {line['batch']}: coarse {line['accuracy_coarse']:.3f}, "
-        f"fine {line['accuracy_fine']:.3f} on {line['count']} validation sequences of length "
-        f"{line['lengths']}"
+        f"batch {line['batch']}: exact match {line['exact_match']:.3f}, "
+        f"partial accuracy {line['partial_accuracy']:.3f} on {line['count']} validation "
+        f"sequences of length {line['lengths']}"
     )

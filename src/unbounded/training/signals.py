@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-#: Signals of schedulers before a time limit (SLURM's --signal, a CPU limit): saved as for SIGTERM.
+#: Signals of schedulers before a time limit (SLURM's --signal, a CPU limit): handled like SIGTERM.
 SCHEDULERS: Final = ("SIGUSR1", "SIGUSR2", "SIGXCPU")
 
 
 class Interrupted(Exception):  # noqa: N818
-    """The run was asked to stop; it has been saved when this leaves the loop.
+    """A stop was requested; the loop saves the run before it raises this.
 
     Args:
         number: the signal.
@@ -32,23 +32,23 @@ class Interrupted(Exception):  # noqa: N818
 
 
 class StopRequest:
-    """Remembers the first signal that asked for an end."""
+    """Holds the first signal that requested a stop."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     def check(self) -> None:
-        """Raise `Interrupted` when a signal came."""
+        """Raise `Interrupted` if a signal arrived."""
         if self.number is not None:
             raise Interrupted(self.number)
 
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catch signals that ask for an end inside the block; a second has its usual effect at once.
+    """Catch signals that request a stop inside the block; a second one has its usual effect.
 
-    SIGINT, SIGTERM and SIGHUP, which comes when the terminal is closed; under nohup it is ignored,
-    and stays so. SIGUSR1, SIGUSR2 and SIGXCPU where the program has no use of its own for them.
+    SIGINT and SIGTERM are caught. SIGHUP, of a closed terminal, is caught unless it is ignored, as
+    under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught where no other handler is set.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -59,12 +59,12 @@ def stop_requests() -> Iterator[StopRequest]:
         numbers.append(signal.SIGHUP)
     of_schedulers = [getattr(signal, name) for name in SCHEDULERS if hasattr(signal, name)]
     numbers += [number for number in of_schedulers if signal.getsignal(number) == signal.SIG_DFL]
-    before = {number: signal.getsignal(number) for number in numbers}
+    handlers = {number: signal.getsignal(number) for number in numbers}
 
     def remember(number: int, frame: FrameType | None) -> None:
         request.number = number
-        for each in numbers:
-            signal.signal(each, before[each])
+        for other in numbers:
+            signal.signal(other, handlers[other])
 
     for number in numbers:
         signal.signal(number, remember)
@@ -72,4 +72,4 @@ def stop_requests() -> Iterator[StopRequest]:
         yield request
     finally:
         for number in numbers:
-            signal.signal(number, before[number])
+            signal.signal(number, handlers[number])

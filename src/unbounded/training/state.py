@@ -1,4 +1,4 @@
-"""Where a training run stands: everything the loop remembers beside tensors."""
+"""The state of a training run without its tensors."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ _LATER = {
     "stage",
     "began_as",
     "trained_with",
-    "sharpness",
+    "inverse_temperature",
 }
 _AFTER = "after_batch"
 
 
 @dataclass
 class LoopState:
-    """Plain numbers only, so that a checkpoint holds them as JSON, exactly.
+    """Plain numbers and strings only, so that a checkpoint holds them exactly, as JSON.
 
     Fields:
         batch: batches trained so far; the next one draws examples batch * B, ..., in order.
-        actions_due: whether the reports, looks and checkpoints due at `batch` are still to be done.
+        actions_due: whether the reports, checks and checkpoints due at `batch` are still to do.
         symbols: input symbols trained on so far, counted in the loss or not.
         window_nats, window_tokens: sums since the last report of training perplexity.
         gradient_norm: of the last batch, before clipping.
         perplexity: the last training perplexity reported, None before the first.
-        drawn: validation examples used up so far; each look takes fresh ones.
+        drawn: validation examples used so far; each check takes fresh ones.
         solved_in_a_row, converged_in_a_row: counts of the stop rules.
         best_perplexity, best_batch: the lowest training perplexity reported, of this stage.
-        longest: the longest length that a doubling curriculum has come to, None before the first.
-        stage: longest length of the last report's batches while longer ones are to come, None when
-            there are none.
+        longest: current longest length of a doubling curriculum, None before the first report.
+        stage: longest length of the last report's batches while longer ones are to come, else None.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
-        began_as: the run whose checkpoint this one began with, its batch and commit; None where it
-            began with its first batch.
-        sharpness: the greatest random factor at this time, of decisions and units; 1 for none.
-        trained_with: the threads and kernels that trained, in order, each with the batch after
-            which (`after_batch`; two have the same where they trained parts of one batch).
+        began_as: the run whose checkpoint this one started from, with batch and commit; None where
+            it started with its first batch.
+        inverse_temperature: the greatest random inverse temperature, of gates and units; 1 for
+            none.
+        trained_with: the threads and kernels of the training, in order. `after_batch` is the batch
+            after which each started; it may repeat where they trained parts of one batch.
     """
 
     batch: int = 0
@@ -67,27 +67,27 @@ class LoopState:
     metrics_lines: int = 0
     finished: str | None = None
     began_as: str | None = None
-    sharpness: int = 1
+    inverse_temperature: int = 1
     trained_with: list[dict[str, Any]] = field(default_factory=list)
 
     def begin_stage(self, stage: int | None) -> None:
-        """Let the stop rules begin anew where lengths are others than in the report before."""
+        """Reset the stop rules if the lengths differ from those of the report before."""
         if stage != self.stage:
             self.best_perplexity, self.converged_in_a_row = None, 0
         self.stage = stage
 
     def go_on_with(self, used: Mapping[str, Any]) -> None:
-        """Note the threads and kernels that train from now on, if they are not those of before."""
+        """Note the threads and kernels of the training from now on, if they changed."""
         if used != self.last_used():
             self.trained_with.append({_AFTER: self.batch, **used})
 
     def note_beginning(self, used: Mapping[str, Any]) -> None:
-        """Note what a state of before began with, which had trained and noted nothing."""
+        """Note the first threads and kernels in a state of an older version, which has none."""
         if not self.trained_with and self.symbols + self.batch:
             self.trained_with = [{_AFTER: 0, **used}]
 
     def last_used(self) -> dict[str, Any] | None:
-        """The threads and kernels that trained last; None where that is not known."""
+        """The threads and kernels that trained last; None if unknown."""
         if not self.trained_with:
             return None
         return {name: value for name, value in self.trained_with[-1].items() if name != _AFTER}
@@ -98,7 +98,7 @@ class LoopState:
 
     @classmethod
     def from_json(cls, data: object) -> LoopState:
-        """The state those fields describe.
+        """The state of these fields.
 
         Raises:
             CheckpointError: fields are missing or unknown.

@@ -1,4 +1,4 @@
-"""When a run is over: one rule a name, and the budget beside each of them."""
+"""Stop rules: when a run is over before its budget."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from unbounded.training.state import LoopState
 Record = Callable[[dict[str, Any]], None]
 
 
-#: What the reason begins with where a run is given up, and nothing is to be made of it.
+#: Prefix of the reason where a run is aborted early; such a run counts as failed.
 FAILED = "failed early"
 
 
 class Score(Protocol):
-    """What an assessment says; `unbounded.evaluation` makes these."""
+    """The result of an assessment; `unbounded.evaluation` computes it."""
 
     @property
     def count(self) -> int:
-        """Sequences that were scored."""
+        """Number of scored sequences."""
 
     @property
     def right(self) -> int:
-        """Sequences that are right to the end."""
+        """Number of sequences that match exactly."""
 
     @property
-    def coarse(self) -> float:
-        """Share of sequences that are right to the end."""
+    def exact_match(self) -> float:
+        """Share of sequences that match exactly."""
 
     @property
-    def fine(self) -> float:
-        """Mean share of a target that is right before the first error."""
+    def partial_accuracy(self) -> float:
+        """Mean share of a target before the first error."""
 
 
 class Assess(Protocol):
@@ -43,24 +43,24 @@ class Assess(Protocol):
 
 
 class StopRule(Protocol):
-    """Looks at a run after each batch and says why it is over, or None."""
+    """Checks a run after each batch and returns why it is over, or None."""
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """The reason to stop, None to go on; may use up validation examples."""
+        """The reason to stop, None to go on; may use validation examples."""
 
 
 class WhenSolved:
-    """Stop when `count` fresh validation sequences are right, `times` looks in a row.
+    """Stop when `count` fresh validation sequences are correct, at `times` checks in a row.
 
-    A first look at a few of them comes before the rest and decides most cases cheaply.
+    Each check first scores a few of them, which decides most cases cheaply.
 
     Args:
         lengths: range of the validation sequences.
-        every: batches between looks.
-        count: sequences a look.
-        share: of the sequences of a look, and of the first few, that must be right, in (0, 1].
-        times: looks in a row at which it must be so.
-        few: sequences of the first look.
+        every: batches between checks.
+        count: sequences a check.
+        share: of the sequences of a check, and of the first few, that must be correct, in (0, 1].
+        times: number of such checks in a row.
+        few: sequences that are scored first.
     """
 
     def __init__(
@@ -81,33 +81,35 @@ class WhenSolved:
         self._few = min(few, count)
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Look, when a look is due."""
+        """Check the model when a check is due."""
         if state.batch % self._every:
             return None
         start, count = state.drawn, self._few
         score = assess(self._lengths, start, count)
-        if score.coarse >= self._share and count < self._count:
+        if score.exact_match >= self._share and count < self._count:
             count = self._count
             score = assess(self._lengths, start, count)
         state.drawn = start + count
-        good = count == self._count and score.coarse >= self._share
+        good = count == self._count and score.exact_match >= self._share
         state.solved_in_a_row = state.solved_in_a_row + 1 if good else 0
         record(
             {
                 "kind": "validation",
                 "batch": state.batch,
                 "lengths": str(self._lengths),
-                "count": score.count,  # a split may have fewer than were asked for
-                "accuracy_coarse": score.coarse,
-                "accuracy_fine": score.fine,
+                "count": score.count,  # a split may have fewer than requested
+                "exact_match": score.exact_match,
+                "partial_accuracy": score.partial_accuracy,
                 "solved_in_a_row": state.solved_in_a_row,
             }
         )
         if state.solved_in_a_row < self._times:
             return None
-        right = " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
+        phrase = (
+            " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
+        )
         return (
-            f"solved: {score.count} validation sequences of length {self._lengths}{right} "
+            f"solved: {score.count} validation sequences of length {self._lengths}{phrase} "
             f"{self._times} times in a row"
         )
 
@@ -115,13 +117,13 @@ class WhenSolved:
 class WhenConverged:
     """Stop when training perplexity has stayed at or below a bound for several reports.
 
-    It never looks at an accuracy, as the paper's protocol chooses by training perplexity only.
-    Reports of a curriculum that has not come to all lengths count for nothing: short ones are easy.
+    It uses no accuracy: the paper's protocol chooses by training perplexity only. Reports of a
+    curriculum before its full range do not count: short lengths are easy.
 
     Args:
         every: batches between reports of training perplexity.
         bound: perplexity, above 1.
-        times: reports in a row.
+        times: number of such reports in a row.
     """
 
     def __init__(self, *, every: int, bound: float = 1.001, times: int = 3) -> None:
@@ -141,9 +143,9 @@ class WhenConverged:
 
 
 class WhenStalled:
-    """Stop when training perplexity has not been lower than ever for some batches.
+    """Stop when training perplexity has reached no new minimum for some batches.
 
-    Where lengths grow, reports are compared with those of the same lengths alone.
+    Where lengths grow, only reports of the same lengths are compared.
 
     Args:
         every: batches between reports of training perplexity.
@@ -154,7 +156,7 @@ class WhenStalled:
         self._every, self._patience = every, patience
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Compare the report that came now with the best one."""
+        """Compare the newest report with the best one."""
         if state.batch % self._every or state.perplexity is None:
             return None
         if state.best_perplexity is None or state.perplexity < state.best_perplexity:
@@ -167,11 +169,11 @@ class WhenStalled:
         )
 
 
-class WhenHopeless:
-    """Stop when training has got nowhere by some batch: a failure found early is cheaper.
+class EarlyAbort:
+    """Stop when training perplexity is still high at some batch: an early failure is cheaper.
 
     Args:
-        batch: after which it is looked; not earlier, not again.
+        batch: the batch at which perplexity is compared, once.
         bound: training perplexity above which the run has failed.
     """
 
@@ -179,7 +181,7 @@ class WhenHopeless:
         self._batch, self._bound = batch, bound
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Look at the last report of training perplexity, once."""
+        """Compare the last report of training perplexity with the bound, once."""
         if state.batch != self._batch or state.perplexity is None:
             return None
         if state.perplexity <= self._bound:
@@ -196,7 +198,7 @@ def never(state: LoopState, assess: Assess, record: Record) -> str | None:
 
 
 def any_of(*rules: StopRule) -> StopRule:
-    """Stop when one of the rules says so; all of them look, and the first reason counts."""
+    """Stop when one of the rules says so; all rules run, and the first reason counts."""
 
     def rule(state: LoopState, assess: Assess, record: Record) -> str | None:
         reasons = [each(state, assess, record) for each in rules]

@@ -1,4 +1,4 @@
-"""Is a network right, or right so far? Every short word, long ones that are drawn, and margins."""
+"""Verification of a network: all short strings, drawn long ones, and margins."""
 
 from unbounded.verification.findings import Finding
 from unbounded.verification.margins import Margins, answer_margins

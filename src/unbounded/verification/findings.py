@@ -1,4 +1,4 @@
-"""What was found at one length, and the assessment of a batch that it is made of."""
+"""The findings at one length, and the assessment of a batch."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from torch import Tensor, nn
 from unbounded.evaluation.score import wilson
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch
-from unbounded.verification.margins import ReadingRange, margins_of
+from unbounded.verification.margins import ReadVectorRange, margins_of
 from unbounded.verification.network import Network
 
-#: Places that a course over the steps is shown at, at the most.
+#: Most places at which a course over the steps is shown.
 _PLACES = 50
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found at one length.
+    """The findings at one length.
 
     Fields:
-        length: as the task counts it.
-        every: whether these are all sequences of that length over `alphabet`, each once; else they
-            were drawn from all symbols.
-        count, right: sequences, and those of which every judged symbol is right.
+        length: in the task's unit.
+        every: whether these are all sequences of that length over `alphabet`; otherwise they were
+            drawn from all symbols.
+        count, right: sequences, and those with every judged symbol correct.
         margin: the least margin of an answer.
-        certainty: of the least decided decision; None where nothing is decided.
-        displaced: the greatest share by which a reading is displaced, in some of the sequences
-            where they are many; None where it was not looked at.
-        wrong: the first sequence that is not right, in symbols; None where all are.
+        certainty: of the least saturated gate; None without gates.
+        displaced: the largest share by which a read vector is displaced, in some of the sequences
+            where they are many; None where it was not measured.
+        wrong: the first incorrect sequence, in symbols; None without one.
         course: least margins over the steps; see `course_of`.
     """
 
@@ -47,7 +47,7 @@ class Finding:
     course: list[dict[str, Any]] | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """A row of the report; what was drawn has Wilson's interval of 95 %."""
+        """A row of the report; drawn sequences have Wilson's 95 % interval."""
         row: dict[str, Any] = {
             "length": self.length,
             "how": "every" if self.every else "drawn",
@@ -70,8 +70,8 @@ class Assessment:
     """The margins of a batch, the least over the steps of each sequence.
 
     Fields:
-        margin, certainty: [B]; certainty is None where nothing is decided.
-        displaced: over all sequences; None where it was not looked at.
+        margin, certainty: [B]; certainty is None without gates.
+        displaced: over all sequences; None where it was not measured.
         margin_steps, certainty_steps, displaced_steps: over all sequences at each step, [T].
     """
 
@@ -84,7 +84,7 @@ class Assessment:
 
     @property
     def right(self) -> Tensor:
-        """Which sequences are right, bool [B]: each right answer is the likeliest, and alone."""
+        """Which sequences are correct, bool [B]: each target is the likeliest, without a tie."""
         return self.margin > 0
 
 
@@ -93,7 +93,7 @@ def assess(
     batch: Batch,
     objective: str,
     *,
-    reading: ReadingRange | None = None,
+    read_vector: ReadVectorRange | None = None,
     check: Callable[[], None] = lambda: None,
     longest: int | None = None,
 ) -> Assessment:
@@ -102,25 +102,25 @@ def assess(
     Args:
         model: its memory gets room for the longest sequence.
         batch: [B, T].
-        objective: of the task.
-        reading: as for `margins_of`.
-        check: called between pieces; may raise to give up.
+        objective: the task's objective.
+        read_vector: as for `margins_of`.
+        check: called between chunks; may raise to interrupt.
         longest: symbols that the memory must have room for; None for T.
     """
     roomy, _ = with_room(model, batch.inputs.shape[1] if longest is None else longest)
     parts = []
-    for part in margins_of(Network(roomy), batch, objective, reading=reading):
+    for part in margins_of(Network(roomy), batch, objective, read_vector=read_vector):
         check()
         parts.append(part)
     answers = torch.cat([part.answers for part in parts], dim=1)
-    sure = _joined([part.certainty for part in parts], 1)
+    certainty = _joined([part.certainty for part in parts], 1)
     displaced = _joined([part.displaced for part in parts], 0)
     return Assessment(
         answers.amin(dim=1),
-        None if sure is None else sure.amin(dim=1),
+        None if certainty is None else certainty.amin(dim=1),
         None if displaced is None else float(displaced.max()),
         answers.amin(dim=0),
-        None if sure is None else sure.amin(dim=0),
+        None if certainty is None else certainty.amin(dim=0),
         displaced,
     )
 
@@ -131,20 +131,20 @@ def course_of(assessment: Assessment) -> list[dict[str, Any]]:
     width = -(-steps // _PLACES)
     rows = []
     for start in range(0, steps, width):
-        own = slice(start, start + width)
+        stretch = slice(start, start + width)
         row: dict[str, Any] = {"steps": [start, min(start + width, steps) - 1]}
-        row["least_margin"] = _number(assessment.margin_steps[own].amin())
+        row["least_margin"] = _number(assessment.margin_steps[stretch].amin())
         if assessment.certainty_steps is not None:
-            row["least_certainty"] = _number(assessment.certainty_steps[own].amin())
+            row["least_certainty"] = _number(assessment.certainty_steps[stretch].amin())
         if assessment.displaced_steps is not None:
-            row["most_displaced"] = _number(assessment.displaced_steps[own].amax())
+            row["most_displaced"] = _number(assessment.displaced_steps[stretch].amax())
         rows.append(row)
     return rows
 
 
 def _joined(parts: list[Tensor | None], axis: int) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return torch.cat(there, dim=axis) if there else None
+    present = [part for part in parts if part is not None]
+    return torch.cat(present, dim=axis) if present else None
 
 
 def _number(value: Tensor) -> float | None:

@@ -1,4 +1,4 @@
-"""A network taken some steps at a time, with what its memory is told in view."""
+"""A network that runs some steps at a time and shows its memory's instructions."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from unbounded.layers.read_only import ReadOnlyState, silent_steps
 from unbounded.memories import Memory
 from unbounded.memories.head import Head
 from unbounded.memories.state import index_state, map_state
-from unbounded.models.decisions import controller_outputs
 from unbounded.models.discrete import sequence_model
+from unbounded.models.gates import controller_outputs
 
 _ALL: Final = slice(None)
 
 
 class Steps(NamedTuple):
-    """What a network did over some steps.
+    """A network's outputs over some steps.
 
     Fields:
         hidden: of the controller, [B, T, H].
-        logits: [B, T, V], of the steps that were asked for.
-        instruction: what the memory was told, a field [B, T, ...] for each of its heads; None
-            without a memory, or where the decisions alone were asked for.
-        decisions: of the heads that decide alone, in their order.
+        logits: [B, T, V], of the requested steps.
+        instruction: the memory's instruction, a field [B, T, ...] for each of its heads; None
+            without a memory, or if only the gates were requested.
+        gates: the fields of the gates alone, in their order.
     """
 
     hidden: Tensor
     logits: Tensor
     instruction: tuple[Tensor, ...] | None
-    decisions: tuple[Tensor, ...]
+    gates: tuple[Tensor, ...]
 
 
 class Network:
-    """A copy of a model, evaluated on the CPU, that shows its hidden units and instructions.
+    """A copy of a model in evaluation mode on the CPU, with access to units and instructions.
 
     Args:
-        model: a MemoryModel or SequenceModel; it stays as it is.
+        model: a MemoryModel or SequenceModel; it is not changed.
     Raises:
         ConfigError: `model` is neither.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        own = on_device(copy.deepcopy(sequence_model(model)), torch.device("cpu"))
-        self._sequence = own.eval().requires_grad_(False)
+        sequence = on_device(copy.deepcopy(sequence_model(model)), torch.device("cpu"))
+        self._sequence = sequence.eval().requires_grad_(False)
         layer = self._sequence.layer
         self.memory: Memory[Any, Any] | None = (
             layer.memory if isinstance(layer, MemoryRNN) else None
         )
 
     @property
-    def decisions(self) -> tuple[Head, ...]:
-        """The memory's heads that are decisions."""
+    def gates(self) -> tuple[Head, ...]:
+        """The memory's heads that are gates."""
         heads = () if self.memory is None else self.memory.heads
         return tuple(head for head in heads if head.can_harden)
 
@@ -68,56 +68,58 @@ class Network:
         inputs: Tensor,
         state: Any = None,
         *,
-        said: slice = _ALL,
-        decisions_only: bool = False,
+        logit_steps: slice = _ALL,
+        gates_only: bool = False,
     ) -> tuple[Steps, Any]:
-        """Take the next steps.
+        """Run the next steps.
 
         Args:
             inputs: tokens, int64 [B, T].
-            state: as an earlier call returned it; None begins anew.
-            said: the steps whose logits are wanted.
-            decisions_only: whether what the memory is told beside its decisions is left out, which
-                is most of the work that is not the recurrence.
+            state: as an earlier call returned it; None is the initial state.
+            logit_steps: the steps whose logits are returned.
+            gates_only: whether to compute the gates alone of the instruction; the rest is most of
+                the work besides the recurrence.
         """
         layer, token = self._sequence.layer, self._sequence.read_only_token
         silent = None if token is None else silent_steps(inputs == token, state)
         hidden, state = controller_outputs(self._sequence, inputs, state)
-        output = hidden[:, said]
+        output = hidden[:, logit_steps]
         if isinstance(layer, MemoryRNN):
             hidden = hidden[..., : layer.hidden_size]
             output = layer.read_out(output.transpose(0, 1), None).transpose(0, 1)
         logits = self._sequence.logits(output)
         if not isinstance(layer, MemoryRNN):
             return Steps(hidden, logits, None, ()), state
-        heads = self.decisions if decisions_only else layer.memory.heads
-        fields = self._told(layer, heads, hidden, silent)
-        decisions = tuple(
-            field for head, field in zip(heads, fields, strict=True) if head.can_harden
-        )
-        return Steps(hidden, logits, None if decisions_only else fields, decisions), state
+        heads = self.gates if gates_only else layer.memory.heads
+        fields = self._head_fields(layer, heads, hidden, silent)
+        gates = tuple(field for head, field in zip(heads, fields, strict=True) if head.can_harden)
+        return Steps(hidden, logits, None if gates_only else fields, gates), state
 
     def certainty(self, steps: Steps) -> Tensor | None:
-        """How sure the least decided of the memory's decisions is at each step, [B, T].
+        """The certainty of the least saturated gate at each step, [B, T].
 
-        1 where all of them are made wholly; None where a memory makes none, or there is none.
+        1 if all gates are saturated; None without a memory or without gates.
         """
-        sure = [
+        certainties = [
             head.certainty(field).reshape(*field.shape[:2], -1).amin(dim=2)
-            for head, field in zip(self.decisions, steps.decisions, strict=True)
+            for head, field in zip(self.gates, steps.gates, strict=True)
         ]
-        return torch.stack(sure).amin(dim=0) if sure else None
+        return torch.stack(certainties).amin(dim=0) if certainties else None
 
-    def _told(
+    def _head_fields(
         self, layer: MemoryRNN, heads: tuple[Head, ...], hidden: Tensor, silent: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """The fields of some heads at each step, [B, T, ...]; nothing is written where `silent`."""
+        """The fields of some heads at each step, [B, T, ...]; writes are 0 where `silent`."""
         weight: Tensor = layer.heads.weight
         bias: Tensor | None = layer.heads.bias
         if len(heads) < len(layer.memory.heads):
             rows = [layer.heads.rows(head.name) for head in heads]
-            weight = torch.cat([weight[own] for own in rows]) if rows else weight[:0]
-            bias = None if bias is None else torch.cat([bias[own] for own in rows] or [bias[:0]])
+            weight = torch.cat([weight[head_rows] for head_rows in rows]) if rows else weight[:0]
+            bias = (
+                None
+                if bias is None
+                else torch.cat([bias[head_rows] for head_rows in rows] or [bias[:0]])
+            )
         fields: tuple[Tensor, ...] = tuple(
             field.unflatten(0, hidden.shape[:2])
             for field in apply_heads(heads, hidden.flatten(0, 1), weight, bias)
@@ -133,15 +135,15 @@ class Network:
 
 
 def pick(state: Any, rows: Tensor) -> Any:
-    """The rows of a state, of a layer with a memory or of one without."""
+    """The rows of a state, of a layer with or without a memory."""
     if isinstance(state, MemoryRNNState | ReadOnlyState):
         return index_state(state, rows)
     # A deep LSTM has the layer first: [L, B, H].
     return map_state(lambda part: part[:, rows] if part.dim() == 3 else part[rows], state)
 
 
-def whole(head: Head, field: Tensor) -> Tensor:
-    """The field of a head with each decision made wholly: 0 or 1, or one choice of a softmax."""
+def hardened_field(head: Head, field: Tensor) -> Tensor:
+    """A head's field with hardened gates: 0 or 1, or one choice of a softmax."""
     if not head.can_harden:
         return field
     if head.activation == "softmax":

@@ -1,33 +1,33 @@
-"""What is looked at."""
+"""The options of a verification."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from unbounded.checks import number_faults
+from unbounded.checks import number_errors
 from unbounded.errors import ConfigError
 
-#: Shares of the longest length of training at which sequences are drawn too.
+#: Shares of the longest training length at which sequences are drawn too.
 SHORTER: Final = (0.125, 0.25, 0.5, 1.0)
 
-#: The greatest multiple of the longest length of training.
+#: Largest multiple of the longest training length.
 MOST_TIMES: Final = 10_000
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """How much is looked at.
+    """The extent of a verification.
 
     Args:
-        most: the greatest length of which every sequence is taken, while there are few.
+        most: largest length of which all sequences are checked, while they are few.
         symbols_each: symbols of all sequences of one length beyond which they are drawn.
-        alphabet: of sources, symbols of the small alphabet whose every word is taken.
-        times: multiples of the longest length of training at which sequences are drawn.
+        alphabet: number of source symbols over which all strings are checked.
+        times: multiples of the longest training length at which sequences are drawn.
         count: sequences drawn at each.
-        seed: of what is drawn.
+        seed: seed of the draws.
     Raises:
-        ConfigError: an option is out of range; all faults together.
+        ConfigError: an option is out of range; all errors together.
     """
 
     most: int = 2000
@@ -38,7 +38,7 @@ class VerifyOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        faults = [
+        errors = [
             f"{name}: expected an integer of at least {least}, got {getattr(self, name)!r}"
             for name, least in (
                 ("most", 0),
@@ -51,26 +51,26 @@ class VerifyOptions:
         ]
         times: object = self.times
         if isinstance(times, tuple | list):
-            faults += [
+            errors += [
                 f"times: expected numbers above 0, at most {MOST_TIMES}, got {time!r}"
                 for time in times
-                if number_faults("times", time, above=0, at_most=MOST_TIMES)
+                if number_errors("times", time, above=0, at_most=MOST_TIMES)
             ]
         else:
-            faults.append(f"times: expected a tuple of numbers, such as (2, 4), got {self.times!r}")
-        if not faults and not self.times and not (self.most and self.symbols_each):
-            faults.append(
-                "most: nothing is to be looked at: no length whole, and none drawn; give lengths, "
+            errors.append(f"times: expected a tuple of numbers, such as (2, 4), got {self.times!r}")
+        if not errors and not self.times and not (self.most and self.symbols_each):
+            errors.append(
+                "most: nothing is to be checked: no length in full, and none drawn; give lengths, "
                 "such as most 100 or times 2"
             )
-        if faults:
-            raise ConfigError(faults)
+        if errors:
+            raise ConfigError(errors)
 
     def drawn_lengths(self, trained: int) -> list[int]:
-        """The lengths at which sequences are drawn, rising.
+        """The lengths at which sequences are drawn, ascending.
 
-        Beside the multiples an eighth, a quarter, a half and the whole of the longest length of
-        training, where a trend has to begin.
+        They are the multiples, and an eighth, a quarter, a half and the whole of the longest
+        training length, for the start of a trend.
         """
         times = (*self.times, *(SHORTER if self.times else ()))
         return sorted({length for time in times if (length := round(time * trained)) > 0})

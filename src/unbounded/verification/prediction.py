@@ -1,4 +1,4 @@
-"""The length of the first error: where it is found, and where the margins say it must come."""
+"""The length of the first error: the observed one, and the one extrapolated from margins."""
 
 from __future__ import annotations
 
@@ -8,55 +8,58 @@ from typing import Any, Final
 from unbounded.verification.findings import Finding
 from unbounded.verification.trend import Trend, trend_of
 
-#: What may fail -> how far a finding is from it: an answer is wrong, a decision falls the other
-#: way, a reading is nearer to something else.
+#: Kind of failure -> distance of a finding from it: an answer is wrong, a gate falls on the other
+#: side, a read vector is nearer to another one.
 _DISTANCES: Final[dict[str, Callable[[Finding], float | None]]] = {
     "answers": lambda finding: finding.margin,
-    "decisions": lambda finding: None if finding.certainty is None else finding.certainty - 0.5,
-    "readings": lambda finding: None if finding.displaced is None else 0.5 - finding.displaced,
+    "gates": lambda finding: None if finding.certainty is None else finding.certainty - 0.5,
+    "read_vectors": lambda finding: None if finding.displaced is None else 0.5 - finding.displaced,
 }
-#: Decisions that are surer than this wherever all is right are meant to be whole.
+#: Gates with at least this certainty at all correct lengths are meant to be saturated.
 MEANT_WHOLE: Final = 0.9
 
 
 def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
-    """Where the first error comes, found and predicted.
+    """The length of the first error, observed and extrapolated.
 
     Args:
         findings: at any lengths.
-        shortest: the shortest length of training; what is wrong below it is said by the findings
-            and is no matter of length.
+        shortest: the shortest training length; errors below it do not depend on the length.
     Returns:
-        "right_up_to", the longest length of all that are right from `shortest` on, None if there
-        is none; "first_error", the next one, None where all are right; "predicted", from all that
-        are right, and "from_half", from the shorter half of these alone, which can be compared
-        with what came: each with "first_error" (None for never), "by" (what fails first) and
-        "trends", what each margin says.
+        "right_up_to": the longest length up to which all are correct from `shortest` on, None
+        without one. "first_error": the next length, None without errors. "predicted": from all
+        correct lengths. "from_half": from the shorter half of them, for comparison with the
+        outcome. The last two have "first_error" (None for never), "by" (the first failure) and
+        "trends" (of each margin).
     """
     known = sorted((f for f in findings if f.length >= shortest), key=lambda f: f.length)
-    wrong = [finding.length for finding in known if finding.right < finding.count]
-    right = [finding for finding in known if not wrong or finding.length < wrong[0]]
-    reach = right[-1].length if right else None
-    half = [finding for finding in right if finding.length <= right[-1].length / 2]
+    wrong_lengths = [finding.length for finding in known if finding.right < finding.count]
+    correct_findings = [
+        finding for finding in known if not wrong_lengths or finding.length < wrong_lengths[0]
+    ]
+    reach = correct_findings[-1].length if correct_findings else None
+    half = [
+        finding for finding in correct_findings if finding.length <= correct_findings[-1].length / 2
+    ]
     return {
         "right_up_to": reach,
-        "first_error": wrong[0] if wrong else None,
-        "predicted": _from(right),
+        "first_error": wrong_lengths[0] if wrong_lengths else None,
+        "predicted": _from(correct_findings),
         "from_half": _from(half),
     }
 
 
 def _from(findings: Sequence[Finding]) -> dict[str, Any]:
     trends: dict[str, Trend] = {}
-    # A network that never decides wholly does not err when it decides a little less.
-    whole = all((finding.certainty or 0) >= MEANT_WHOLE for finding in findings)
+    # A network with soft gates does not fail when a gate becomes a little softer.
+    is_hard = all((finding.certainty or 0) >= MEANT_WHOLE for finding in findings)
     for name, distance in _DISTANCES.items():
         points = [
             (finding.length, value)
             for finding in findings
             if (value := distance(finding)) is not None
         ]
-        if any(value <= 0 for _, value in points) or (name != "answers" and not whole):
+        if any(value <= 0 for _, value in points) or (name != "answers" and not is_hard):
             continue
         trend = trend_of([length for length, _ in points], [value for _, value in points])
         if trend is not None:

@@ -1,4 +1,4 @@
-"""A verification as JSON and as text: what is proven, what was drawn, what is extrapolated."""
+"""A verification as JSON and as text: what is proven, sampled and extrapolated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unbounded.verification.prediction import predict
 
 FORMAT: Final = "unbounded-verification"
 VERSION: Final = 1
-#: What the trends are of, in words.
+#: Descriptions of the failures that the trends predict.
 _FAILS: Final = {
-    "answers": "the likeliest answer is another one",
-    "decisions": "a decision falls the other way",
-    "readings": "what is read is nearer to something else",
+    "answers": "another answer is the likeliest",
+    "gates": "a gate falls on the other side",
+    "read_vectors": "the read vector is nearer to another one",
 }
 
 
@@ -26,10 +26,10 @@ def report_of(
     """The report of a verification.
 
     Args:
-        findings: one for each length and way.
-        shortest: the shortest length of training.
-        finished: whether all that was asked for was looked at.
-        facts: of task, run and surroundings.
+        findings: one for each length and kind.
+        shortest: the shortest training length.
+        finished: whether all requested findings are there.
+        facts: facts on task, run and environment.
     """
     rows = [finding.as_row() for finding in findings]
     certainties = [finding.certainty for finding in findings if finding.certainty is not None]
@@ -42,7 +42,7 @@ def report_of(
         "proven": [
             {"lengths": _range(part), "count": sum(row["count"] for row in part)}
             for part in _runs([row for row in rows if row["how"] == "every"])
-            if _all_right(part[0])
+            if _all_correct(part[0])
         ],
         **predict(findings, shortest),
         "rows": rows,
@@ -50,7 +50,7 @@ def report_of(
 
 
 def text_of(report: Mapping[str, Any]) -> str:
-    """The report for a person: a table, and what follows from it."""
+    """The report for a person: a table and its conclusions."""
     lines: list[tuple[str, ...]] = [
         ("length", "sequences", "right", "95 % interval", "margin", "certainty", "displaced")
     ]
@@ -61,19 +61,19 @@ def text_of(report: Mapping[str, Any]) -> str:
     notes = [*_proven(report), *_sampled(drawn), *_wrong(report), *_extrapolated(report)]
     if report.get("layout") == "stream":
         notes.append(
-            "each sequence is the first of its stream, behind an empty memory; what earlier ones "
-            "leave there shows in `unbounded evaluate`, which scores whole streams"
+            "each sequence is the first of its stream, after an empty memory; effects of earlier "
+            "ones show in `unbounded evaluate`, which scores whole streams"
         )
     if not report["finished"]:
-        notes.append("stopped before the end: what is below was not looked at")
+        notes.append("stopped before the end: later lengths were not checked")
     return "\n".join([*aligned(lines), "", *(printable(note) for note in notes)])
 
 
 def _runs(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Rows one after the other of which all are right, or none is."""
+    """Consecutive rows that are all correct, or all not."""
     parts: list[list[Mapping[str, Any]]] = []
     for row in rows:
-        follows = parts and _all_right(parts[-1][-1]) == _all_right(row)
+        follows = parts and _all_correct(parts[-1][-1]) == _all_correct(row)
         if follows and parts[-1][-1]["length"] + 1 == row["length"]:
             parts[-1].append(row)
         else:
@@ -81,7 +81,7 @@ def _runs(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     return parts
 
 
-def _all_right(row: Mapping[str, Any]) -> bool:
+def _all_correct(row: Mapping[str, Any]) -> bool:
     return bool(row["right"] == row["count"])
 
 
@@ -105,14 +105,14 @@ def _line(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def _text(chosen: Any, rows: Sequence[Mapping[str, Any]], name: str, form: str) -> str:
+def _text(reduce: Any, rows: Sequence[Mapping[str, Any]], name: str, form: str) -> str:
     values = [row[name] for row in rows if row[name] is not None]
-    return form.format(chosen(values)) if values else "–"
+    return form.format(reduce(values)) if values else "–"
 
 
 def _proven(report: Mapping[str, Any]) -> Iterator[str]:
-    over = report.get("alphabet")
-    symbols = "" if not over else f" over the symbols {' '.join(over)}"
+    alphabet = report.get("alphabet")
+    symbols = "" if not alphabet else f" over the symbols {' '.join(alphabet)}"
     parts = report["proven"]
     if not parts:
         yield "proven by enumeration: no length"
@@ -124,10 +124,10 @@ def _proven(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    alike: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in drawn:
-        alike.setdefault((row["right"], row["count"]), []).append(row)
-    for (right, count), rows in alike.items():
+        groups.setdefault((row["right"], row["count"]), []).append(row)
+    for (right, count), rows in groups.items():
         low, high = rows[0]["right_share_95"]
         lengths = ", ".join(str(row["length"]) for row in rows)
         each = " each" if len(rows) > 1 else ""
@@ -144,14 +144,14 @@ def _wrong(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
-    came = report["first_error"]
+    first_error = report["first_error"]
     outcome = f"right up to {report['right_up_to']}"
-    if came is not None:
+    if first_error is not None:
         yield (
-            "the first error, of the lengths looked at from those of training on, comes at "
-            f"length {came}"
+            "the first error, among the checked lengths from those of training on, comes at "
+            f"length {first_error}"
         )
-        outcome = f"it comes at {came}"
+        outcome = f"it comes at {first_error}"
     for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
         part = report[name]
         if not part["trends"]:

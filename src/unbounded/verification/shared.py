@@ -1,4 +1,4 @@
-"""What the ways of verifying share: findings put together, and sequences as text."""
+"""Helpers of all kinds of verification: merged findings, and sequences as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN: Final = 40
 
 
 def joined(parts: list[Finding]) -> Finding:
-    """Findings at one length, got the same way, as one."""
+    """Findings of one kind at one length, merged."""
 
     def all_of(name: str) -> list[float]:
         return [value for part in parts if (value := getattr(part, name)) is not None]
@@ -30,7 +30,7 @@ def joined(parts: list[Finding]) -> Finding:
 
 
 def shortened(symbols: list[str]) -> str:
-    """Symbols as a text, the middle of which is left out where they are many."""
+    """Symbols as a text, without the middle where they are many."""
     if len(symbols) <= _SHOWN:
         return " ".join(symbols)
     half = _SHOWN // 2

@@ -1,7 +1,7 @@
-"""Streams: each sequence alone from a fresh memory, every one of an n while they are few.
+"""Streams: each sequence alone from a fresh memory, all of an n while they are few.
 
-Of a counting language such as a^n b^n there is one sequence of each n, and every n to 2000 is
-taken; of others, as memorization, every sequence of the small n, and beyond some that are drawn.
+A counting language such as a^n b^n has one sequence for each n, and every n to 2000 is checked. For
+others, such as memorization, all sequences of small n are checked, and beyond some drawn ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out_alone
 from unbounded.verification.findings import Finding, assess, course_of
-from unbounded.verification.margins import ReadingRange
+from unbounded.verification.margins import ReadVectorRange
 from unbounded.verification.options import VerifyOptions
 from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 
-# So many n have their readings looked at, spread evenly on a logarithmic scale.
-_READ = 40
+# Number of n with measured read vectors, evenly spaced on a logarithmic scale.
+_MEASURED = 40
 
 
 def stream_findings(
@@ -32,51 +32,55 @@ def stream_findings(
     options: VerifyOptions,
     look: Callable[[str, float], None],
 ) -> Iterator[Finding]:
-    """What is found at each n, the short ones first.
+    """The findings at each n, the short ones first.
 
     Args:
-        model: any that reads the task's symbols.
-        task: of streams.
-        options: how much is looked at.
-        look: told what is looked at and which share of it is done; may raise to give up.
+        model: a model that reads the task's symbols.
+        task: a stream task.
+        options: the extent of the verification.
+        look: called with a description and the share that is done; may raise to interrupt.
     """
     source = task.source
     last = _last_listed(task, options)
-    reading = ReadingRange()
-    read = set(np.geomspace(max(source.shortest, 1), max(last, 1), _READ).round().astype(int))
+    read_vector = ReadVectorRange()
+    measured = set(
+        np.geomspace(max(source.shortest, 1), max(last, 1), _MEASURED).round().astype(int)
+    )
     waiting: list[tuple[int, Sequences]] = []
     tokens = done = 0
-    whole = sum(range(source.shortest, last + 1))
+    total_steps = sum(range(source.shortest, last + 1))
     for n in range(source.shortest, last + 1):
         drawn = source.every(n)
-        if waiting and (tokens + drawn.symbols.size > CHUNK_TOKENS or n in read):
-            yield from _every(model, task, waiting, reading if waiting[0][0] in read else None)
+        if waiting and (tokens + drawn.symbols.size > CHUNK_TOKENS or n in measured):
+            yield from _every(
+                model, task, waiting, read_vector if waiting[0][0] in measured else None
+            )
             waiting, tokens = [], 0
         waiting.append((n, drawn))
         tokens, done = tokens + drawn.symbols.size, done + n
-        look(f"every sequence, n to {last}", done / max(whole, 1))
-        if n in read:
-            yield from _every(model, task, waiting, reading)
+        look(f"every sequence, n to {last}", done / max(total_steps, 1))
+        if n in measured:
+            yield from _every(model, task, waiting, read_vector)
             waiting, tokens = [], 0
     if waiting:
         yield from _every(model, task, waiting, None)
     for n in options.drawn_lengths(task.train_lengths.maximum):
         if n <= last or n < source.shortest:
             continue
-        there = source.count_of(n)
-        if there is not None and there <= options.count:
-            yield from _every(model, task, [(n, source.every(n))], reading)
+        available = source.count_of(n)
+        if available is not None and available <= options.count:
+            yield from _every(model, task, [(n, source.every(n))], read_vector)
             continue
-        yield _drawn(model, task, n, options, reading, look)
+        yield _drawn(model, task, n, options, read_vector, look)
 
 
 def _last_listed(task: StreamTask, options: VerifyOptions) -> int:
-    """The greatest n up to which every sequence is taken."""
+    """The largest n up to which all sequences are checked."""
     source = task.source
     last = source.shortest - 1
     for n in range(source.shortest, options.most + 1):
         count = source.count_of(n)
-        # A sequence has n symbols at least: what is too many is not listed to be counted.
+        # A sequence has at least n symbols: too many are not listed for the count.
         if count is None or count * n > options.symbols_each:
             break
         if count > 1 and int(source.every(n).lengths.sum()) > options.symbols_each:
@@ -89,10 +93,10 @@ def _every(
     model: nn.Module,
     task: StreamTask,
     listed: list[tuple[int, Sequences]],
-    reading: ReadingRange | None,
+    read_vector: ReadVectorRange | None,
 ) -> list[Finding]:
     batch = together([lay_out_alone(drawn, task.source) for _, drawn in listed])
-    assessment = assess(model, batch, task.objective, reading=reading)
+    assessment = assess(model, batch, task.objective, read_vector=read_vector)
     owner = torch.tensor([n for n, drawn in listed for _ in drawn.lengths])
     findings = []
     for n, _ in listed:
@@ -118,10 +122,10 @@ def _drawn(
     task: StreamTask,
     n: int,
     options: VerifyOptions,
-    reading: ReadingRange,
+    read_vector: ReadVectorRange,
     look: Callable[[str, float], None],
 ) -> Finding:
-    """Sequences of one n that are drawn, a few at a time."""
+    """Drawn sequences of one n, a few at a time."""
     parts: list[Finding] = []
     stream, done = Stream(options.seed, "test"), 0
     while done < options.count:
@@ -134,7 +138,7 @@ def _drawn(
             model,
             batch,
             task.objective,
-            reading=reading,
+            read_vector=read_vector,
             check=partial(look, name, done / options.count),
         )
         wrong = None
@@ -158,6 +162,6 @@ def _drawn(
 
 
 def _text(task: StreamTask, batch: Batch, row: int) -> str:
-    """A sequence in symbols, without what it read first, the end of another one."""
+    """A sequence in symbols, without its first input, the end of another one."""
     tokens = batch.inputs[row, 1 : int(batch.lengths[row])].tolist()
     return shortened([task.input_vocabulary[token] for token in tokens])

@@ -1,8 +1,7 @@
-"""Words and what is said of them: every one of a small alphabet, and drawn long ones.
+"""Strings and the answers to them: all over a small alphabet, and drawn long ones.
 
-The words are walked as a tree: each beginning that several of them share is read once, and its
-state is taken up again by each of its continuations. Only the answers to sources are said word by
-word.
+The strings are walked as a tree: each shared prefix is read once, and its state is reused by all of
+its continuations. Only the answers to sources are computed string by string.
 """
 
 from __future__ import annotations
@@ -17,37 +16,37 @@ from unbounded.errors import ConfigError
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, Task, TransductionTask
 from unbounded.verification.findings import Finding, assess, course_of
-from unbounded.verification.margins import ReadingRange, answer_margins
+from unbounded.verification.margins import ReadVectorRange, answer_margins
 from unbounded.verification.network import Network, pick
 from unbounded.verification.options import VerifyOptions
 from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 
 Look = Callable[[str, float], None]
 
-#: Words of one tree: the states of all of them are held at once.
+#: Strings of one tree: the states of all of them are held at once.
 _TREE = 4096
-#: Words of one length whose readings are looked at: of every word spread evenly over all of them,
-#: of drawn ones the first.
+#: Strings of one length with measured read vectors: evenly spaced among all strings; the first
+#: among drawn ones.
 _READ = 50
 
 
 def word_findings(
     model: nn.Module, task: Task, options: VerifyOptions, look: Look
 ) -> Iterator[Finding]:
-    """What is found at each length, first of every word, then of drawn ones.
+    """The findings at each length, first for all strings, then for drawn ones.
 
     Args and errors as for `stream_findings`.
     """
-    reading = ReadingRange()
-    usual = _with_examples(task, task.train_lengths.maximum)
-    if usual is not None:
-        # What is read of words as they usually are says in what range it lies.
-        batch = task.batch(options.seed, "test", 0, min(options.count, _READ), usual)
-        assess(model, batch, task.objective, reading=reading)
+    read_vector = ReadVectorRange()
+    training_range = _with_examples(task, task.train_lengths.maximum)
+    if training_range is not None:
+        # The read vectors of typical strings define their components' ranges.
+        batch = task.batch(options.seed, "test", 0, min(options.count, _READ), training_range)
+        assess(model, batch, task.objective, read_vector=read_vector)
     listed: set[int] = set()
     for length in range(1, options.most + 1):
         count = task.count_of(length, options.alphabet)
-        # Two bigrams or digits may count as one: what a word is long is seen when it is there.
+        # Bigrams or digit pairs may count as one: the length in symbols is known after listing.
         if count is None or count * length > options.symbols_each:
             break
         if not count:
@@ -55,18 +54,18 @@ def word_findings(
         batch = task.every(length, options.alphabet)
         if int(batch.lengths.sum()) > 2 * options.symbols_each + 2 * count:
             break
-        # Of brackets these are all words there are; of sources those of other symbols are left.
+        # For brackets these are all strings; for sources, strings over other symbols remain.
         if task.layout == "labels":
             listed.add(length)
-        yield _every(model, task, batch, length, reading, look)
+        yield _every(model, task, batch, length, read_vector, look)
     for length in options.drawn_lengths(task.train_lengths.maximum):
         lengths = _with_examples(task, length)
         if lengths is not None and length not in listed:
-            yield _drawn(model, task, lengths, length, options, reading, look)
+            yield _drawn(model, task, lengths, length, options, read_vector, look)
 
 
 def _with_examples(task: Task, length: int) -> LengthRange | None:
-    """The range of this length, or of this and the next where there are even ones alone."""
+    """The range of this length, or of this and the next for a task with even lengths only."""
     for last in (length, length + 1):
         try:
             lengths = LengthRange(length, last)
@@ -82,23 +81,23 @@ def _every(
     task: Task,
     batch: Batch,
     length: int,
-    reading: ReadingRange,
+    read_vector: ReadVectorRange,
     look: Look,
 ) -> Finding:
-    some = torch.linspace(0, len(batch.inputs) - 1, min(_READ, len(batch.inputs))).long()
-    read = Batch(*(field[some] for field in batch))
-    displaced = assess(model, read, task.objective, reading=reading).displaced
+    sample_rows = torch.linspace(0, len(batch.inputs) - 1, min(_READ, len(batch.inputs))).long()
+    read = Batch(*(field[sample_rows] for field in batch))
+    displaced = assess(model, read, task.objective, read_vector=read_vector).displaced
     roomy, _ = with_room(model, batch.inputs.shape[1])
     network = Network(roomy)
-    told = (batch.lengths - batch.mask.sum(dim=1)).tolist()
-    if len(set(told)) != 1:
+    prompt_steps = (batch.lengths - batch.mask.sum(dim=1)).tolist()
+    if len(set(prompt_steps)) != 1:
         raise ConfigError([f"task {task.name}: sources of length {length} differ in length"])
     parts = []
     for start in range(0, len(batch.inputs), _TREE):
-        look(f"every word of length {length}", start / len(batch.inputs))
-        own = slice(start, start + _TREE)
-        part = Batch(*(field[own] for field in batch))
-        margins, certainty = walk(network, part, told[0], task.objective)
+        look(f"all strings of length {length}", start / len(batch.inputs))
+        tree_rows = slice(start, start + _TREE)
+        part = Batch(*(field[tree_rows] for field in batch))
+        margins, certainty = walk(network, part, prompt_steps[0], task.objective)
         right = margins > 0
         wrong = None if bool(right.all()) else _text(task, part, int(right.int().argmin()))
         least = None if certainty is None else float(certainty.min())
@@ -117,46 +116,48 @@ def _every(
     return joined(parts)
 
 
-def walk(network: Network, batch: Batch, told: int, objective: str) -> tuple[Tensor, Tensor | None]:
-    """Run a network over sequences, and read what their beginnings share once.
+def walk(
+    network: Network, batch: Batch, prompt_steps: int, objective: str
+) -> tuple[Tensor, Tensor | None]:
+    """Run a network over sequences, and read shared prefixes once.
 
     Args:
-        network: begins anew.
+        network: starts from its initial state.
         batch: rows [B, T] in any order.
-        told: steps before the first that is judged; later ones are taken row by row.
-        objective: of the task.
+        prompt_steps: steps before the first judged one; later steps run row by row.
+        objective: the task's objective.
     Returns:
-        the least margin of each row's answers, [B], and the least certainty of a decision on its
-        way, [B]; None where nothing is decided.
+        the least margin of each row's answers, [B], and its least certainty of a gate, [B]; None
+        without gates.
     """
     state: Any = None
-    sure: Tensor | None = None
+    least_certainty: Tensor | None = None
     node = torch.zeros(len(batch.inputs), dtype=torch.int64)
-    for step in range(told):
-        # A beginning is that of the step before and one more symbol.
-        named = torch.stack([node, batch.inputs[:, step]], dim=1)
-        beginnings, child = torch.unique(named, dim=0, return_inverse=True)
+    for step in range(prompt_steps):
+        # A prefix is that of the step before and one more symbol.
+        pairs = torch.stack([node, batch.inputs[:, step]], dim=1)
+        prefixes, child = torch.unique(pairs, dim=0, return_inverse=True)
         if state is not None:
-            state = pick(state, beginnings[:, 0])
-        steps, state = network.run(beginnings[:, 1:], state, said=slice(0, 0), decisions_only=True)
+            state = pick(state, prefixes[:, 0])
+        steps, state = network.run(prefixes[:, 1:], state, logit_steps=slice(0, 0), gates_only=True)
         certainty = network.certainty(steps)
         if certainty is not None:
-            before = 1.0 if sure is None else sure[beginnings[:, 0]]
-            sure = certainty[:, 0].clamp(max=1.0).minimum(torch.as_tensor(before))
+            earlier = 1.0 if least_certainty is None else least_certainty[prefixes[:, 0]]
+            least_certainty = certainty[:, 0].clamp(max=1.0).minimum(torch.as_tensor(earlier))
         node = child
-    # One state a row from here on.
+    # From here on each row has its own state.
     state = None if state is None else pick(state, node)
-    steps, _ = network.run(batch.inputs[:, told:], state, decisions_only=True)
+    steps, _ = network.run(batch.inputs[:, prompt_steps:], state, gates_only=True)
     margins = answer_margins(
-        steps.logits, batch.targets[:, told:], batch.mask[:, told:], objective
+        steps.logits, batch.targets[:, prompt_steps:], batch.mask[:, prompt_steps:], objective
     ).amin(dim=1)
     certainty = network.certainty(steps)
     if certainty is None:
         return margins, None
-    place = torch.arange(told, batch.inputs.shape[1])
+    place = torch.arange(prompt_steps, batch.inputs.shape[1])
     inside = place < batch.lengths.unsqueeze(1)
     least = torch.where(inside, certainty, 1.0).amin(dim=1)
-    return margins, least if sure is None else least.minimum(sure[node])
+    return margins, least if least_certainty is None else least.minimum(least_certainty[node])
 
 
 def _drawn(
@@ -165,14 +166,14 @@ def _drawn(
     lengths: LengthRange,
     length: int,
     options: VerifyOptions,
-    reading: ReadingRange,
+    read_vector: ReadVectorRange,
     look: Look,
 ) -> Finding:
-    """Words that are drawn, a few at a time."""
+    """Drawn strings, a few at a time."""
     parts: list[Finding] = []
     done = 0
     while done < options.count:
-        name = f"{options.count} drawn words of length {length}"
+        name = f"{options.count} drawn strings of length {length}"
 
         def check(name: str = name, done: int = done) -> None:
             look(name, done / options.count)
@@ -183,7 +184,11 @@ def _drawn(
             size = min(size, _READ - done)
         batch = task.batch(options.seed, "test", done, size, lengths)
         assessment = assess(
-            model, batch, task.objective, reading=reading if done < _READ else None, check=check
+            model,
+            batch,
+            task.objective,
+            read_vector=read_vector if done < _READ else None,
+            check=check,
         )
         right = assessment.right
         parts.append(
@@ -204,17 +209,17 @@ def _drawn(
 
 
 def _text(task: Task, batch: Batch, row: int) -> str:
-    """A word in symbols, and where it is a source what should be answered."""
-    steps, said = int(batch.lengths[row]), batch.mask[row]
+    """A string in symbols, and for a source the correct answer."""
+    steps, judged = int(batch.lengths[row]), batch.mask[row]
     if task.layout == "labels":
         return shortened([task.input_vocabulary[t] for t in batch.inputs[row, :steps].tolist()])
-    # Before the source of a transduction stands <s>; a program begins with its first character.
-    begin = int(isinstance(task, TransductionTask))
-    tokens = batch.inputs[row, begin : steps - int(said.sum())].tolist()
-    wanted = batch.targets[row][said].tolist()
-    if wanted[-1] == task.end_token:
-        wanted = wanted[:-1]
+    # A transduction's source follows <s>; a program starts with its first character.
+    first = int(isinstance(task, TransductionTask))
+    tokens = batch.inputs[row, first : steps - int(judged.sum())].tolist()
+    expected = batch.targets[row][judged].tolist()
+    if expected[-1] == task.end_token:
+        expected = expected[:-1]
     return (
         f"{shortened([task.input_vocabulary[token] for token in tokens])} ||| "
-        f"{shortened([task.output_vocabulary[token] for token in wanted])}"
+        f"{shortened([task.output_vocabulary[token] for token in expected])}"
     )

@@ -1,4 +1,4 @@
-"""Parity of a bit string, read prefix by prefix, and a scoring of labels."""
+"""Parity of a bit string, read prefix by prefix, and a metric set of labels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from unbounded.evaluation import Exam, Scoring, Sweep, score
+from unbounded.evaluation import EvaluationPlan, Evaluator, MetricSet, score
+from unbounded.evaluation.metric_sets.labels import label_scores
 from unbounded.evaluation.score import Score, mean_nats
-from unbounded.evaluation.scorings.labels import label_scores
 from unbounded.tasks import Batch, Example, LengthRange, Stream, Task
 
 
@@ -23,7 +23,7 @@ class Parity(Task):
 
     layout = "labels"
     objective = "binary"
-    scoring = "bucket.RightLabels"
+    metric_set = "bucket.RightLabels"
 
     def __init__(self, longest: int = 4) -> None:
         self.name = "parity"
@@ -51,36 +51,49 @@ class Parity(Task):
         ]
 
 
-class RightLabels(Scoring):
+class RightLabels(MetricSet):
     """The share of right labels."""
 
     columns: ClassVar[Mapping[str, int]] = {"labels": 3}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("labels",)}
     shown, spread = "labels", ("labels", "labels")
-    merit = merit_heading = "training perplexity"
+    selection_metric = selection_metric_heading = "training perplexity"
     legend = '"labels" is the share of right labels of the test split.'
 
-    def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
-        return self._score(exam, "validation", exam.seed, lengths, start, count)
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        return self._score(evaluator, "validation", evaluator.seed, lengths, start, count)
 
-    def validation_batch(self, exam: Exam) -> Batch:
-        count = exam.validation_count
-        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, exam.validation_lengths)
+    def validation_batch(self, evaluator: Evaluator) -> Batch:
+        count = evaluator.validation_count
+        batch: Batch = evaluator.task.batch(
+            evaluator.seed, "validation", 0, count, evaluator.validation_lengths
+        )
         return batch
 
-    def validate(self, exam: Exam) -> float:
-        return mean_nats(exam.model, self.validation_batch(exam), exam.task.objective)
+    def validate(self, evaluator: Evaluator) -> float:
+        return mean_nats(
+            evaluator.model, self.validation_batch(evaluator), evaluator.task.objective
+        )
 
-    def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         rows = []
-        for lengths in sweep.lengths or (exam.task.test_lengths,):
-            scored = self._score(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
-            rows.append({"lengths": str(lengths), "role": "test", "labels": scored.fine})
+        for lengths in evaluation_plan.lengths or (evaluator.task.test_lengths,):
+            scored = self._score(
+                evaluator,
+                evaluation_plan.split,
+                evaluation_plan.seed,
+                lengths,
+                0,
+                evaluation_plan.count,
+            )
+            rows.append(
+                {"lengths": str(lengths), "role": "test", "labels": scored.partial_accuracy}
+            )
         return rows
 
-    def merit_of(self, report: Mapping[str, Any]) -> float | None:
-        merit: float | None = report["perplexity_train"]
-        return merit
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        selection_metric: float | None = report["perplexity_train"]
+        return selection_metric
 
     def succeeded(self, rows: Sequence[Mapping[str, Any]]) -> bool | None:
         return bool(rows[0]["labels"] == 1)
@@ -98,16 +111,22 @@ class RightLabels(Scoring):
         return "_".join(row["lengths"].replace(":", "-") for row in rows)
 
     def _score(
-        self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int
+        self,
+        evaluator: Evaluator,
+        split: str,
+        seed: int,
+        lengths: LengthRange,
+        start: int,
+        count: int,
     ) -> Score:
         return score(
-            exam.model,
-            exam.task,
+            evaluator.model,
+            evaluator.task,
             seed=seed,
             split=split,
             lengths=lengths,
             start=start,
             count=count,
-            device=exam.place.device,
+            device=evaluator.place.device,
             judge=label_scores,
         )

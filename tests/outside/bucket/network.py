@@ -34,7 +34,7 @@ class Bucket(Memory[Content, Drop]):
         return Head("value", (self.width,), "tanh"), Head("keep", (), "sigmoid", self.keep_bias)
 
     @property
-    def reading_size(self) -> int:
+    def read_vector_size(self) -> int:
         return self.width
 
     @property

@@ -55,20 +55,20 @@ class Case:
         )
 
     @property
-    def reading(self) -> int:
+    def read_vector(self) -> int:
         """R, size of the reading."""
-        return make_memory(self).reading_size
+        return make_memory(self).read_vector_size
 
     @property
     def gflop(self) -> float:
         """Operations of the matrix products, forward and backward (three products each), in 1e9."""
         gates = GATES[self.controller] * self.hidden
         heads = sum(head.size for head in make_memory(self).heads)
-        products = gates * (self.input + self.reading + self.hidden)
+        products = gates * (self.input + self.read_vector + self.hidden)
         products += (heads + self.output) * self.hidden
         return 3 * 2 * products * self.steps * self.batch / 1e9
 
-    def faults(self) -> list[str]:
+    def errors(self) -> list[str]:
         """Everything for which the case cannot be run, one line each; empty when it can."""
         from unbounded.layers import CONTROLLERS
 
@@ -87,8 +87,8 @@ class Case:
         return found
 
     def check(self) -> None:
-        """Raise ConfigError, with all faults, unless the case can be run."""
-        found = self.faults()
+        """Raise ConfigError, with all errors, unless the case can be run."""
+        found = self.errors()
         if found:
             raise ConfigError(found)
 

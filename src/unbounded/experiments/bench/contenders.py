@@ -57,7 +57,7 @@ def torch_layer(case: Case) -> nn.Module:
     """Make PyTorch's layer of the same controller, whose input is as wide as input and reading."""
     kinds: dict[str, Callable[..., nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
     dtype = getattr(torch, case.dtype)
-    return kinds[case.controller](case.input + case.reading, case.hidden, dtype=dtype)
+    return kinds[case.controller](case.input + case.read_vector, case.hidden, dtype=dtype)
 
 
 def without_memory(run: Pass) -> Pass:
@@ -89,7 +89,7 @@ def contenders(case: Case) -> dict[str, Pass]:
     fused = forward_backward(layer, x)
     found: dict[str, Pass] = {
         "fused": fused,
-        "torch": forward_backward(torch_layer(case), sequence(case, case.input + case.reading)),
+        "torch": forward_backward(torch_layer(case), sequence(case, case.input + case.read_vector)),
         "without_memory": without_memory(fused),
         "reference": forward_backward(memory_layer(case, "reference"), sequence(case, case.input)),
     }

@@ -41,9 +41,11 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
     ends = pops_and_reads[case.memory]
 
     def step(weights: Any, carry: Any, x_and_time: Any) -> Any:
-        h, c, reading, values, strengths = carry
+        h, c, read_vector, values, strengths = carry
         x, t = x_and_time
-        gates = jnp.concatenate([x, reading], -1) @ weights["ih"] + h @ weights["hh"] + weights["b"]
+        gates = (
+            jnp.concatenate([x, read_vector], -1) @ weights["ih"] + h @ weights["hh"] + weights["b"]
+        )
         i, f, g, o = jnp.split(gates, 4, -1)
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
@@ -56,9 +58,9 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
         for part, row in enumerate(rows):
             values = jax.lax.dynamic_update_slice(values, value[:, part : part + 1], (0, row, 0))
             strengths = jax.lax.dynamic_update_slice(strengths, push[:, part : part + 1], (0, row))
-        reading = jnp.concatenate([_read(strengths, values, end) for end in ends], -1)
+        read_vector = jnp.concatenate([_read(strengths, values, end) for end in ends], -1)
         output = jnp.tanh(h @ weights["out"] + weights["out_b"])
-        return (h, c, reading, values, strengths), output
+        return (h, c, read_vector, values, strengths), output
 
     def run(weights: Any, x: Any) -> Any:
         batch = x.shape[1]
@@ -67,7 +69,7 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
         carry = (
             jnp.zeros((batch, case.hidden), dtype),
             jnp.zeros((batch, case.hidden), dtype),
-            jnp.zeros((batch, case.reading), dtype),
+            jnp.zeros((batch, case.read_vector), dtype),
             jnp.zeros((batch, rows, width), dtype),
             jnp.zeros((batch, rows), dtype),
         )

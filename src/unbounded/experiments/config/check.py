@@ -1,4 +1,4 @@
-"""Everything that is wrong with a config, found together, with its task built once."""
+"""Find all errors of a config at once; the task is built once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 import torch
 
+from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.evaluation.scorings import Scoring, scoring_of
+from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.check_training import (
     STOPS,
-    rounding_faults,
-    sharpness_faults,
-    symbol_update_faults,
-    training_faults,
+    hardening_errors,
+    per_symbol_update_errors,
+    temperature_errors,
+    training_errors,
 )
 from unbounded.experiments.config.checking import (
     check_builds,
@@ -35,57 +36,56 @@ from unbounded.experiments.config.schema import (
 )
 from unbounded.kernels import PRECISIONS, gpu
 from unbounded.memories import BACKENDS
-from unbounded.models.inputs import bit_faults
-from unbounded.models.memory_model import initialization_faults, map_faults
-from unbounded.models.model_parts import can_read_only, controller_faults, memory_faults
-from unbounded.models.sequence_model import dropout_faults, tie_faults
+from unbounded.models.inputs import bit_errors
+from unbounded.models.memory_model import initialization_errors, map_errors
+from unbounded.models.model_parts import can_read_only, controller_errors, memory_errors
+from unbounded.models.sequence_model import dropout_errors, tie_errors
 from unbounded.options import field_errors
-from unbounded.own_parts import NO_MEMORY
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
 from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
-# So many lengths are tried: tasks have a shortest length, and some have even ones alone.
+# Number of lengths to try: tasks have a shortest length, and some have even ones only.
 _LOOKED_AT = 64
-# Of a longer one an example takes seconds; what its task says of the range has to do.
+# Longer examples take seconds; for these only the task's own check of the range is done.
 _LONGEST_LOOKED_AT = 10_000
 
-#: The errors of ranges that were tried: (task, options, data, option, range, split) -> lines.
+#: Errors of checked ranges: (task, options, data, option, range, split) -> lines.
 _TriedRanges = dict[tuple[str, ...], list[str]]
 
 
-def _backend_faults(config: RunConfig, instead: str) -> list[str]:
-    """Why the kernels of a device that was named cannot serve a run."""
-    machine, memory = config.machine, config.model.memory
-    backend, device = machine.backend, machine.device
+def _backend_errors(config: RunConfig, instead: str) -> list[str]:
+    """The reasons why a named device's kernels cannot serve a run."""
+    hardware, memory = config.hardware, config.model.memory
+    backend, device = hardware.backend, hardware.device
     if device not in ("auto", backend):
-        return [f"machine.backend: {backend} beside machine.device {device}{instead}"]
+        return [f"hardware.backend: {backend} contradicts hardware.device {device}{instead}"]
     if backend != "cuda":
         return []
     name = memory.get("name") if isinstance(memory, dict) else memory
     if name not in (*gpu.MEMORIES, "quiet_deque"):
-        return [f"machine.backend: no kernel for CUDA is built for memory {name}{instead}"]
+        return [f"hardware.backend: no kernel for CUDA is built for memory {name}{instead}"]
     if not torch.cuda.is_available():
-        return [f"machine.backend: cuda was asked for and torch finds no CUDA device{instead}"]
+        return [f"hardware.backend: cuda was asked for and torch finds no CUDA device{instead}"]
     reason = gpu.why_not(None, torch.cuda.current_device())
-    return [] if reason is None else [f"machine.backend: {reason}{instead}"]
+    return [] if reason is None else [f"hardware.backend: {reason}{instead}"]
 
 
 def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task | None, list[str]]:
-    """The task of a config, None where it cannot be built, and all faults, one line each.
+    """The task of a config, None if it cannot be built, and all errors, one line each.
 
     Args:
-        config: what is checked.
-        tried: the ranges that were tried for other configs; these are not drawn from again.
+        config: the config to check.
+        tried: errors of ranges already checked for other configs; these are not checked again.
     """
     found = field_errors(config)
     if found:
         return None, found
     task = check_task(found, lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
-    found += model_faults(config.model)
-    on_gpu = config.machine.device in ("auto", "cuda") and torch.cuda.is_available()
-    found += training_faults(config.training, "cuda" if on_gpu else "cpu")
+    found += model_errors(config.model)
+    on_gpu = config.hardware.device in ("auto", "cuda") and torch.cuda.is_available()
+    found += training_errors(config.training, "cuda" if on_gpu else "cpu")
     check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     if config.evaluation.symbols is not None:
         check_number(found, "evaluation.symbols", config.evaluation.symbols, 1)
@@ -96,40 +96,40 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     named = config.evaluation.lengths
     if named is not None:
         check_builds(found, "evaluation.lengths", lambda: ranges(named))
-    machine = config.machine
-    check_choice(found, "machine.device", "device", machine.device, DEVICES)
-    check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
-    if machine.backend in ("cpu", "cuda"):
+    hardware = config.hardware
+    check_choice(found, "hardware.device", "device", hardware.device, DEVICES)
+    check_choice(found, "hardware.backend", "backend", hardware.backend, BACKENDS)
+    if hardware.backend in ("cpu", "cuda"):
         instead = "; give auto or reference"
         if config.model.controller.get("name") == "srcn":
-            found.append(f"machine.backend: no kernel is built for srcn{instead}")
+            found.append(f"hardware.backend: no kernel is built for srcn{instead}")
         elif config.training.precision != "no":
-            found.append(f"machine.backend: the kernels train in full precision alone{instead}")
+            found.append(f"hardware.backend: the kernels train in full precision only{instead}")
         else:
-            found += _backend_faults(config, instead)
-    if machine.matmul_precision is not None:
+            found += _backend_errors(config, instead)
+    if hardware.matmul_precision is not None:
         check_choice(
-            found, "machine.matmul_precision", "precision", machine.matmul_precision, PRECISIONS
+            found, "hardware.matmul_precision", "precision", hardware.matmul_precision, PRECISIONS
         )
-    if machine.threads is not None:
-        check_number(found, "machine.threads", machine.threads, 1, 4096)
-    found += symbol_update_faults(config)
-    found += sharpness_faults(config)
+    if hardware.threads is not None:
+        check_number(found, "hardware.threads", hardware.threads, 1, 4096)
+    found += per_symbol_update_errors(config)
+    found += temperature_errors(config)
     if task is not None:
-        found += _task_faults(config, task, {} if tried is None else tried)
+        found += _task_errors(config, task, {} if tried is None else tried)
     return task, found
 
 
-def faults(config: RunConfig) -> list[str]:
-    """Everything that is wrong with a config, one line each; empty when nothing is."""
+def errors(config: RunConfig) -> list[str]:
+    """All errors of a config, one line each; empty if there are none."""
     return examine(config)[1]
 
 
 def checked(config: RunConfig) -> Task:
-    """The task of a config without faults.
+    """The task of a config without errors.
 
     Raises:
-        ConfigError: it has faults; all of them together.
+        ConfigError: the config has errors; lists all of them.
     """
     task, found = examine(config)
     if found or task is None:
@@ -138,7 +138,7 @@ def checked(config: RunConfig) -> Task:
 
 
 def check_all(configs: Iterable[RunConfig]) -> None:
-    """Check many configs: those that differ in their seed alone once, a range of a task once.
+    """Check many configs; those that differ only in the seed, and repeated ranges, only once.
 
     Raises:
         ConfigError: a config has errors; all errors of the first such config.
@@ -159,31 +159,31 @@ def check_all(configs: Iterable[RunConfig]) -> None:
 def build_task(config: RunConfig) -> Task:
     """The task a config names."""
     options = dict(config.task_options)
-    if config.machine.data is not None:
-        options["data"] = config.machine.data
-    if "name" in options:  # which is no option, but the first argument of `make_task`
+    if config.hardware.data is not None:
+        options["data"] = config.hardware.data
+    if "name" in options:  # the first argument of `make_task`, not an option
         raise ConfigError([f"task {config.task!r} has no option 'name'. It is given as the task."])
     return make_task(config.task, **options)
 
 
-def model_faults(model: ModelConfig) -> list[str]:
-    """What is wrong with a model, a line each, its parts held to their own signatures."""
+def model_errors(model: ModelConfig) -> list[str]:
+    """Errors of a model, one line each; its parts are checked by their own signatures."""
     found: list[str] = []
     for name in ("hidden_size", "embedding_size", "readout_size"):
         value = getattr(model, name)
         if value is not None:
             check_number(found, f"model.{name}", value, 1, 1_000_000)
     memory = model.memory.get("name")
-    memory_lines = memory_faults(model.memory, max(model.hidden_size, 1))
+    memory_lines = memory_errors(model.memory, max(model.hidden_size, 1))
     able = can_read_only(model.memory, max(model.hidden_size, 1))
     if model.answer_writes is False and not memory_lines and not able:
         found.append(
-            f"model.answer_writes: memory {memory!r} cannot be kept from writing; give null for no "
-            "writes where the memory can, or true"
+            f"model.answer_writes: memory {memory!r} cannot be kept from writing; give null (no "
+            "writes if the memory supports it) or true"
         )
     for part, lines in (
         ("memory", memory_lines),
-        ("controller", controller_faults(model.controller, memory)),
+        ("controller", controller_errors(model.controller, memory)),
     ):
         options = getattr(model, part)
         for line in lines:
@@ -191,20 +191,20 @@ def model_faults(model: ModelConfig) -> list[str]:
             found.append(f"model.{part}{'.' if named else ': '}{line}")
     if memory == NO_MEMORY and model.readout_size is not None:
         found.append("model.readout_size: a layer without a memory has no readout; give null")
-    if memory == NO_MEMORY and model.output_reading:
-        found.append("model.output_reading: a layer without a memory reads nothing; give false")
-    lines = initialization_faults(
+    if memory == NO_MEMORY and model.output_read_vector:
+        found.append("model.output_read_vector: a layer without a memory reads nothing; give false")
+    lines = initialization_errors(
         model.initialization,
         model.output_initialization,
         model.symbol_initialization,
         embedding_size=model.embedding_size,
         input_bits=model.input_bits,
     )
-    lines += bit_faults(model.input_bits, model.embedding_size)
-    lines += dropout_faults(model.dropout)
+    lines += bit_errors(model.input_bits, model.embedding_size)
+    lines += dropout_errors(model.dropout)
     if model.tied_embeddings:
-        lines += tie_faults(0, 0, model.embedding_size)
-    lines += map_faults(model.map_initial_state, model.learn_initial_state)
+        lines += tie_errors(0, 0, model.embedding_size)
+    lines += map_errors(model.map_initial_state, model.learn_initial_state)
     return found + [f"model.{line}" for line in lines]
 
 
@@ -212,7 +212,7 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     """Length ranges from their text forms.
 
     Raises:
-        ConfigError: one is malformed or reversed, or two overlap; all faults together.
+        ConfigError: ranges are malformed, reversed or overlap; lists all errors.
     """
     found: list[str] = []
     parsed: list[LengthRange] = []
@@ -223,7 +223,7 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
         try:
             parsed.append(LengthRange.parse(text))
         except ConfigError as error:
-            found += error.faults
+            found += error.errors
     in_order = sorted(parsed)
     for left, right in pairwise(in_order):
         if right.minimum <= left.maximum:
@@ -233,11 +233,11 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     return tuple(parsed)
 
 
-def _own_batch_faults(config: RunConfig, task: Task) -> list[str]:
-    """What is wrong with the first batch of a task of the user's own, a line or none."""
+def _own_batch_errors(config: RunConfig, task: Task) -> list[str]:
+    """Errors of the first batch of a custom task, at most one line."""
     what = f"task {config.task!r}: the first batch"
     try:
-        batch: Any = task.batch(config.seed, "train", 0, 2)  # which may be anything
+        batch: Any = task.batch(config.seed, "train", 0, 2)  # a custom task may return anything
     except (ConfigError, ChoiceError) as error:
         return [f"{what}: {error}"]
     if not isinstance(batch, Batch):
@@ -276,60 +276,60 @@ def _own_batch_faults(config: RunConfig, task: Task) -> list[str]:
 
 
 def _comes_to_one(task: Task) -> bool:
-    """Whether the perplexity of training comes to 1: what it counts is determined."""
+    """Whether the training perplexity can reach 1, because the scored symbols are determined."""
     return not (isinstance(task, StreamTask) and task.loss == "all")
 
 
-def _task_faults(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
-    """What does not go with the task and its scoring."""
-    found = [] if config.task in TASKS else _own_batch_faults(config, task)
+def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
+    """Errors of options that do not fit the task and its metric set."""
+    found = [] if config.task in TASKS else _own_batch_errors(config, task)
     if found:
         return found
     training = config.training
     try:
-        scoring = scoring_of(task.scoring)
+        metric_set = metric_set_of(task.metric_set)
     except (ChoiceError, ConfigError) as error:
         return [f"task: {error}"]
-    stops = [stop for stop in scoring.stops if stop != "converged" or _comes_to_one(task)]
+    stops = [stop for stop in metric_set.stops if stop != "converged" or _comes_to_one(task)]
     if training.stop in STOPS and training.stop not in stops:
         found.append(
             f"training.stop: {training.stop!r} has no meaning on task {config.task!r}; choose "
             f"{' or '.join(stops)}"
         )
-    if training.random_sharpness != 1 and not _comes_to_one(task):
-        usual = TrainingConfig().random_sharpness_below
-        if training.random_sharpness_below == usual:
+    if training.temperature_noise != 1 and not _comes_to_one(task):
+        usual = TrainingConfig().temperature_noise_below
+        if training.temperature_noise_below == usual:
             found.append(
-                f"training.random_sharpness_below: a loss of {usual:g} is never reached on task "
-                f"{config.task!r}, which is not determined; set it above that of the learned task"
+                f"training.temperature_noise_below: a loss of {usual:g} is never reached on task "
+                f"{config.task!r}, which is not determined; set it above the learned task's loss"
             )
-    if "solved" not in scoring.stops and training.accuracy_every:
+    if "solved" not in metric_set.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
     on_task = f"on task {config.task!r}"
-    if training.plateau_measure == "errors" and "solved" not in scoring.stops:
+    if training.plateau_measure == "errors" and "solved" not in metric_set.stops:
         found.append(f"training.plateau_measure: errors has no meaning {on_task}; give loss")
     if config.model.answer_writes is False and task.answer_token is None:
         found.append(f"model.answer_writes: has no effect {on_task}; leave it at True")
     if task.objective not in CLIPPED:
         check_idle(found, "training", training, ("prediction_clip",), on_task)
-    names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
+    names = [name for name in vars(EvaluationConfig()) if name not in metric_set.fields]
     check_idle(found, "evaluation", config.evaluation, names, on_task)
     if not task.has_lengths:
-        idle = ("lengths", "validation_lengths", "curriculum", "deal")
+        idle = ("lengths", "validation_lengths", "curriculum", "length_bucketing")
         check_idle(found, "training", training, idle, on_task)
-        return found + rounding_faults(config, scoring)
-    return found + _range_faults(config, task, tried) + rounding_faults(config, scoring)
+        return found + hardening_errors(config, metric_set)
+    return found + _range_errors(config, task, tried) + hardening_errors(config, metric_set)
 
 
-def _range_faults(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
-    """Ranges of which the task has no example; what is no range is found elsewhere."""
+def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
+    """Errors of ranges without examples; malformed ranges are reported elsewhere."""
     options = json.dumps(config.task_options, sort_keys=True, default=repr)
-    drawn_from = (config.task, options, str(config.machine.data))
+    drawn_from = (config.task, options, str(config.hardware.data))
 
     def errors_of(name: str, lengths: LengthRange, split: str) -> list[str]:
         key = (*drawn_from, name, str(lengths), split)
         if key not in tried:
-            tried[key] = _faults_of(task, name, lengths, split)
+            tried[key] = _errors_of(task, name, lengths, split)
         return tried[key]
 
     found: list[str] = []
@@ -350,17 +350,17 @@ def _range_faults(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
     for name, times, split in _multiples(config):
         longest = times * trained.maximum
         found += [
-            f"{fault} ({times} times the longest of training; fewer will do, or none)"
-            for fault in errors_of(name, LengthRange(longest, longest), split)
+            f"{error} ({times} times the longest training length; give a smaller multiple or none)"
+            for error in errors_of(name, LengthRange(longest, longest), split)
         ]
     if training.curriculum == "one_length":
         for length in range(
             trained.minimum, min(trained.maximum, trained.minimum + _LOOKED_AT) + 1
         ):
             alone = LengthRange(length, length)
-            faulty: list[str] = []
-            check_builds(faulty, "curriculum", partial(task.batch, 0, "train", 0, 1, alone))
-            if faulty:
+            missing: list[str] = []
+            check_builds(missing, "curriculum", partial(task.batch, 0, "train", 0, 1, alone))
+            if missing:
                 return [
                     *found,
                     f"training.curriculum: one_length needs examples of every length of {trained}, "
@@ -369,22 +369,22 @@ def _range_faults(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
     return found
 
 
-def _faults_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[str]:
-    """What is wrong with a range of a split, a line each."""
-    found = [f"{name}: {fault}" for fault in task.range_faults(lengths)]
-    # Its beginning is enough: tasks have a shortest length, and some have even ones alone. What a
-    # file has may lie anywhere in it.
+def _errors_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[str]:
+    """Errors of a range of a split, one line each."""
+    found = [f"{name}: {line}" for line in task.range_errors(lengths)]
+    # Two lengths suffice: tasks have a shortest length, and some have even ones only. The examples
+    # of a file may lie anywhere in the range.
     first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
     looked_at = first if task.available(split, lengths) is None else lengths
     if not found and first.minimum <= _LONGEST_LOOKED_AT:
-        # The range decides, and not how many sequences a stream has.
+        # The number of sequences of a stream does not matter here.
         short = task.with_sequences(2) if isinstance(task, StreamTask) else task
         check_builds(found, name, partial(short.batch, 0, split, 0, 1, looked_at))
     return found
 
 
 def _named_ranges(config: RunConfig) -> Iterator[tuple[str, str | None, str]]:
-    """The ranges that a run draws from: the option, the range as text, the split."""
+    """The ranges of a run: option, range as text, split."""
     training, evaluation = config.training, config.evaluation
     yield "training.lengths", training.lengths, "train"
     yield "training.validation_lengths", training.validation_lengths, "validation"
@@ -393,20 +393,20 @@ def _named_ranges(config: RunConfig) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _multiples(config: RunConfig) -> Iterator[tuple[str, int, str]]:
-    """So many times the longest of training: the option, the number, the split."""
-    rounding = config.rounding
+    """The multiples of the longest training length: option, number, split."""
+    hardening = config.hardening
     several = [("evaluation.multiples", n, "test") for n in config.evaluation.multiples or ()]
-    if rounding.batches:
-        several.append(("rounding.far", rounding.far, "validation"))
+    if hardening.batches:
+        several.append(("hardening.far", hardening.far, "validation"))
     for name, times, split in several:
-        if isinstance(times, int) and times > 0:  # another one is named elsewhere
+        if isinstance(times, int) and times > 0:  # others are reported elsewhere
             yield name, times, split
 
 
-def scoring_faults(config: RunConfig, scoring: Scoring, names: Iterable[str]) -> list[str]:
-    """Of these fields of the evaluation, those that mean nothing to a scoring; and bad counts."""
+def metric_set_errors(config: RunConfig, metric_set: MetricSet, names: Iterable[str]) -> list[str]:
+    """Errors of evaluation fields that a metric set does not use, and of counts."""
     found: list[str] = []
-    idle = [name for name in names if name not in scoring.fields]
+    idle = [name for name in names if name not in metric_set.fields]
     check_idle(found, "evaluation", config.evaluation, idle, f"on task {config.task!r}")
     for name in ("count", "every", "streams"):
         check_number(found, f"evaluation.{name}", getattr(config.evaluation, name), 1)

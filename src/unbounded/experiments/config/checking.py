@@ -1,4 +1,4 @@
-"""Checks of single values of a config; each adds a line to the faults found so far."""
+"""Checks of single config values; each appends its errors to a list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_number(
     most: float = math.inf,
     above: bool = False,
 ) -> None:
-    """A number from `least` (or above it) to `most`."""
+    """Check a number from `least` (or above it) to `most`."""
     low = value > least if above else value >= least
     if not (low and value <= most and math.isfinite(value)):
         bound = f"above {least:g}" if above else f"at least {least:g}"
@@ -28,29 +28,29 @@ def check_number(
 
 
 def check_choice(found: list[str], name: str, kind: str, given: str, valid: Iterable[str]) -> None:
-    """One of several names."""
+    """Check that a name is among the valid ones."""
     names = list(valid)
     if given not in names:
         found.append(f"{name}: {ChoiceError(kind, given, names)}")
 
 
 def check_builds(found: list[str], name: str, build: Callable[[], Any]) -> None:
-    """Something that can be built; its faults are the value's."""
+    """Build something, and report its errors under the option's name."""
     try:
         build()
     except ConfigError as error:
-        found += [f"{name}: {fault}" for fault in error.faults]
+        found += [f"{name}: {line}" for line in error.errors]
     except ChoiceError as error:
         found.append(f"{name}: {error}")
 
 
 def check_task(found: list[str], build: Callable[[], Task]) -> Task | None:
-    """A task that can be built, or None; what is wrong with its corpus is the option's --data."""
+    """Build a task, None on errors; errors of its corpus are reported under --data."""
     try:
         return build()
     except ConfigError as error:
         found += [
-            f"{'--' if fault.startswith('data: ') else 'task: '}{fault}" for fault in error.faults
+            f"{'--' if line.startswith('data: ') else 'task: '}{line}" for line in error.errors
         ]
     except ChoiceError as error:
         found.append(f"task: {error}")
@@ -58,12 +58,12 @@ def check_task(found: list[str], build: Callable[[], Task]) -> Task | None:
 
 
 def check_idle(found: list[str], where: str, part: Any, names: Iterable[str], why: str) -> None:
-    """Fields of a part of the config that mean nothing here and so must have their defaults.
+    """Check that config fields without effect have their defaults.
 
     Args:
-        where: the part's name, e.g. "model".
+        where: name of the config section, e.g. "model".
         names: the fields.
-        why: e.g. "with memory 'none'".
+        why: the reason, e.g. "with memory 'none'".
     """
     default = type(part)()
     found += [

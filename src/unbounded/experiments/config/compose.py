@@ -1,4 +1,4 @@
-"""How a config is put together: the preset, what changes it, and what a change takes with it."""
+"""Compose a config from a preset and changes, and reset options that a change makes obsolete."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from unbounded.custom_components import NO_MEMORY, part_of
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import preset_paths
-from unbounded.experiments.config.schema import RoundingConfig, RunConfig, TrainingConfig, to_dict
-from unbounded.own_parts import NO_MEMORY, part_of
+from unbounded.experiments.config.schema import HardeningConfig, RunConfig, TrainingConfig, to_dict
 
-#: The parts of a config that a preset, a tier or a model of a paper may set.
-PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
+#: Config sections that a preset, a study or a paper's model may set.
+PARTS: Final = ("task_options", "model", "training", "hardening", "evaluation")
 
-#: Choices of the training, and the options that go with one of them.
+#: Training choices, and the options that belong to them.
 OPTIONS_OF: Final = {
     "optimizer": ("optimizer_options", "epsilon"),
-    "schedule": ("tail_batches",),
+    "schedule": ("cooldown_batches",),
     "stop": ("validation_share", "converged_perplexity", "converged_reports"),
     "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
 }
-#: The option of a memory that chooses for others: what it is when nothing is said, and those.
+#: Memory options that determine defaults of others: their default, and the others.
 CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
-#: What sharpens decisions in training, and is meant for one memory.
-_SHARPNESS: Final = ("random_sharpness", "random_sharpness_units", "random_sharpness_below")
-# Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
+#: Temperature noise options, which are tuned for one memory.
+_INVERSE_TEMPERATURE: Final = (
+    "temperature_noise",
+    "temperature_noise_units",
+    "temperature_noise_below",
+)
+# Streams have thousands of symbols, so superposition memories get the authors' capacity.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
     "superposition_stack": {"capacity": 200, "overflow": "drop_bottom"},
     "superposition_list": {"capacity": 200, "overflow": "drop_ends"},
@@ -37,11 +41,11 @@ _BOUNDED: Final[dict[str, dict[str, Any]]] = {
 
 
 def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
-    """The config of a task's preset, as plain data; the general defaults where it has none.
+    """The config of a task's preset as plain data; the general defaults if it has none.
 
     Args:
-        task: a name, or an import path.
-        protocol: one of PROTOCOLS, whose file changes the preset.
+        task: name or import path.
+        protocol: one of PROTOCOLS; its file changes the preset.
     """
     base = to_dict(RunConfig(task=task))
     for path in preset_paths(task, protocol):
@@ -51,7 +55,7 @@ def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
 
 @functools.cache
 def _preset_file(path: Path) -> dict[str, Any]:
-    """A file of the package, read once: a plan asks for a preset with each of its trials."""
+    """A preset file, read once, because a study loads a preset for each trial."""
     data: dict[str, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
     return data
 
@@ -59,20 +63,20 @@ def _preset_file(path: Path) -> dict[str, Any]:
 def merged(
     base: Mapping[str, Any], *changes: Mapping[str, Any], whole: Container[str] = ()
 ) -> dict[str, Any]:
-    """A config with what `changes` set in it, the last one last.
+    """Apply changes to a config, in order.
 
-    Those of "memory" and "controller" that are in `whole` have the options that a change gives
-    them, and no other. All else:
+    If "memory" or "controller" is in `whole`, it gets only the options of the change. Otherwise:
 
-    Another memory or controller than before has none of the options of the old one, and another
-    memory neither the hardening nor the sharpness in training that was meant for it. Another
-    variant of a memory makes its choices anew, and units without a bound are not sharpened in
-    training. Null takes back what was said of an option of the task, and of one of a memory that
-    cannot be null. Embeddings that are asked for take the place of bits. Without a memory there is
-    no readout, and an Elman controller is recurrent. A memory that grows does not go on from one
-    length to the next in scoring, if nobody asked for that. Another optimizer, schedule, stop rule
-    or curriculum than before has none of the options of the old one, and hardening with another
-    optimizer not the learning rate that was meant for the old one.
+    - A new memory or controller drops the options of the old one. A new memory also resets
+      hardening and temperature noise.
+    - A new variant of a memory resets the options that it determines.
+    - Unbounded units reset the temperature noise of units.
+    - Null removes an option of the task, or of a memory if the option cannot be null.
+    - Embeddings replace input bits.
+    - Without a memory there is no readout, and an Elman controller is recurrent.
+    - A growing memory does not carry its state between lengths in scoring, unless requested.
+    - A new optimizer, schedule, stop rule or curriculum drops the options of the old one. A new
+      optimizer also resets the learning rate of hardening.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
@@ -82,40 +86,40 @@ def merged(
                 _change_model(result, own, whole)
                 continue
             is_other = part == "training" and _is_other(result, own, "optimizer")
-            if is_other and result["rounding"]["optimizer"] is None:
-                result["rounding"] = {**result["rounding"], "learning_rate": None}
+            if is_other and result["hardening"]["optimizer"] is None:
+                result["hardening"] = {**result["hardening"], "learning_rate": None}
             result[part] = {**result.get(part, {}), **_without_others(result, part, own), **own}
             if part == "task_options":
-                result[part] = _said(result[part])
+                result[part] = _given(result[part])
     return result
 
 
-def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
 def _without_others(
     config: Mapping[str, Any], part: str, change: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Defaults for the options of an optimizer, schedule or curriculum that is another now."""
+    """Defaults for the options of a changed optimizer, schedule, stop rule or curriculum."""
     if part != "training":
         return {}
     plain = asdict(TrainingConfig())
-    options = [each for choice, each in OPTIONS_OF.items() if _is_other(config, change, choice)]
-    found = {name: plain[name] for names in options for name in names}
-    if change.get("random_sharpness") == 1:
-        found |= _not_sharpened()
-    # Lengths that change with what is learned cannot be dealt ahead.
-    return found | ({"deal": 1} if change.get("curriculum") == "doubling" else {})
+    options = [own for choice, own in OPTIONS_OF.items() if _is_other(config, change, choice)]
+    defaults = {name: plain[name] for names in options for name in names}
+    if change.get("temperature_noise") == 1:
+        defaults |= _without_noise()
+    # Bucketing needs lengths that are known ahead, unlike those of a doubling curriculum.
+    return defaults | ({"length_bucketing": 1} if change.get("curriculum") == "doubling" else {})
 
 
-def _not_sharpened() -> dict[str, Any]:
+def _without_noise() -> dict[str, Any]:
     plain = asdict(TrainingConfig())
-    return {name: plain[name] for name in _SHARPNESS}
+    return {name: plain[name] for name in _INVERSE_TEMPERATURE}
 
 
 def _is_other(config: Mapping[str, Any], change: Mapping[str, Any], choice: str) -> bool:
-    """Whether a change of the training makes another choice than before."""
+    """Whether a change of the training section changes a choice."""
     before = config["training"][choice]
     return bool(change.get(choice, before) != before)
 
@@ -130,15 +134,15 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
         is_whole = "controller" in whole
         model["controller"] = own if is_whole else _changed(model["controller"], own, {})
         if model["controller"].get("activation") == "relu":
-            config["training"] = {**config["training"], "random_sharpness_units": 1}
+            config["training"] = {**config["training"], "temperature_noise_units": 1}
     if memory is not None:
         before, data = model["memory"], part_of(memory)
-        bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
+        bounds = _BOUNDED if config["training"]["chunk_steps"] is not None else {}
         changed = dict(data) if "memory" in whole else _changed(before, data, bounds)
         model["memory"] = as_kept(changed, data)
         if model["memory"]["name"] != before["name"]:
-            config["rounding"] = asdict(RoundingConfig())
-            config["training"] = {**config["training"], **_not_sharpened()}
+            config["hardening"] = asdict(HardeningConfig())
+            config["training"] = {**config["training"], **_without_noise()}
             _without_idle(model, config, change, part_of(controller or {"name": None}))
     config["model"] = model
 
@@ -146,7 +150,7 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
 def _changed(
     before: Mapping[str, Any], data: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A part with its options; `others` has what one gets that replaces another."""
+    """A memory or controller with its options; `others` has initial options of a new one."""
     if data.get("name", before["name"]) == before["name"]:
         chosen = {
             option
@@ -159,16 +163,16 @@ def _changed(
 
 
 def as_kept(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """A memory's options as a config keeps them, so that the same words make the same run.
+    """Normalise a memory's options, so that equal options give the same run.
 
-    An option that is null in `data` and cannot be null is left out: it is the memory's own. What
-    chooses for others is a name, also where YAML and a shell read a year as a number.
+    An option that is null in `data` and cannot be null is dropped, which gives the default. A
+    variant is a string, even if YAML or a shell reads a year as a number.
     """
     choices = {name: str(memory[name]) for name in CHOSEN_BY if type(memory.get(name)) is int}
     memory = memory | choices
     if None not in data.values():
         return memory
-    from unbounded.memories import MEMORIES  # brings torch, which few presets need
+    from unbounded.memories import MEMORIES  # imports torch, which few presets need
 
     factory = MEMORIES.get(memory["name"])
     own = {} if factory is None else inspect.signature(factory, eval_str=True).parameters
@@ -190,16 +194,16 @@ def _without_idle(
     change: Mapping[str, Any],
     controller: Mapping[str, Any],
 ) -> None:
-    """Take away what another memory leaves without a meaning, unless it is asked for now."""
+    """Reset options that a new memory makes meaningless, unless the change sets them."""
     name = model["memory"]["name"]
     if name == NO_MEMORY:
         if "readout_size" not in change:
             model["readout_size"] = None
-        if "output_reading" not in change:
-            model["output_reading"] = False
+        if "output_read_vector" not in change:
+            model["output_read_vector"] = False
         if "recurrent" not in controller:
             model["controller"] = {
                 key: value for key, value in model["controller"].items() if key != "recurrent"
             }
     elif "capacity" not in model["memory"]:
-        config["evaluation"]["carry"] = False
+        config["evaluation"]["carry_state"] = False

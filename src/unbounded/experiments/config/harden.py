@@ -1,4 +1,4 @@
-"""The hardening of a run where nothing else is said: how long, and in what steps."""
+"""Default hardening options of a run: budget and step sizes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from unbounded.experiments.config.compose import preset_of
-from unbounded.experiments.config.schema import RoundingConfig, RunConfig
+from unbounded.experiments.config.schema import HardeningConfig, RunConfig
 
-#: Streams are cut into pieces, each with an update; a batch of anything else is one update.
+#: On streams each chunk is one update; on other tasks each batch is one update.
 _OF_STREAMS: Final[dict[str, Any]] = {"batches": 60, "every": 1, "far": 5}
 _OF_OTHERS: Final[dict[str, Any]] = {
     "batches": 600,
@@ -19,26 +19,29 @@ _OF_OTHERS: Final[dict[str, Any]] = {
 }
 
 
-def with_hardening(config: RunConfig, said: Collection[str] = ()) -> RunConfig:
-    """The config with a hardening after training; what it says of one already stays.
+def with_hardening(config: RunConfig, specified: Collection[str] = ()) -> RunConfig:
+    """Add default hardening options to a config; options that differ from the defaults stay.
 
-    The usual one is the task's preset's, where that has one and trains by the same kind of steps:
-    those of another optimizer, or of sums in the place of means, are of another size.
+    The defaults come from the task's preset if it hardens and has the same optimizer and loss
+    reduction; others have steps of another size.
 
     Args:
-        config: what it is added to.
-        said: options of the hardening that stay also where they are what they would be if nothing
-            had been said.
+        config: the config.
+        specified: hardening options that stay even if they equal the schema's defaults.
     """
-    plain, preset = asdict(RoundingConfig()), preset_of(config.task)
-    usual: dict[str, Any] = preset["rounding"]
+    plain, preset = asdict(HardeningConfig()), preset_of(config.task)
+    usual: dict[str, Any] = preset["hardening"]
     if not usual["batches"] or _steps(asdict(config.training)) != _steps(preset["training"]):
-        streams = config.training.piece_steps is not None
+        streams = config.training.chunk_steps is not None
         usual = _OF_STREAMS if streams else _OF_OTHERS
-    rounding = asdict(config.rounding)
-    own = {name: each for name, each in rounding.items() if each != plain[name] or name in said}
-    return replace(config, rounding=RoundingConfig(**{**usual, **own}))
+    hardening = asdict(config.hardening)
+    own = {
+        name: value
+        for name, value in hardening.items()
+        if value != plain[name] or name in specified
+    }
+    return replace(config, hardening=HardeningConfig(**{**usual, **own}))
 
 
 def _steps(training: Mapping[str, Any]) -> tuple[Any, ...]:
-    return training["optimizer"], training["average"]
+    return training["optimizer"], training["reduction"]

@@ -1,4 +1,4 @@
-"""What a run is known by: the hash of its config, a short name of its model, its folder's name."""
+"""A run's identity: the hash of its config, its model's short name, and its folder's name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from unbounded.experiments.config.schema import ModelConfig, RunConfig, to_dict
 
 
 def config_hash(config: RunConfig) -> str:
-    """Eight hexadecimal digits for everything but the seed and the machine.
+    """Eight hexadecimal digits of the config without seed and hardware.
 
-    Only what differs from the defaults counts, so that a new field renames no run.
+    Only differences from the defaults count, so new fields do not rename runs.
     """
     data = _differences(to_dict(config), _defaults())
     data.pop("seed", None)
-    data.pop("machine", None)
+    data.pop("hardware", None)
     text = json.dumps(data, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -29,16 +29,16 @@ def _defaults() -> Mapping[str, Any]:
 
 
 def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     for key, value in data.items():
         other = default.get(key)
         if isinstance(value, Mapping) and isinstance(other, Mapping):
             inner = _differences(value, other)
             if inner:
-                found[key] = inner
+                differences[key] = inner
         elif key not in default or value != other:
-            found[key] = value
-    return found
+            differences[key] = value
+    return differences
 
 
 def model_name(config: ModelConfig) -> str:

@@ -1,4 +1,4 @@
-"""YAML as a person means it: 1:4 is a range and `no` a word; YAML 1.1 reads 64 and false."""
+"""YAML without surprises: 1:4 and `no` are strings; YAML 1.1 reads 64 and false."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """SafeLoader whose plain numbers are decimal and whose truth values are true and false."""
+    """SafeLoader with decimal numbers only, and booleans true and false only."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -43,16 +43,16 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 _MOST_DIGITS = 1000
 _DEEPEST = 50
-#: Values that a text may stand for, aliases written out.
+#: Maximum number of values, with aliases expanded.
 _MOST_VALUES = 100_000
 
 
 def load(text: str) -> Any:
-    """What a YAML text says.
+    """Parse a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML, is nested too deeply, has a key twice, or its aliases lead
-            to themselves or to more values than a config can have.
+        yaml.YAMLError: the text is not YAML, is nested too deeply, repeats a key, or has aliases
+            that are recursive or expand to too many values.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -72,7 +72,7 @@ def load(text: str) -> Any:
 
 
 def load_or_text(text: str) -> Any:
-    """What a YAML text says; the text itself where it is not YAML."""
+    """Parse a YAML text; return the text itself if it is not YAML."""
     try:
         return load(text)
     except (ValueError, yaml.YAMLError):
@@ -80,7 +80,7 @@ def load_or_text(text: str) -> Any:
 
 
 def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> int:
-    """How many values a node stands for, each alias counted as what it stands for."""
+    """The number of values of a node, with aliases expanded."""
     if id(node) in above:
         raise yaml.composer.ComposerError(
             None, None, "an alias leads to what it stands in", node.start_mark
@@ -97,7 +97,7 @@ def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> i
 
 
 def _check_tag(event: yaml.Event) -> None:
-    """Refuse tags such as !!set: what they make is no plain data."""
+    """Refuse tags such as !!set, which do not give plain data."""
     tag = getattr(event, "tag", None)
     if tag is not None:
         shown = str(tag).replace("tag:yaml.org,2002:", "!!")
@@ -105,7 +105,7 @@ def _check_tag(event: yaml.Event) -> None:
 
 
 def _check_keys(keys: list[yaml.Node]) -> None:
-    """A key that is there twice is an error: PyYAML takes the last one in silence."""
+    """Refuse repeated keys, because PyYAML silently takes the last one."""
     lines: dict[tuple[str, str], int] = {}
     for key in keys:
         if not isinstance(key, yaml.ScalarNode):
@@ -123,12 +123,12 @@ def _refused(reason: str, place: yaml.Node | yaml.Event) -> yaml.composer.Compos
 
 
 def dump(data: Any) -> str:
-    """YAML that `load`, and any other reader of YAML, understands."""
+    """YAML that `load` and other YAML parsers read."""
     return str(yaml.safe_dump(data, sort_keys=False))
 
 
-def fault(error: yaml.YAMLError) -> str:
-    """Where a text is not YAML, and why, in one line: ", line 3, column 2: could not find ':'"."""
+def yaml_error(error: yaml.YAMLError) -> str:
+    """Position and reason of a YAML error in one line: ", line 3, column 2: could not find ':'"."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return f": {error}"
     mark = error.problem_mark or error.context_mark

@@ -1,4 +1,4 @@
-"""A run as typed data. These classes stop here and in the command line."""
+"""The config of a run as dataclasses. Their Args are the help texts of `unbounded train`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unbounded.experiments.config.upgrade import upgraded_config
 from unbounded.options import field_errors
 
 
@@ -16,30 +15,32 @@ class ModelConfig:
     """The model: the keywords of `unbounded.models.MemoryModel`.
 
     Args:
-        memory: its name, or none; then --model.memory.OPTION VALUE (see `unbounded list NAME`).
-        controller: its name; then --model.controller.OPTION VALUE.
+        memory: its name, or none; options: --model.memory.OPTION VALUE (see `unbounded list NAME`).
+        controller: its name; options: --model.controller.OPTION VALUE.
         hidden_size: units of the controller or of each LSTM layer.
-        embedding_size: size of the embeddings, null for one-hot symbols.
-        readout_size: size of a tanh layer between controller and logits, beside a memory; null for
+        embedding_size: size of the embeddings; null for one-hot symbols.
+        readout_size: with a memory, size of a tanh layer between controller and logits; null for
             none.
         output_bias: whether the logits have a bias.
-        dropout: share of what the logits are made of that is dropped in training, in [0, 1); the
-            losses of training are measured with it.
-        tied_embeddings: the output matrix is the input embedding, of one vocabulary; what the
-            logits are made of has embedding_size numbers then.
-        output_reading: what is read at a step reaches the logits of the same step, beside a memory.
-        learn_initial_state: the controller's first state is a parameter.
-        initialization: of the layer: glorot, torch for PyTorch's own, sums for those of Joulin &
-            Mikolov, or glorot_parts for those of Deleu & Dureau.
+        dropout: share of the logits' inputs to drop in training, in [0, 1). Training losses are
+            measured with dropout.
+        tied_embeddings: use the input embedding as output matrix. Both need the same vocabulary,
+            and the logits' input has size embedding_size.
+        output_read_vector: with a memory, feed the read vector of a step to the logits of the same
+            step.
+        learn_initial_state: make the controller's initial state a parameter.
+        initialization: of the layer: glorot, torch (PyTorch's own), sums (Joulin & Mikolov), or
+            glorot_parts (Deleu & Dureau).
         output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.
         symbol_initialization: of the columns of one-hot symbols: as_model, sums, or normal for
-            N(0, 1); of embeddings, which are N(0, 1) at as_model, or sums.
-        input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
-            each, what is above them one more, a number; 0 for the number alone, null for one-hot.
-        map_initial_state: each learned number of the first state is the sum of two, as in the
-            program of Yang & Rush 2017.
-        answer_writes: on tasks that are fed one symbol while answering, whether the memory is
-            written then: true, false, or null for false where the memory can.
+            N(0, 1). Of embeddings: as_model, which is N(0, 1), or sums.
+        input_bits: with embedding_size null, number of low bits of a symbol's number that are an
+            input each; the bits above them form one numeric input. 0 for one numeric input only,
+            null for one-hot.
+        map_initial_state: make each learned number of the initial state the sum of two parameters,
+            as in the program of Yang & Rush 2017.
+        answer_writes: on tasks with a constant input while answering, whether the memory is written
+            then: true, false, or null for false if the memory supports it.
     """
 
     memory: dict[str, Any] = field(default_factory=lambda: {"name": "queue"})
@@ -50,7 +51,7 @@ class ModelConfig:
     output_bias: bool = True
     dropout: float = 0.0
     tied_embeddings: bool = False
-    output_reading: bool = False
+    output_read_vector: bool = False
     learn_initial_state: bool = True
     initialization: str = "glorot"
     output_initialization: str = "normal"
@@ -62,85 +63,88 @@ class ModelConfig:
 
 @dataclass
 class TrainingConfig:
-    """How it is trained.
+    """How the model is trained.
 
     Args:
         optimizer: rmsprop, adam, sgd or another (see `unbounded list`).
-        optimizer_options: --training.optimizer_options.OPTION VALUE for the optimizer's own
-            (momentum, weight_decay, betas), by its signature.
-        learning_rate: above 0.
-        epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or torch's own.
-        schedule: constant; linear to fall to 0 at the end of the budget; or tail to stay until the
-            run would be over (learned, stalled, or the budget all but used up), and then fall to 0.
-        tail_batches: batches over which a tail falls; half of the budget at most.
-        batch_size: sequences a batch, over all processes; of streams and texts, how many run in
-            parallel.
-        deal: batches whose examples are sorted by length and dealt again, so that little is
-            padding; 1 for none.
+        optimizer_options: further arguments of the optimizer (momentum, weight_decay, betas), as
+            --training.optimizer_options.OPTION VALUE.
+        learning_rate: learning rate, above 0.
+        epsilon: number added to a step's denominator; null for 1e-4 (rmsprop) or torch's default.
+        schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which
+            is constant until the run would stop (solved, stalled, or the budget almost used up)
+            and then falls linearly to 0.
+        cooldown_batches: batches of a cooldown's fall, at most half of the budget.
+        batch_size: sequences per batch, over all processes; on streams and texts, number of
+            parallel streams.
+        length_bucketing: number of batches whose examples are sorted by length and regrouped, to
+            reduce padding; 1 for none.
         batches: budget in batches.
-        symbols: budget in input symbols, null for none.
-        minutes: budget in minutes of training, null for none.
-        clip: bound on the gradient.
-        clip_by: what is bounded: its norm, or the value of each element.
-        precision: 32 bit throughout (no), or bf16 or fp16 mixed.
-        stop: solved (validation sequences right), converged (training perplexity low on all
+        symbols: budget in input symbols; null for none.
+        minutes: budget in minutes of training; null for none.
+        clip: maximum of the gradient's norm or elements, see clip_by.
+        clip_by: norm to clip the norm, value to clip each element.
+        precision: no for 32 bit throughout; bf16 or fp16 for mixed precision.
+        stop: solved (validation sequences correct), converged (low training perplexity on all
             lengths), or budget.
-        patience: batches without a lower training perplexity, on lengths to the same longest one,
-            after which progress has stopped and the run is over, 0 for never; a multiple of
-            report_every.
-        lengths: training range such as 8:64, null for the task's own.
-        validation_lengths: range of the stop rule, null for the task's test range, or on streams
-            for the training range.
-        validate_every: batches between looks of the stop rule "solved".
-        validation_count: sequences that must be right, twice in a row.
-        validation_share: share of these that must be right at least, in (0, 1]; of the ten that are
-            looked at first, too. 1 waits for all.
+        patience: stop after this many batches without a lower training perplexity at the same
+            longest length; 0 for never; a multiple of report_every.
+        lengths: training range such as 8:64; null for the task's own.
+        validation_lengths: length range of the stop rule; null for the task's test range, or on
+            streams for the training range.
+        validate_every: batches between checks of the stop rule "solved".
+        validation_count: sequences that must be correct, in two checks in a row.
+        validation_share: least share of these that must be correct, in (0, 1]; also of the ten that
+            are checked first.
         report_every: batches over which training perplexity is averaged.
-        accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
-        accuracy_count: sequences a range for these.
-        checkpoint_every: batches between checkpoints; there is one after five minutes too.
-        keep_checkpoints: how many of the newest stay; all of a run show its course.
-        converged_perplexity: bound of the stop rule "converged".
-        converged_reports: reports in a row at or below that bound.
-        give_up_after: batches after which a run that got nowhere is ended and reported as failed, 0
-            for never; a multiple of report_every.
-        give_up_perplexity: training perplexity above which it got nowhere, on the lengths that it
-            has come to.
-        prediction_clip: in the loss, chances that yes is said are cut to this and 1 less this; 0
-            for no cut. For tasks of yes and no, or of bits.
-        label_smoothing: share of each target that is spread over all that could be said, 0 for
-            none. What is right has a gradient still, which may make a memory's way more exact
-            (docs/reproducing/yang2016.md). Losses that are reported are without it.
-        random_sharpness: in each gradient step what decides (push and pop, actions, gates) is
-            multiplied by a power of two that is drawn from 1 to this one, for the time of the step;
-            1 for none. A network that is right at all of them is nearly a discrete machine.
-        random_sharpness_units: the same of what the controller's units sum up, by a factor drawn
-            apart, so that nothing is kept in them that fades or drifts.
-        random_sharpness_below: nats a token since the last report below which the greatest factor
-            so far, 1 at first, doubles: what has not learned its task cannot learn it so. At ten
-            times as much it halves.
-        piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
-        update: piece for a gradient step after each piece, or symbol for one after each symbol,
-            as in the authors' program of the Stack RNN.
-        average: whether the loss of a step is the mean over what counts in it, or the sum.
-        curriculum: none, growing to begin with the shortest length, doubling to double the longest
-            where the loss is low, or one_length for one that all sequences of a batch have.
-        curriculum_every: batches after which a growing one adds the next length.
-        curriculum_below: nats a token since the last report at which a doubling one doubles.
-        curriculum_first: longest length of the first batches, null for the shortest there is; what
-            lies beside the range of training stands for its nearer end.
-        plateau_every: batches between looks at the validation loss, 0 for none; where it is no
-            better, the learning rate falls and the best weights come back.
-        plateau_hold: batches at the beginning during which nothing falls.
-        plateau_factor: what the learning rate is multiplied by.
-        plateau_least: learning rate below which the run is over.
-        plateau_patience: looks without a better one after which it falls.
-        plateau_window: 0, or with the best of how many looks before one is compared; the rate
-            falls when it is worse.
-        plateau_threshold: share of the best value by which a look must be better for the rate to
-            stay, from 0 to 0.5; weights that are better by less are kept all the same.
-        plateau_restore: whether the best weights come back when the rate falls; they do at the end.
-        plateau_measure: loss, or errors for the share of validation symbols that are wrong.
+        accuracy_every: batches between accuracies on fresh sequences of both ranges; 0 for none.
+        accuracy_count: sequences per range for these accuracies.
+        checkpoint_every: batches between checkpoints; there is also one every five minutes.
+        keep_checkpoints: number of newest checkpoints to keep; `unbounded explore --course` shows
+            them.
+        converged_perplexity: perplexity limit of the stop rule "converged".
+        converged_reports: reports in a row at or below that limit.
+        early_abort_after: batches after which a run without progress is stopped and reported as
+            failed; 0 for never; a multiple of report_every.
+        early_abort_perplexity: training perplexity above which a run has made no progress, on the
+            lengths reached so far.
+        prediction_clip: clip predicted probabilities in the loss to this and 1 minus this; 0 for
+            none. For tasks with yes/no labels or bits.
+        label_smoothing: share of each target that is spread over all symbols; 0 for none. Correct
+            outputs then still have a gradient, which may make memory actions more exact
+            (docs/reproducing/yang2016.md). Reported losses exclude it.
+        temperature_noise: in each gradient step, multiply the logits of the gates (push, pop,
+            action, ...) by a power of two, drawn from 1 to this number; 1 for none. A network that
+            is correct at every factor is nearly a hardened model.
+        temperature_noise_units: the same for the inputs of the controller's units, with a factor of
+            its own. It prevents units from storing values that fade or drift.
+        temperature_noise_below: training loss in nats per token, since the last report, below which
+            the greatest factor so far, initially 1, doubles. A network that has not learned its
+            task cannot learn it with noise. At ten times this loss the factor halves.
+        chunk_steps: steps per chunk of a stream, the reach of truncated BPTT; null for the whole.
+        update: chunk for one gradient step per chunk; per_symbol for one after each symbol, as in
+            the authors' program of the Stack RNN.
+        reduction: of the loss over the tokens of a step: mean or sum.
+        curriculum: none; growing, from the shortest length; doubling, which doubles the longest
+            length when the loss is low; or one_length, where all sequences of a batch have the same
+            length.
+        curriculum_every: batches after which a growing curriculum adds the next length.
+        curriculum_below: nats per token, since the last report, at which a doubling one doubles.
+        curriculum_first: longest length of the first batches; null for the shortest length. Values
+            outside the training range are clipped to it.
+        plateau_every: batches between checks of the validation loss; 0 for none. Without an
+            improvement, the learning rate falls and the best weights are restored.
+        plateau_hold: batches at the start in which the learning rate does not fall.
+        plateau_factor: factor on the learning rate at each fall.
+        plateau_least: learning rate below which the run stops.
+        plateau_patience: checks without an improvement after which the learning rate falls.
+        plateau_window: number of earlier checks whose best value is compared; the learning rate
+            falls if a check is worse. 0 compares with the best of all checks.
+        plateau_threshold: relative improvement over the best value that keeps the learning rate,
+            from 0 to 0.5. Weights with a smaller improvement are also kept as the best.
+        plateau_restore: restore the best weights when the learning rate falls. They are always
+            restored at the end.
+        plateau_measure: loss, or errors for the share of incorrect validation symbols.
     """
 
     optimizer: str = "rmsprop"
@@ -148,9 +152,9 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     epsilon: float | None = None
     schedule: str = "constant"
-    tail_batches: int = 500
+    cooldown_batches: int = 500
     batch_size: int = 10
-    deal: int = 1
+    length_bucketing: int = 1
     batches: int = 20000
     symbols: int | None = None
     minutes: float | None = None
@@ -171,16 +175,16 @@ class TrainingConfig:
     keep_checkpoints: int = 2
     converged_perplexity: float = 1.001
     converged_reports: int = 3
-    give_up_after: int = 0
-    give_up_perplexity: float = 1.2
+    early_abort_after: int = 0
+    early_abort_perplexity: float = 1.2
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
-    random_sharpness: int = 1
-    random_sharpness_units: int = 1
-    random_sharpness_below: float = 1e-3
-    piece_steps: int | None = None
-    update: str = "piece"
-    average: bool = True
+    temperature_noise: int = 1
+    temperature_noise_units: int = 1
+    temperature_noise_below: float = 1e-3
+    chunk_steps: int | None = None
+    update: str = "chunk"
+    reduction: str = "mean"
     curriculum: str = "none"
     curriculum_every: int = 1
     curriculum_below: float = 1e-4
@@ -197,39 +201,37 @@ class TrainingConfig:
 
 
 @dataclass
-class RoundingConfig:
-    """Rounding of a trained model, by hardening: its decisions are made wholly or not at all.
+class HardeningConfig:
+    """Hardening after training: the memory's gates are driven to 0 or 1.
 
     Args:
-        batches: budget of fine-tuning, 0 for no rounding.
-        every: batches between two sharpenings of what decides.
-        factor: of each sharpening, above 1.
-        decided: certainty that every decision must have in the end.
-        settle: sharpenings in a row after which the discrete machine does as well as the model on
-            validation, and it is over; 0 goes on until all is decided.
-        enough: what validation may say against model and machine (nats per determined symbol, or
-            the share of sequences that are wrong) with which it is over; null goes on.
-        patience: sharpenings in a row without a clearly better discrete machine after which it is
-            given up; 0 never.
-        tolerance: how much worse on validation, as a share of sequences, a model may be on the way
-            before it goes back and takes smaller steps.
-        cool: times `every` batches at the end, or at the end of the budget, in which nothing is
-            sharpened and the rate falls.
-        validation_count: sequences of that validation, null for as many as in training.
-        far: at how many times the longest length of training the discrete machine is validated
-            too, on a tenth as many sequences; 0 for not, 1000 at the most. A text has no such
-            lengths.
-        optimizer: of the fine-tuning, null for that of training.
-        learning_rate: of the fine-tuning, null for a tenth of that of training, of streams a fifth.
-        remove: whether stacks and lists in superposition are removed that the validation sequences
-            do not need.
-        most_removals: subsets of them that are tried at the most.
+        batches: budget of fine-tuning in batches; 0 for no hardening.
+        every: batches between two increases of the gates' inverse temperature.
+        factor: factor of each increase, above 1.
+        saturated: certainty that every gate must reach, below 1.
+        settle: stop after this many checks in a row with a validation error of the hardened model
+            of at most 0.001; 0 continues until all gates are saturated.
+        enough: stop at this validation error of both model and hardened model (nats per determined
+            symbol, or share of incorrect sequences); null for no such stop.
+        patience: give up after this many checks in a row without a clearly better hardened model; 0
+            for never.
+        tolerance: largest accepted increase of the validation error, as a share of sequences; above
+            it, hardening goes back and takes smaller steps.
+        cool: length of the final cooling, in multiples of `every` batches. The inverse temperature
+            is constant and the learning rate falls.
+        validation_count: validation sequences; null for as many as in training.
+        far: also validate the hardened model at this multiple of the longest training length, on a
+            tenth as many sequences; 0 to 1000, 0 for none. Not for texts.
+        optimizer: of the fine-tuning; null for the optimizer of training.
+        learning_rate: of the fine-tuning; null for a tenth of that of training, on streams a fifth.
+        remove: remove superposition stacks and lists that the validation sequences do not need.
+        most_removals: maximum number of subsets that are tried for removal.
     """
 
     batches: int = 0
     every: int = 5
     factor: float = 1.25
-    decided: float = 0.999
+    saturated: float = 0.999
     settle: int = 0
     enough: float | None = None
     patience: int = 0
@@ -245,20 +247,19 @@ class RoundingConfig:
 
 @dataclass
 class EvaluationConfig:
-    """The table at the end, on the test split.
+    """The final scores on the test split.
 
     Args:
-        count: sequences a range, or of streams for each n, or of Dyck words for each band.
-        symbols: of pairs, most symbols of a range, counted at its greatest length: a range of long
-            sequences has fewer than `count`; null for no such limit.
-        lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
-            or on streams for the test range.
-        multiples: of pairs, beside these ranges, single lengths that are so many times the longest
-            of training; null for none.
-        every: of streams, the step from one n of a range to the next; of Dyck words, lengths of
-            a band.
-        streams: parallel streams that share the sequences of one n; of a text, parallel strips.
-        carry: whether memory and input go on from one n to the next, as in the authors' program.
+        count: sequences per range; on streams per n; on Dyck words per band.
+        symbols: on pairs, maximum number of symbols per range, counted at its greatest length, so
+            that ranges of long sequences have fewer than `count`; null for no limit.
+        lengths: ranges such as 65:128; null for the training range, the test range and 129:256, or
+            on streams for the test range.
+        multiples: on pairs, further single lengths, as multiples of the longest training length;
+            null for none.
+        every: on streams, the step between two n of a range; on Dyck words, lengths per band.
+        streams: parallel streams that share the sequences of one n; on a text, parallel strips.
+        carry_state: carry memory and input from one n to the next, as in the authors' program.
     """
 
     count: int = 1000
@@ -267,20 +268,20 @@ class EvaluationConfig:
     multiples: list[int] | None = None
     every: int = 1
     streams: int = 1
-    carry: bool = False
+    carry_state: bool = False
 
 
 @dataclass
-class MachineConfig:
-    """Where it runs; not part of what the run is.
+class HardwareConfig:
+    """Where the run executes; not part of the run's identity.
 
     Args:
         device: auto, cpu or cuda.
-        threads: threads of one process, null to leave them as they are.
+        threads: threads per process; null to leave them unchanged.
         backend: auto, reference, or cpu or cuda (the fused kernels of that device, or an error).
-        matmul_precision: of products in float32: highest, high or medium, as of
-            torch.set_float32_matmul_precision; null to leave it as it is. cuDNN's LSTMs follow it.
-        data: file or folder of the task's data, for its option of that name.
+        matmul_precision: of float32 products: highest, high or medium, as in
+            torch.set_float32_matmul_precision; null to leave it unchanged. cuDNN's LSTMs follow it.
+        data: file or folder of the task's data, the task's option of the same name.
     """
 
     device: str = "auto"
@@ -292,17 +293,17 @@ class MachineConfig:
 
 @dataclass
 class RunConfig:
-    """One run.
+    """The config of one run.
 
     Args:
-        task: what to learn; `unbounded list` shows the tasks.
+        task: task name; `unbounded list` shows the tasks.
         task_options: options of the task.
-        seed: of the initial weights and of the data.
+        seed: seed of the initial weights and the data.
         model: the model.
-        training: how it is trained.
-        rounding: the hardening after training, of a memory that decides.
-        evaluation: the table at the end.
-        machine: where it runs.
+        training: how the model is trained.
+        hardening: hardening after training, for memories with gates.
+        evaluation: the final scores.
+        hardware: where the run executes.
     """
 
     task: str = "copy"
@@ -310,9 +311,9 @@ class RunConfig:
     seed: int = 1
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    rounding: RoundingConfig = field(default_factory=RoundingConfig)
+    hardening: HardeningConfig = field(default_factory=HardeningConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    machine: MachineConfig = field(default_factory=MachineConfig)
+    hardware: HardwareConfig = field(default_factory=HardwareConfig)
 
 
 def to_dict(config: RunConfig) -> dict[str, Any]:
@@ -321,32 +322,30 @@ def to_dict(config: RunConfig) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> RunConfig:
-    """The config that `to_dict` turned into `data`, also as older versions wrote it.
+    """The config from plain data; inverse of `to_dict`.
 
     Raises:
-        TypeError: the data has another form; the message says what it lacks.
+        TypeError: the data are invalid; the message lists the errors.
     """
-    # Runs from before there was rounding have none.
-    needed = [each.name for each in dataclasses.fields(RunConfig) if each.name != "rounding"]
+    needed = [item.name for item in dataclasses.fields(RunConfig)]
     missing = [name for name in needed if name not in data]
     if missing:
         raise TypeError(f"it has no {', '.join(missing)}")
     for name in needed[1:]:
         if name != "seed" and not isinstance(data[name], Mapping):
             raise TypeError(f"{name}: expected options, got {data[name]!r:.80}")
-    data = upgraded_config(data)
     config = RunConfig(
         task=data["task"],
         task_options=dict(data["task_options"]),
         seed=data["seed"],
         model=ModelConfig(**data["model"]),
         training=TrainingConfig(**data["training"]),
-        rounding=RoundingConfig(**data.get("rounding", {})),
+        hardening=HardeningConfig(**data["hardening"]),
         evaluation=EvaluationConfig(**data["evaluation"]),
-        machine=MachineConfig(**data["machine"]),
+        hardware=HardwareConfig(**data["hardware"]),
     )
-    faults = field_errors(config)
-    faults += [
+    errors = field_errors(config)
+    errors += [
         f"model.{part}: expected a name in it, got {options!r:.80}"
         for part, options in (
             ("memory", config.model.memory),
@@ -354,6 +353,6 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
         )
         if isinstance(options, dict) and not isinstance(options.get("name"), str)
     ]
-    if faults:
-        raise TypeError("; ".join(faults))
+    if errors:
+        raise TypeError("; ".join(errors))
     return config

@@ -1,1 +1,1 @@
-"""One run: built, trained, rounded, scored, and the folder that holds it."""
+"""One run: built, trained, hardened, scored, and the folder that holds it."""

@@ -1,4 +1,4 @@
-"""A trained model that is asked something: what it says, where its heads are, and how that came."""
+"""Answers of a trained model to a source, with the positions of its memory heads."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, ProgramTask, Task
 
-#: Examples of each range in a run's answers.json.
+#: Examples per range in a run's answers.json.
 _SHOWN = 2
 
 
 def write_answers(model: MemoryModel, planned: Plan, path: Path) -> None:
-    """Write what a model says to some test examples of the lengths of training and of the test.
+    """Write a model's answers to some test examples of the training and test lengths.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: the file cannot be written.
     """
     task, seed = planned.task, planned.config.seed
     ranges = dict.fromkeys((planned.train_lengths, task.test_lengths))
@@ -34,12 +34,12 @@ def write_answers(model: MemoryModel, planned: Plan, path: Path) -> None:
 
 
 def asked(model: MemoryModel, task: Task, text: str) -> Batch:
-    """A source that a person typed with what a model answers, as a batch of one example.
+    """A typed source with the model's answer, as a batch of one example.
 
     Args:
-        model: a trained one.
-        task: knows the symbols; each is a letter, or they stand between blanks. A program is taken
-            character by character, with # between its lines.
+        model: a trained model.
+        task: defines the symbols. The text has one-letter symbols, or symbols between blanks. A
+            program is read character by character, with # between its lines.
     Raises:
         ConfigError: the task has no answer phase, the source is empty or has an unknown symbol.
     """
@@ -54,21 +54,21 @@ def asked(model: MemoryModel, task: Task, text: str) -> Batch:
 
 
 def answer_text(task: Task, batch: Batch) -> str:
-    """The answer of a batch that `asked` made, and whether it has an end."""
-    said = batch.targets[0][batch.mask[0]].tolist()
-    ended = said[-1] == task.end_token
-    symbols = [task.output_vocabulary[token] for token in said[: len(said) - ended]]
+    """The answer of a batch from `asked`, and whether it has an end symbol."""
+    predicted = batch.targets[0][batch.mask[0]].tolist()
+    ended = predicted[-1] == task.end_token
+    symbols = [task.output_vocabulary[token] for token in predicted[: len(predicted) - ended]]
     joined = ("" if max(map(len, symbols), default=0) == 1 else " ").join(symbols)
     return f"answer: {joined}{'' if ended else ' ... (no end)'}"
 
 
 def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, ...]]:
-    """A line for each step, headings first: what is read and what is said.
+    """A heading and a line per step, with the input and the output.
 
-    Of a Lie-access memory also where its heads are and how strongly it writes.
+    For a Lie-access memory also the keys of its heads and the write strength.
     """
     steps = int(batch.lengths[0])
-    head = ["step", "read", "said"]
+    head = ["step", "input", "output"]
     columns = [[str(step + 1) for step in range(steps)]]
     columns += [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     pairs = zip(batch.targets[0].tolist(), batch.mask[0].tolist(), strict=True)
@@ -88,7 +88,7 @@ def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, 
 def draw_answer_keys(
     model: MemoryModel, task: Task, batch: Batch, folder: Path, title: str
 ) -> list[Path]:
-    """Draw where the heads of a Lie-access memory were; nothing of another memory."""
+    """Draw the head positions of a Lie-access memory; draw nothing for other memories."""
     with tempfile.TemporaryDirectory() as scratch:
         trace = trace_of(model, task, batch)
         file = write_trace(model, task, batch, Path(scratch) / "answer")

@@ -1,7 +1,7 @@
-"""A run that begins as another one did: of a rate that falls at the end, that whose rate stays.
+"""Start a run with a cooldown from a checkpoint of the same run with a constant learning rate.
 
-Up to where the rate begins to fall, the two train the same: same seed, same batches, same weights.
-So the one can take up the other's checkpoint of that batch instead of training it all once more.
+Until the cooldown starts, both runs have the same seed, batches and weights. The run can therefore
+load the other run's checkpoint of that batch instead of training up to it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.run.folder import folder_of, read_config, read_report
 from unbounded.experiments.run.kept_config import began_with
 from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
+from unbounded.training.cooldown import cooldown_of
 from unbounded.training.metrics_log import MetricsLog, first_lines
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import FAILED
-from unbounded.training.tail import tail_of
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a run may begin instead of at its first batch.
+    """The run from which another run may start.
 
     Fields:
-        folder: of the run that it begins as.
-        own: its own folder.
-        last: the batch at which its own rate falls at the latest.
-        budget: its own batches.
+        folder: folder of the run with the constant learning rate.
+        own: folder of the run that starts.
+        last: the latest batch at which its cooldown starts.
+        budget: its budget in batches.
     """
 
     folder: Path
@@ -50,42 +50,42 @@ class Beginning:
         used: Mapping[str, Any] | None,
         tell: Callable[[str], None],
     ) -> LoopState | None:
-        """Load the other run's checkpoint of the batch at which the rate begins to fall.
+        """Load the other run's checkpoint of the batch at which the cooldown starts.
 
         Args:
-            checkpoints, log, schedule: of the run that begins.
-            used: its threads and kernels, with which the other must have come to the checkpoint.
-            tell: given one line for each checkpoint that is passed over, and why.
+            checkpoints, log, schedule: of the run that starts.
+            used: its threads and kernels; the other run must have used the same.
+            tell: called with one line for each skipped checkpoint, with the reason.
         Returns:
-            The state to go on from; None, and nothing is changed, where that run has no such
-            checkpoint, or it is of no use, which is told.
+            The state to continue from. None, with nothing changed, if the other run has no usable
+            checkpoint of that batch.
         Raises:
-            CheckpointError: it is whole and yet does not fit.
-            StorageError: the disk refused.
+            CheckpointError: a complete checkpoint does not fit the model.
+            StorageError: a file cannot be read or written.
         """
-        tail = tail_of(schedule)
+        cooldown = cooldown_of(schedule)
         for folder in checkpoint_folders(self.folder / "checkpoints"):
             try:
                 manifest = verify(folder)
                 before = LoopState.from_json(json.loads((folder / "loop.json").read_text()))
                 self._check(manifest, before.last_used(), used or {})
                 reason = self._reason(before)
-                if tail is None or reason is None:
+                if cooldown is None or reason is None:
                     continue
                 lines = first_lines(self.folder / "metrics.jsonl", before.metrics_lines)
                 source = self._source(before.batch)
             except (OSError, ValueError, CheckpointError) as error:
-                tell(f"this run does not begin with {folder}: {error}")
+                tell(f"this run does not start from {folder}: {error}")
                 continue
             try:
                 state = checkpoints.load_from(folder, self.folder.name)
             except CheckpointError as error:
-                # Part of it may be in the model by now.
+                # The model may hold part of the checkpoint by now.
                 raise CheckpointError(f"{error}. Without {folder} this run trains alone") from error
             log.begin_with(lines)
             state.note_beginning(began_with(self.folder))
             state.finished, state.began_as = None, source
-            tail.start(state.batch, reason)
+            cooldown.start(state.batch, reason)
             return state
         return None
 
@@ -97,17 +97,17 @@ class Beginning:
     def _check(
         self, manifest: Mapping[str, Any], last: Mapping[str, Any] | None, used: Mapping[str, Any]
     ) -> None:
-        """Raise if that checkpoint is not what this run would have come to.
+        """Raise if this run would not have reached the same checkpoint.
 
-        Kernels may be others before those that trained last: what the state notes of them goes into
-        the report. A checkpoint of before notes none; there, those that its run began with count.
+        Only the last kernels must agree; the report lists earlier ones from the state. An older
+        checkpoint lists none; then the kernels at the start of its run count.
         """
         if manifest["run"] != self.folder.name or manifest["processes"] != 1:
-            raise CheckpointError("it is of another run, or of several processes")
+            raise CheckpointError("it belongs to another run, or to several processes")
         before, own = read_config(self.folder) or {}, read_config(self.own) or {}
-        for part in ("machine", "used"):
+        for part in ("hardware", "used"):
             there, here = (
-                dict(said) if isinstance(said := data.get(part), dict) else {}
+                dict(section) if isinstance(section := data.get(part), dict) else {}
                 for data in (before, own)
             )
             if part == "used":
@@ -120,7 +120,7 @@ class Beginning:
                     )
 
     def _reason(self, state: LoopState) -> str | None:
-        """Why the rate would begin to fall at that state; None where it would not."""
+        """The reason for a cooldown to start at that state; None if it would not start."""
         if state.actions_due or state.batch > self.last:
             return None
         if state.finished is not None:
@@ -129,7 +129,7 @@ class Beginning:
 
 
 def beginning_of(config: RunConfig, root: Path) -> Beginning | None:
-    """What a run may begin as, of those under `root`; None of a run whose rate stays."""
+    """The run under `root` from which a run may start; None for a run without a cooldown."""
     other, last = steady(config), last_steady(config)
     if other is None or last is None:
         return None

@@ -1,4 +1,4 @@
-"""A run built from its config in one act: everything that can fail before a file is touched."""
+"""Build a run's parts from its config, before any file is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration
 
 from unbounded.errors import ConfigError
-from unbounded.evaluation.scorings import Place
+from unbounded.evaluation.metric_sets import Place
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.device import is_on_cpu
 from unbounded.experiments.run.plan import Plan
@@ -26,12 +26,12 @@ from unbounded.training.signals import StopRequest
 
 @dataclass(frozen=True)
 class Built:
-    """The parts of a run that are there before it begins.
+    """The parts of a run before it starts.
 
     Fields:
-        plan: what it learns, and how that is scored.
-        model: bare, freshly initialised.
-        trained: model, optimizer and schedule as accelerate wraps them.
+        plan: the config with its task and metric set.
+        model: the unwrapped model, freshly initialised.
+        trained: model, optimizer and schedule as wrapped by accelerate.
     """
 
     plan: Plan
@@ -40,20 +40,20 @@ class Built:
 
 
 def build_run(planned: Plan, accelerator: Accelerator) -> Built:
-    """Build model, optimizer and schedule; also sets the threads of this process.
+    """Build model, optimizer and schedule, and set the number of threads of this process.
 
     Raises:
-        ConfigError: the run surely does not fit into memory.
+        ConfigError: the run certainly does not fit into memory.
         MemoryError, RuntimeError: the model does not fit.
     """
     config, training = planned.config, planned.config.training
-    if config.machine.threads is not None:
-        torch.set_num_threads(config.machine.threads)
+    if config.hardware.threads is not None:
+        torch.set_num_threads(config.hardware.threads)
     check_ram(planned, accelerator.device, accelerator.num_processes)
     torch.manual_seed(config.seed)
     model = planned.model()
     if accelerator.process_index:
-        # The same weights everywhere, but no other process's dropout.
+        # All processes have the same weights, each has its own dropout.
         torch.manual_seed(config.seed + accelerator.process_index)
     optimizer = make_optimizer(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
@@ -66,7 +66,7 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
         optimizer,
         name=training.schedule,
         batches=training.batches,
-        tail_batches=training.tail_batches,
+        cooldown_batches=training.cooldown_batches,
     )
     trained = accelerator.prepare(model, optimizer, schedule)
     bare: MemoryModel = accelerator.unwrap_model(trained[0])
@@ -79,21 +79,22 @@ def make_accelerator(
     """Device, precision and processes.
 
     Args:
-        log_with: trackers by accelerate's names; `logging_dir`: where those that write files do so.
+        log_with: accelerate's names of trackers.
+        logging_dir: folder for trackers that write files.
 
     Raises:
-        ConfigError: CUDA was asked for and is not there; or the environment says what accelerate
-            cannot do, or what would change the training unseen.
+        ConfigError: CUDA was requested and is missing; or an environment variable is invalid for
+            accelerate or would change the training silently.
     """
-    device = config.machine.device
+    device = config.hardware.device
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["machine.device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError(["hardware.device: cuda was asked for and torch finds no CUDA device"])
     _check_environment()
-    # In a later piece of a stream a learned first state is not used, and in one of a single step
-    # not the heads: several processes would wait for their gradients.
-    in_pieces = config.training.piece_steps is not None
-    handler = DistributedDataParallelKwargs(find_unused_parameters=True) if in_pieces else None
-    # accelerate keeps the first run's choice of device and precision for the whole process.
+    # Later chunks of a stream do not use a learned initial state, and chunks of one step do not use
+    # the heads: several processes would wait for these gradients.
+    in_chunks = config.training.chunk_steps is not None
+    handler = DistributedDataParallelKwargs(find_unused_parameters=True) if in_chunks else None
+    # accelerate otherwise keeps the first run's device and precision for the whole process.
     AcceleratorState._reset_state(reset_partial_state=True)
     try:
         return Accelerator(
@@ -106,44 +107,44 @@ def make_accelerator(
                 logging_dir=None if logging_dir is None else str(logging_dir)
             ),
         )
-    except Exception as error:  # whatever its reading of the environment comes to
+    except Exception as error:  # accelerate raises various errors for invalid variables
         named = ", ".join(f"{name}={os.environ[name]}" for name in _of_accelerate())
         if not named:
             raise
         reason = str(error).split("\n", 1)[0]
-        text = f"environment: accelerate cannot begin with {named} ({reason}); unset it"
+        text = f"environment: accelerate cannot start with {named} ({reason}); unset it"
         raise ConfigError([text]) from error
 
 
-#: What would train otherwise than the config says, without a word in name or report.
+#: Variables that change the training without a trace in the run's name or report.
 _CHANGES = ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS",)
 _OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def _of_accelerate() -> list[str]:
-    """The environment variables that accelerate reads and that are set."""
+    """The names of the set environment variables that accelerate reads."""
     names = (name for name in os.environ if name.startswith("ACCELERATE_"))
     return sorted([*names, *(name for name in _OF_LAUNCHERS if name in os.environ)])
 
 
 def _check_environment() -> None:
-    found = [
-        f"environment: {name}={os.environ[name]} would change the training and no report would say "
-        "so; unset it"
+    errors = [
+        f"environment: {name}={os.environ[name]} would change the training, and the report would "
+        "not show it; unset it"
         for name in _CHANGES
         if os.environ.get(name, "1") != "1"
     ]
-    if found:
-        raise ConfigError(found)
+    if errors:
+        raise ConfigError(errors)
 
 
 def make_place(accelerator: Accelerator, request: StopRequest) -> Place:
-    """Where the scoring is done: the device, and this process's share of it."""
+    """Where scoring runs: the device, and this process's share."""
     alone = accelerator.num_processes == 1
     return Place(
         accelerator.device,
         (accelerator.process_index, accelerator.num_processes),
         lambda part: accelerator.reduce(part, reduction="sum"),
-        # One of several processes giving up would leave the others waiting.
+        # If one of several processes stopped, the others would wait forever.
         request.check if alone else None,
     )

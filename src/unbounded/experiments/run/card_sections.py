@@ -1,4 +1,4 @@
-"""What the model card of a run says of its task, its training and its scores."""
+"""The sections of a run's model card: task, training and scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def card_sections(planned: Plan, report: Mapping[str, Any], *, hardened: bool = 
 
     Args:
         planned: the run.
-        report: of the run, or what a report has of the hardened model.
+        report: the run's report, or its part on the hardened model.
         hardened: whether the model was hardened after training.
     """
     config, task = planned.config, planned.task
@@ -27,8 +27,8 @@ def card_sections(planned: Plan, report: Mapping[str, Any], *, hardened: bool = 
     unit = "batches of hardening" if hardened else "batches of training"
     facts |= {"seed": str(config.seed), unit: str(report["batches"])}
     facts |= {"ended": str(report["stopped"])} if "stopped" in report else {}
-    heading, *lines = planned.scoring.lines(report["rows"])
-    notes = "".join(f"\n* {note}" for note in planned.scoring.notes(report["rows"]))
+    heading, *lines = planned.metric_set.lines(report["rows"])
+    notes = "".join(f"\n* {note}" for note in planned.metric_set.notes(report["rows"]))
     return (
         f"## Task and training\n\n{grid(['property', 'value'], list(facts.items()))}\n\n"
         "## Scores\n\n"
@@ -40,6 +40,6 @@ def card_sections(planned: Plan, report: Mapping[str, Any], *, hardened: bool = 
 def _hardening(report: Mapping[str, Any]) -> str:
     if report.get("harm"):
         return "it made the model worse, which is as it was trained"
-    if report.get("decided") is False:
+    if report.get("saturated") is False:
         return "some gates did not come to 0 or 1"
     return "its gates were driven to 0 or 1 after training"

@@ -1,7 +1,6 @@
-"""What data a run was trained with: kept in its config.yaml, and compared with what is given now.
+"""Digests of a run's training data: stored in config.yaml and compared with the current data.
 
-A run is named by its options, of which the place of its data is none: two files are not told apart
-by name.
+The run's name does not include the path of its data, so it cannot distinguish two data files.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.kept_config import data_of
 from unbounded.tasks import Task
 
-#: Hexadecimal digits that are kept of a SHA-256.
+#: Hexadecimal digits to keep of a SHA-256.
 _DIGITS = 16
 
 
 def data_used(config: RunConfig, task: Task) -> dict[str, str]:
-    """What is kept of a run's data: of all of it, where the task says so, and of its symbols.
+    """Digests of a run's symbols and, if the task provides one, of its data.
 
-    Empty where a run has no data of a user's.
+    Empty if the run has no user data.
     """
-    if config.machine.data is None:
+    if config.hardware.data is None:
         return {}
     symbols = json.dumps([task.input_vocabulary, task.output_vocabulary])
     kept = {"symbols": hashlib.sha256(symbols.encode()).hexdigest()[:_DIGITS]}
@@ -35,10 +34,10 @@ def data_used(config: RunConfig, task: Task) -> dict[str, str]:
 
 
 def check_data(folder: Path, config: RunConfig, task: Task) -> None:
-    """Check that a run that goes on, or is finished, has the data that it began with.
+    """Check that a resumed or finished run has its original data.
 
     Raises:
-        CheckpointError: it has other data; the message says where its own was.
+        CheckpointError: the data differ; the message names the path of the original data.
     """
     before, here = data_of(folder), data_used(config, task)
     if not before or (
@@ -48,45 +47,46 @@ def check_data(folder: Path, config: RunConfig, task: Task) -> None:
         return
     was = "none" if before["path"] is None else f"what was in {before['path']}"
     raise CheckpointError(
-        f"{folder} was trained with other data than {config.machine.data or 'none'}: with {was}. "
-        "Give that (--data), or another folder of runs (--runs); --overwrite trains the run anew"
+        f"{folder} was trained with other data than {config.hardware.data or 'none'}: with {was}. "
+        "Give that (--data), or another folder of runs (--runs); --overwrite replaces the run"
     )
 
 
 def task_of_run(folder: Path, config: RunConfig) -> Task:
-    """The task of a run that is looked at, maybe on other data whose symbols are the same.
+    """The task of an existing run, possibly with other data that have the same symbols.
 
     Raises:
-        CheckpointError: the data has other symbols, or the same in another order: the model would
-            take one for another. ConfigError: the data cannot be read.
+        CheckpointError: the data have other symbols, or the same in another order, so the model
+            would confuse them.
+        ConfigError: the data cannot be read.
     """
     task = build_task(config)
     before, symbols = data_of(folder), data_used(config, task).get("symbols")
     if symbols is not None and before.get("symbols", symbols) != symbols:
         raise CheckpointError(
-            f"the symbols of {config.machine.data} are not those that the model of {folder} has "
-            f"learned, or stand in another order: it would take one for another. It was trained "
-            f"with what was in {before['path']}"
+            f"{config.hardware.data} has other symbols than the training data of {folder}, or the "
+            f"same in another order: the model would confuse them. It was trained with what was in "
+            f"{before['path']}"
         )
     return task
 
 
 def scored_data(folder: Path, config: RunConfig, task: Task, is_named: bool) -> dict[str, str]:
-    """What a report says of the data that it is of; nothing where the task has none.
+    """The report's entries on the scored data; empty if the task has no data.
 
     Args:
-        is_named: whether the user named the data. Other data than that of training is scored only
-            then.
+        is_named: whether the user named the data. Data that differ from the training data are
+            scored only then.
     Raises:
-        CheckpointError: the data has changed since training, and is not named.
+        CheckpointError: the data have changed since training and are not named.
     """
     before, used = data_of(folder).get("data"), data_used(config, task).get("data")
     if used is None:
         return {}
     if before not in (None, used) and not is_named:
         raise CheckpointError(
-            f"{config.machine.data} has changed since {folder} was trained (SHA-256 {before} then, "
-            f"{used} now). Give the data of training; --data {config.machine.data} scores it as it "
-            "is now"
+            f"{config.hardware.data} has changed since {folder} was trained (SHA-256 {before} "
+            f"then, {used} now). Give the training data; --data {config.hardware.data} scores it "
+            "as it is now"
         )
     return {"data_sha256": used, "data_of_training_sha256": before or "unknown"}

@@ -8,8 +8,8 @@ from unbounded.experiments.config.schema import RunConfig
 
 
 def is_on_cpu(config: RunConfig) -> bool:
-    """Whether a run is on the CPU whatever else is there; accelerate chooses otherwise."""
-    return config.machine.device == "cpu" or config.training.update == "symbol"
+    """Whether a run must use the CPU; otherwise accelerate chooses the device."""
+    return config.hardware.device == "cpu" or config.training.update == "per_symbol"
 
 
 def device_of(config: RunConfig) -> torch.device:

@@ -1,4 +1,4 @@
-"""Scoring a run that was trained before."""
+"""Score an existing run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.memory_room import warn_of_room
-from unbounded.evaluation.scorings import Place
-from unbounded.experiments.config.check import scoring_faults
+from unbounded.evaluation.metric_sets import Place
+from unbounded.experiments.config.check import metric_set_errors
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import scored_data, task_of_run
 from unbounded.experiments.run.denormals import denormals_are_zero
@@ -21,8 +21,8 @@ from unbounded.experiments.run.loading import batches_before, load_config, load_
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.ram_check import count_faults
-from unbounded.experiments.run.scored import own_sweep, used_memory
+from unbounded.experiments.run.ram_check import count_errors
+from unbounded.experiments.run.scored import own_evaluation_plan, used_memory
 from unbounded.layers.on_device import on_device
 from unbounded.models.discrete import discretized
 from unbounded.tasks import LengthRange
@@ -39,7 +39,7 @@ def evaluate_run(
     seed: int | None = None,
     every: int | None = None,
     data: str | None = None,
-    rounded: bool = False,
+    hardened: bool = False,
     discretize: bool = False,
     device: str = "cpu",
     memory: Mapping[str, Any] | None = None,
@@ -48,27 +48,27 @@ def evaluate_run(
     """Score the model of a run folder over length ranges.
 
     Args:
-        folder: the run's folder; a finished run's model, or else its newest sound checkpoint.
-        lengths: the ranges; None for those of the run's own report, where it names none for the
-            task's.
+        folder: the run's folder. The model of a finished run is scored, else the newest readable
+            checkpoint.
+        lengths: the ranges; None for those of the run's report, or else the task's.
         split: "train", "validation" or "test".
-        count: sequences a range, or of streams for each n; None for the run's own, of which long
-            ranges have no more than `evaluation.symbols` allows.
-        seed: of the examples; None for the run's own.
-        every: of streams, the step from one n to the next; None for the run's own.
-        data: folder of a text's files; None for where they were in training.
-        rounded: take the machine that rounding made.
-        discretize: take every decision of the memory whole, as the likeliest action.
+        count: sequences per range, or per n on streams; None for the run's own count, where
+            `evaluation.symbols` limits long ranges.
+        seed: seed of the examples; None for the run's own.
+        every: on streams, the step from one n to the next; None for the run's own.
+        data: folder of a text's files; None for their path in training.
+        hardened: score the hardened model.
+        discretize: use only the most likely action of each memory gate, at full weight.
         device: where to compute.
-        memory: options of its memory that change no parameter, for example {"slots": 256}.
-        looking: told what is scored, nothing at the end, and the share of all that is done, in
-            [0, 1]; again and again while it is scored.
+        memory: memory options that change no parameter, for example {"slots": 256}.
+        looking: called repeatedly with the name of what is scored (empty at the end) and the
+            finished share, in [0, 1].
     Returns:
         The report.
     Raises:
-        CheckpointError: the folder is no run, or holds no model that can be used; its data has
-            changed since training, and `data` does not name it.
-        ConfigError: an option has no meaning for the run's task, or CUDA is not there.
+        CheckpointError: the folder is not a run or has no usable model; or its data have changed
+            since training, and `data` is None.
+        ConfigError: an option does not apply to the run's task, or CUDA is missing.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
@@ -78,20 +78,20 @@ def evaluate_run(
     for name, value in given.items():
         setattr(config.evaluation, name, value)
     if data is not None:
-        config.machine.data = data
+        config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     data_facts = scored_data(folder, config, planned.task, data is not None)
-    # What does not fit the run's task is named as in a config.
-    found = scoring_faults(config, planned.scoring, given)
-    if found:
-        raise ConfigError(found)
-    model, source = load_model(folder, rounded)
+    # Options that do not fit the run's task have the same messages as in a config.
+    errors = metric_set_errors(config, planned.metric_set, given)
+    if errors:
+        raise ConfigError(errors)
+    model, source = load_model(folder, hardened)
     if memory:
         model = with_memory(model, memory)
     if discretize:
         model = discretized(model)
-    exam_device = torch.device(device)
-    on_device(model, exam_device).eval()
+    evaluator_device = torch.device(device)
+    on_device(model, evaluator_device).eval()
     now = ("", 0.0)
 
     def look(what: str, share: float) -> None:
@@ -99,35 +99,37 @@ def evaluate_run(
         now = what, share
         looking(what, share)
 
-    exam = planned.exam(model, Place(exam_device, check=lambda: looking(*now)))
-    sweep = own_sweep(config, look)
-    sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
+    evaluator = planned.evaluator(model, Place(evaluator_device, check=lambda: looking(*now)))
+    evaluation_plan = own_evaluation_plan(config, look)
+    evaluation_plan = replace(
+        evaluation_plan, split=split, seed=config.seed if seed is None else seed
+    )
     if lengths is not None:
-        sweep = replace(sweep, lengths=lengths, multiples=())
+        evaluation_plan = replace(evaluation_plan, lengths=lengths, multiples=())
     if count is not None:
-        sweep = replace(sweep, symbols=None)
+        evaluation_plan = replace(evaluation_plan, symbols=None)
     if planned.task.has_lengths:
-        found = count_faults("count", sweep.count, sweep.lengths or ())
-    if found:
-        raise ConfigError(found)
-    warn_of_room(model, planned.task, sweep.lengths or ())
+        errors = count_errors("count", evaluation_plan.count, evaluation_plan.lengths or ())
+    if errors:
+        raise ConfigError(errors)
+    warn_of_room(model, planned.task, evaluation_plan.lengths or ())
     return make_report(
         task=config.task,
-        scoring=planned.task.scoring,
+        metric_set=planned.task.metric_set,
         split=split,
-        seed=sweep.seed,
+        seed=evaluation_plan.seed,
         model=model_name(config.model),
         weights=source,
         weights_batch=_batch(source),
         discretized=discretize,
         memory_options=dict(memory or {}),
-        rows=planned.scoring.rows(exam, sweep),
-        device=exam_device,
+        rows=planned.metric_set.rows(evaluator, evaluation_plan),
+        device=evaluator_device,
         **data_facts,
-        **used_memory(planned, exam, sweep, lengths),
+        **used_memory(planned, evaluator, evaluation_plan, lengths),
     )
 
 
 def _batch(source: str) -> int | None:
-    """The batch after which a checkpoint was written; None where the weights are a model's."""
+    """The batch after which a checkpoint was written; None for a finished model."""
     return batches_before(Path(source)) if source.startswith("checkpoints/") else None

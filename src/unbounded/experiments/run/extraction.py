@@ -1,4 +1,4 @@
-"""The machine of a run that was trained and hardened before."""
+"""Extract the automaton of a hardened run."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from unbounded.experiments.run.verification import finished_run, is_stale, read_
 from unbounded.extraction import (
     Agreement,
     Extraction,
+    automaton_data,
     compare,
     dot_of,
     extract,
-    machine_data,
     program_from,
     program_of,
     table_lines,
 )
-from unbounded.figures import draw_machine
-from unbounded.files import json_text, storage_faults, write_text
+from unbounded.figures import draw_automaton
+from unbounded.files import json_text, storage_errors, write_text
 
-FORMAT = "unbounded-machine"
+FORMAT = "unbounded-automaton"
 VERSION = 1
-#: Without a verification these multiples of the longest length of training are looked at.
+#: Without a verification, multiples of the longest training length at which to compare.
 _TIMES = (2, 10)
-#: Steps of a machine on long words are taken one by one.
+#: Longest length at which to compare; an automaton steps slowly, symbol by symbol.
 _LONGEST = 10_000
 
 
@@ -40,41 +40,41 @@ def extract_run(
     symbols: int = 2,
     budget: int = 10_000,
     lengths: Sequence[int] | None = None,
-    rounded: bool | None = None,
+    hardened: bool | None = None,
     look: Callable[[str, float], None],
 ) -> tuple[Extraction, list[Path]]:
-    """Extract the machine of a finished run, and write it into the folder `machine` of the run.
+    """Extract the automaton of a finished run, and write it into the run's folder `automaton`.
 
     Args:
-        folder: of the run.
+        folder: the run's folder.
         symbols, budget: as for `extract`.
-        lengths: of drawn words on which machine and network are compared; None for the longest at
-            which the run was verified, up to 10 000, or twice and ten times the longest length
-            of training where it was not.
-        rounded: as for `finished_run`.
-        look: told what is done, and which share.
+        lengths: lengths of random strings on which automaton and network are compared. None for
+            the longest verified lengths, up to 10 000; without a verification, twice and ten times
+            the longest training length.
+        hardened: as for `finished_run`.
+        look: called with the current activity and its finished share.
     Returns:
-        what was found, and the files written.
+        The extraction and the files written.
     Raises:
-        CheckpointError: as for `finished_run`, or `verified_lengths` where no lengths are given.
+        CheckpointError: as for `finished_run`, or `verified_lengths` without `lengths`.
         ConfigError: as for `extract`.
-        StorageError: the disk refused.
+        StorageError: a file cannot be written.
     """
-    config, task, model, source = finished_run(folder, rounded)
+    config, task, model, source = finished_run(folder, hardened)
     digest = weights_digest(folder / source)
     lengths = _lengths(folder, source, lengths, plan(config, task).train_lengths.maximum)
     extraction = extract(
         model, task, symbols=symbols, budget=budget, lengths=lengths, seed=config.seed, look=look
     )
     title = f"{config.task}, {model_name(config.model)} ({folder.name}, {source})"
-    into = folder / "machine"
-    with storage_faults(into, "making folder"):
+    into = folder / "automaton"
+    with storage_errors(into, "making folder"):
         into.mkdir(exist_ok=True)
     texts = {
-        "machine.py": program_of(extraction.machine, title, extraction.shortest),
-        "machine.dot": dot_of(extraction.machine, title),
-        "machine.txt": "\n".join(aligned(table_lines(extraction.machine))) + "\n",
-        "machine.json": json_text(
+        "automaton.py": program_of(extraction.automaton, title, extraction.shortest),
+        "automaton.dot": dot_of(extraction.automaton, title),
+        "automaton.txt": "\n".join(aligned(table_lines(extraction.automaton))) + "\n",
+        "automaton.json": json_text(
             {
                 "format": FORMAT,
                 "version": VERSION,
@@ -89,8 +89,8 @@ def extract_run(
                 "beginnings": extraction.beginnings,
                 "least_certainty": extraction.certainty,
                 "listed": extraction.listed._asdict(),
-                "drawn": {str(n): each._asdict() for n, each in extraction.drawn.items()},
-                **machine_data(extraction.machine),
+                "drawn": {str(n): agreement._asdict() for n, agreement in extraction.drawn.items()},
+                **automaton_data(extraction.automaton),
                 **provenance(),
             },
             indent=1,
@@ -99,7 +99,7 @@ def extract_run(
     }
     for name, text in texts.items():
         write_text(into / name, text)
-    drawn = draw_machine(extraction.machine, into, title=title)
+    drawn = draw_automaton(extraction.automaton, into, title=title)
     return extraction, [*(into / name for name in texts), *drawn]
 
 
@@ -110,20 +110,21 @@ def compare_run(
     symbols: int = 2,
     budget: int = 10_000,
     lengths: Sequence[int] | None = None,
-    rounded: bool | None = None,
+    hardened: bool | None = None,
 ) -> tuple[list[str], bool]:
     """Compare a program with the network of a finished run; nothing is written.
 
     Args:
-        folder: of the run.
-        program: an extracted one, as it was or changed.
-        symbols, budget, lengths, rounded: as for `extract_run`.
+        folder: the run's folder.
+        program: an extracted program, possibly edited.
+        symbols, budget, lengths, hardened: as for `extract_run`.
     Returns:
-        what is to be said, and whether they are equal on all words.
+        The lines to print, and whether both are equal on all strings.
     Raises:
-        CheckpointError, ConfigError: as for `extract_run`; the program is none, or of another task.
+        CheckpointError, ConfigError: as for `extract_run`; or the file is not a program of the
+            run's task.
     """
-    config, task, model, source = finished_run(folder, rounded)
+    config, task, model, source = finished_run(folder, hardened)
     agreements, example = compare(
         program_from(program),
         model,
@@ -133,29 +134,31 @@ def compare_run(
         lengths=_lengths(folder, source, lengths, plan(config, task).train_lengths.maximum),
         seed=config.seed,
     )
-    lines = [f"equal to the network on {_share(each)}: {on}" for on, each in agreements.items()]
+    lines = [f"equal to the network on {_share(equal)}: {on}" for on, equal in agreements.items()]
     if example is not None:
-        lines.append(f"refused: it is not this network; they differ, for example, on: {example}")
+        lines.append(f"refused: the program differs from this network, for example on: {example}")
     return lines, example is None
 
 
 def _lengths(
     folder: Path, source: str, lengths: Sequence[int] | None, trained: int
 ) -> Sequence[int]:
-    """The lengths to compare at: those given, or verified, or multiples of those of training."""
+    """The given lengths, else the verified ones, else multiples of the longest training length."""
     if lengths is not None:
         return lengths
     return verified_lengths(folder, source) or [time * trained for time in _TIMES]
 
 
 def verified_lengths(folder: Path, source: str) -> list[int]:
-    """The two longest lengths, up to 10 000, at which a verification found all words right.
+    """The two longest lengths, up to 10 000, at which all verified strings were correct.
 
     Args:
-        folder: of the run.
-        source: the model's folder in it; none where it was not verified.
+        folder: the run's folder.
+        source: the model's folder in it.
+    Returns:
+        The lengths; empty without a verification.
     Raises:
-        CheckpointError: the verification is none, or is of other weights than the model has now.
+        CheckpointError: the file is not a verification, or the weights have changed since.
     """
     path = folder / f"verification-{source}.json"
     if not path.is_file():
@@ -163,8 +166,8 @@ def verified_lengths(folder: Path, source: str) -> list[int]:
     report = read_verification(path)
     if is_stale(report, folder / source):
         raise CheckpointError(
-            f"{path} is of other weights than {folder / source} has now. `unbounded verify "
-            f"{folder}` looks at these; --lengths says where to compare without it."
+            f"{path} is of other weights than {folder / source} has now. Run `unbounded verify "
+            f"{folder}`, or give the lengths to compare at with --lengths."
         )
     right = {
         int(row["length"])
@@ -175,30 +178,30 @@ def verified_lengths(folder: Path, source: str) -> list[int]:
 
 
 def summary(extraction: Extraction) -> list[str]:
-    """What is to be said of an extraction."""
-    machine = extraction.machine
-    symbols = sum(len(names) for names in machine.symbols)
+    """The lines to print about an extraction."""
+    automaton = extraction.automaton
+    symbols = sum(len(names) for names in automaton.symbols)
     lines = [
-        f"{_number(machine.states, 'state')}, {_number(symbols, 'symbol')}, "
-        f"{_number(len(machine.table), 'case')}; from {extraction.words} words, every one to "
-        f"length {extraction.longest}, with {extraction.beginnings} beginnings"
+        f"{_number(automaton.states, 'state')}, {_number(symbols, 'symbol')}, "
+        f"{_number(len(automaton.table), 'case')}; from {extraction.words} strings, all up to "
+        f"length {extraction.longest}, with {extraction.beginnings} prefixes"
     ]
     if extraction.closed:
-        lines.append("the states close: every step of these words goes as the table says")
-        if any(each.equal < each.words for each in extraction.drawn.values()):
+        lines.append("the states close: every step of these strings follows the table")
+        if any(drawn.equal < drawn.words for drawn in extraction.drawn.values()):
             lines.append(
-                "but longer words go otherwise: those that were listed are too short to tell. "
-                "--symbols 100000 lists ten times as many symbols of them"
+                "but longer strings do not: the listed ones are too short to show the difference. "
+                "--symbols 100000 lists ten times as many symbols"
             )
     else:
         lines.append(
-            f"the states do not close: {100 * extraction.determined:.2f} % of the steps go as the "
-            "table says, which has what is most frequent"
+            f"the states do not close: {100 * extraction.determined:.2f} % of the steps follow "
+            "the table, which has the most frequent actions"
         )
-    lines.append(f"equal to the network on {_share(extraction.listed)} of these words")
+    lines.append(f"equal to the network on {_share(extraction.listed)} of these strings")
     lines += [
-        f"equal to the network on {_share(each)} drawn words of length {length}"
-        for length, each in extraction.drawn.items()
+        f"equal to the network on {_share(equal)} random strings of length {length}"
+        for length, equal in extraction.drawn.items()
     ]
     if extraction.example is not None:
         lines.append(f"they differ, for example, on: {extraction.example}")

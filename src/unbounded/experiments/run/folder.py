@@ -12,46 +12,33 @@ import yaml
 
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.identity import config_hash, run_name
-from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.config.upgrade import upgraded_report
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.report_check import REMADE, check_report
-from unbounded.files import file_digest, read_text, storage_faults, write_text
+from unbounded.files import file_digest, read_text, storage_errors, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.saved_model import DIGEST
 
 _SHOWN = 10
-#: What to do about a damaged config.yaml of a run that is there.
+#: Advice for a damaged config.yaml of an existing run.
 _REMADE = (
-    "Delete it, and `unbounded train` with the options that the run began with and --resume writes "
-    "it again"
+    "Delete it, and `unbounded train` with the run's original options and --resume writes it again"
 )
 
 
 def folder_of(root: Path, config: RunConfig) -> Path:
-    """The folder of a run: named by its config, or by what its config was named in version 0.1."""
-    folder = root / run_name(config)
-    if folder.exists():
-        return folder
-    for other in sorted(root.glob(f"{config.task}-*-seed{config.seed}/config.yaml")):
-        try:
-            data = read_config(other.parent)
-            same = data is not None and config_hash(from_dict(data)) == config_hash(config)
-        except (CheckpointError, StorageError, TypeError, ValueError, KeyError, AttributeError):
-            continue
-        if same:
-            return other.parent
-    return folder
+    """The folder of a run, named by its config."""
+    return root / run_name(config)
 
 
 def find_run(name: str | Path, root: Path = Path("runs")) -> Path:
-    """The run folder that a name stands for: a path, or the beginning of one run's name.
+    """Find a run folder by its path, or by a unique prefix of its name.
 
     Args:
-        name: of a folder, or what its name in `root` begins with, of one run alone.
-        root: the folder that run folders lie in.
+        name: path of a folder, or a unique prefix of its name in `root`.
+        root: the folder of the run folders.
     Raises:
-        CheckpointError: there is none, or there are several; the message names the runs there are.
+        CheckpointError: no run or several runs match; the message lists the existing runs.
     """
     folder = Path(name)
     if (folder / "config.yaml").is_file():
@@ -59,7 +46,7 @@ def find_run(name: str | Path, root: Path = Path("runs")) -> Path:
     if folder.name == "config.yaml" and folder.is_file():
         return folder.parent
     where = folder.parent if folder.parent.is_dir() and folder.parent != Path() else root
-    inside = _runs_in(folder)  # of a folder of runs, which is named for one of them
+    inside = _runs_in(folder)  # if a folder of runs was named instead of a run
     where, runs = (folder, inside) if inside else (where, _runs_in(where))
     begins = [run for run in runs if folder.name and run.name.startswith(folder.name)]
     if len(begins) == 1 and not folder.exists():
@@ -69,25 +56,26 @@ def find_run(name: str | Path, root: Path = Path("runs")) -> Path:
     listed += f"\n  and {more} more" if more > 0 else ""
     there = f"Runs in {where}:{listed}" if runs else f"{where} holds no run."
     if len(begins) > 1:
-        raise CheckpointError(f"{name} is the beginning of several runs; name one:{listed}")
+        raise CheckpointError(f"{name} is a prefix of several runs; name one:{listed}")
     raise CheckpointError(f"{name} is not a run folder: it has no config.yaml. {there}")
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    found = (path.parent for path in folder.glob("*/config.yaml") if path.parent.name[0] != ".")
-    return sorted(found, key=lambda path: path.name)
+    runs = (path.parent for path in folder.glob("*/config.yaml") if path.parent.name[0] != ".")
+    return sorted(runs, key=lambda path: path.name)
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
-    """Write config.yaml, and in it the threads and kernels that the run began with."""
+    """Write config.yaml, with the threads and kernels at the run's start."""
     write_text(folder / "config.yaml", plain_yaml.dump({**config, "used": used}))
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:
-    """What config.yaml says; None when there is none.
+    """The data of config.yaml; None if there is no such file.
 
     Raises:
-        CheckpointError: the file is not such a config. StorageError: it may not be read.
+        CheckpointError: the file is not a run's config.
+        StorageError: the file cannot be read.
     """
     path = folder / "config.yaml"
     if not path.exists():
@@ -95,7 +83,9 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     try:
         data = plain_yaml.load(read_text(path))
     except yaml.YAMLError as error:
-        raise CheckpointError(f"{path} is not YAML{plain_yaml.fault(error)}. {_REMADE}") from error
+        raise CheckpointError(
+            f"{path} is not YAML{plain_yaml.yaml_error(error)}. {_REMADE}"
+        ) from error
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not YAML: {error}. {_REMADE}") from error
     if not isinstance(data, dict) or "task" not in data:
@@ -104,11 +94,11 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 
 
 def read_report(folder: Path) -> dict[str, Any] | None:
-    """The report of a finished run; None while it is not finished.
+    """The report of a run; None while the run is not finished.
 
     Raises:
         CheckpointError: report.json is not a report, or damaged; the message says what to do.
-        StorageError: it may not be read.
+        StorageError: the file cannot be read.
     """
     path = folder / "report.json"
     if not path.exists():
@@ -122,11 +112,11 @@ def read_report(folder: Path) -> dict[str, Any] | None:
 
 
 def load_report(path: Path) -> dict[str, Any]:
-    """A report from its file, also as older versions wrote it.
+    """Read a report from its file.
 
     Raises:
-        CheckpointError: it is not a report; the message names the file.
-        StorageError: it may not be read.
+        CheckpointError: the file is not a report; the message names it.
+        StorageError: the file cannot be read.
     """
     try:
         data: Any = json.loads(read_text(path))
@@ -134,26 +124,21 @@ def load_report(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is not a report: {error}") from error
     if not isinstance(data, dict) or data.get("format") != "unbounded-report":
         raise CheckpointError(f"{path} is not a report")
-    if "config" not in data:  # of an evaluation alone
-        return data
-    try:
-        return upgraded_report(data)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path} is no report of a run: {error!r}") from error
+    return data
 
 
 def save_model(model: MemoryModel, folder: Path, sections: str = "") -> None:
-    """`save_pretrained` into a folder that appears whole or not at all.
+    """Write a model's folder atomically with `save_pretrained`.
 
     Args:
-        model: what is saved.
-        folder: of the model.
-        sections: of its model card, on task, training and scores.
+        model: the model.
+        folder: the folder to write.
+        sections: Markdown sections of its model card, on task, training and scores.
     Raises:
-        StorageError: the disk refused.
+        StorageError: the folder cannot be written.
     """
     partial = folder.with_name(f".{folder.name}.partial")
-    with storage_faults(folder, "saving model"):
+    with storage_errors(folder, "saving model"):
         shutil.rmtree(partial, ignore_errors=True)
         try:
             model.save_pretrained(partial, model_card_kwargs={"sections": sections})
@@ -170,10 +155,10 @@ def weights_digest(folder: Path) -> str:
     """The SHA-256 of a model's weights, in hexadecimal digits.
 
     Args:
-        folder: of the model, such as RUN/model.
+        folder: the model's folder, such as RUN/model.
     Raises:
         StorageError: the file cannot be read.
     """
     path = folder / "model.safetensors"
-    with storage_faults(path, "reading"):
+    with storage_errors(path, "reading"):
         return file_digest(path)

@@ -1,4 +1,4 @@
-"""Hardening of a run that is finished already."""
+"""Harden a finished run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.provenance import commit
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.schema import RoundingConfig
+from unbounded.experiments.config.schema import HardeningConfig
 from unbounded.experiments.run.build import build_run, make_accelerator
 from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.denormals import denormals_are_zero
@@ -23,12 +23,12 @@ from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_lock import lock
-from unbounded.files import json_text, read_text, refuse_links, storage_faults, write_text
+from unbounded.files import json_text, read_text, refuse_links, storage_errors, write_text
 from unbounded.training.progress import progress
 from unbounded.training.signals import stop_requests
 
 _OPTIONS = "options.json"
-#: Beside them while a run that is hardened is hardened anew; what it was before stands until then.
+#: Marker file while a hardened run is hardened again; the former results stay until the end.
 _ANEW = "anew"
 
 
@@ -40,37 +40,38 @@ def harden_run(
     quiet: bool = False,
     data: str | None = None,
 ) -> dict[str, Any]:
-    """Harden the trained model of a run; its report then has "rounded", and the folder the machine.
+    """Harden the trained model of a run; add "hardened" to its report and the model to its folder.
 
-    The trained model stays beside it. A hardening that was interrupted goes on where it was; the
-    machine of before, and what is known of it, stay until another takes its place.
+    The trained model stays. An interrupted hardening resumes. An earlier hardened model and its
+    results stay until they are replaced.
 
     Args:
-        folder: of a finished run.
-        changes: options of `RoundingConfig` that differ from those that the run was trained with
-            or, where it was trained without a hardening, from those of `train --harden`.
-        overwrite: harden anew a run that is hardened, or that was to be hardened otherwise.
+        folder: folder of a finished run.
+        changes: options of `HardeningConfig` that differ from those of the run's training. If the
+            run was trained without hardening, that differ from those of `train --harden`.
+        overwrite: replace an existing hardening, or an interrupted one with other options.
         quiet: show nothing.
-        data: file or folder of the task's data, if it has moved.
+        data: file or folder of the task's data, if it moved.
     Returns:
-        the run's report.
+        The run's report.
     Raises:
         CheckpointError: the run is not finished, or damaged.
-        ConfigError: an option is out of range, its memory decides nothing, or its task is never
-            right or wrong.
-        RunExistsError: it is hardened already, or was to be with other options, without
-            `overwrite`. RunBusyError: another process is at work in it.
+        ConfigError: an option is out of range, the memory has no gates, or the task has no correct
+            outputs.
+        RunExistsError: the run is hardened already, or a hardening with other options was
+            interrupted, and `overwrite` is False.
+        RunBusyError: another process uses the run.
         StorageError, NonFiniteError, Interrupted: as for `train_run`.
     """
     report = read_report(folder)
     if report is None:
         raise CheckpointError(
-            f"{folder} is not finished; `unbounded train ... --resume` goes on with it, and with "
+            f"{folder} is not finished; `unbounded train ... --resume` continues it, and with "
             "--harden hardens it at the end"
         )
     trained = load_config(folder)
-    place = replace(trained.machine, data=data or trained.machine.data)
-    # Which are the same where there is one, and do not fail where there is none.
+    place = replace(trained.hardware, data=data or trained.hardware.data)
+    # "auto" chooses the same device and kernels if they exist, and does not fail otherwise.
     if place.device == "cuda":
         place.device = "auto"
     if place.backend in ("cpu", "cuda"):
@@ -78,43 +79,43 @@ def harden_run(
     own = dict(changes or {})
     if own.get("batches") == 0:
         raise ConfigError(["batches: expected at least 1, got 0"])
-    if trained.rounding.batches:  # it was trained with a hardening of its own
-        config = replace(trained, rounding=replace(trained.rounding, **own), machine=place)
+    if trained.hardening.batches:  # the run was trained with hardening
+        config = replace(trained, hardening=replace(trained.hardening, **own), hardware=place)
     else:
         config = with_hardening(
-            replace(trained, rounding=RoundingConfig(**own), machine=place), said=own.keys()
+            replace(trained, hardening=HardeningConfig(**own), hardware=place), specified=own.keys()
         )
     planned = plan(config, checked(config))
     check_data(folder, config, planned.task)
-    where = folder / "rounding"
+    where = folder / "hardening"
     with lock(folder):
         accelerator = make_accelerator(config)
         built = build_run(planned, accelerator)
         model, _ = load_model(folder)
         built.model.load_state_dict(model.state_dict())
-        for name in ("model-rounded", "rounding"):
-            refuse_links(folder / name)  # before the hardening, and not after its minutes
-        _begin(folder, where, asdict(config.rounding), "rounded" in report, overwrite)
+        for name in ("model-hardened", "hardening"):
+            refuse_links(folder / name)  # before the hardening takes minutes
+        _begin(folder, where, asdict(config.hardening), "hardened" in report, overwrite)
         run = Run(built, folder, accelerator)
         size, unit = config.training.batch_size, "sequences"
-        if config.training.piece_steps is not None:
+        if config.training.chunk_steps is not None:
             unit = "streams"
         with (
             stop_requests() as request,
-            progress(config.rounding.batches, size, quiet, unit) as shown,
-            denormals_are_zero(),  # the number of threads is set by now
-            matmul_precision(config.machine.matmul_precision),
+            progress(config.hardening.batches, size, quiet, unit) as shown,
+            denormals_are_zero(),  # after the number of threads is set
+            matmul_precision(config.hardware.matmul_precision),
         ):
-            report["rounded"] = {
+            report["hardened"] = {
                 **run.round(request, shown, report["batches"]),
-                "options": asdict(config.rounding),
-                "commit": commit(),  # the report's own is of the training
+                "options": asdict(config.hardening),
+                "commit": commit(),  # the report's own commit is of the training
             }
-        with storage_faults(folder, "forgetting the machine of before in"):
-            # What was found out about that is not true of the next one.
-            if (folder / "machine").exists():
-                shutil.rmtree(folder / "machine")
-            (folder / "verification-model-rounded.json").unlink(missing_ok=True)
+        with storage_errors(folder, "deleting the earlier automaton in"):
+            # Automaton and verification belong to the earlier hardened model.
+            if (folder / "automaton").exists():
+                shutil.rmtree(folder / "automaton")
+            (folder / "verification-model-hardened.json").unlink(missing_ok=True)
         run.finish(report)
         (where / _ANEW).unlink(missing_ok=True)
     return report
@@ -123,23 +124,25 @@ def harden_run(
 def _begin(
     folder: Path, where: Path, options: dict[str, Any], hardened: bool, overwrite: bool
 ) -> None:
-    """Make room for a hardening, or see that it goes on with the one that was begun."""
+    """Prepare the folder of a hardening, or check that the existing one can resume."""
     if hardened and not overwrite and not (where / _ANEW).exists():
-        raise RunExistsError(f"{folder} is hardened already; --overwrite hardens it anew")
+        raise RunExistsError(f"{folder} is hardened already; --overwrite hardens it again")
     begun = where / _OPTIONS
     if begun.is_file() and not overwrite:
         try:
             before: dict[str, Any] = dict(json.loads(read_text(begun)))
         except (ValueError, TypeError) as error:
-            raise CheckpointError(f"{begun} is not what a hardening began with: {error}") from error
-        # Options that are newer than what was begun had their defaults.
-        if {**asdict(RoundingConfig()), **before} != options:
+            raise CheckpointError(
+                f"{begun} does not hold the options of a hardening: {error}"
+            ) from error
+        # Options that were added later had their defaults.
+        if {**asdict(HardeningConfig()), **before} != options:
             raise RunExistsError(
                 f"{where} was begun with other options ({begun}); give these, or --overwrite to "
-                "begin anew"
+                "start again"
             )
         return
-    with storage_faults(where, "beginning a hardening"):
+    with storage_errors(where, "starting a hardening"):
         if where.exists():
             shutil.rmtree(where)
         where.mkdir()

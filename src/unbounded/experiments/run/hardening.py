@@ -1,4 +1,4 @@
-"""The second half of a run: its model hardened, and freed of what it does not need."""
+"""The second phase of a run: harden the model and remove unused stacks or lists."""
 
 from __future__ import annotations
 
@@ -17,94 +17,99 @@ from unbounded.evaluation.comparison import (
     mean_share,
     worse_sets,
 )
+from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.removal import remove_unused
-from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.run.build import make_place
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
 from unbounded.memories import SuperpositionMemory
-from unbounded.models.decisions import certainties, least_decided
 from unbounded.models.discrete import deciding_layers, discretized
+from unbounded.models.gates import certainties, least_saturated
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.backup import Backup
 from unbounded.training.hardening import Harden
 from unbounded.training.optimizers import make_optimizer, make_schedule
 
-#: Shares of the learning rate of training.
+#: Default learning rates, as shares of that of training.
 _RATE, _RATE_OF_STREAMS = 0.1, 0.2
 
 
 def harden_model(
     planned: Plan, model: MemoryModel, folder: Path, around: Surroundings
 ) -> tuple[MemoryModel, dict[str, Any]]:
-    """Fine-tune a trained model until its decisions are made, and take its discrete machine.
+    """Fine-tune a trained model until its gates are saturated, and return its hardened model.
 
-    The machine that is best on the validation split is kept, and stacks or lists in superposition
-    that it does not need there are removed. Where no machine does as well as the model, the model
-    itself is kept, as hard as it went. In the end the result is compared with the trained model, on
-    1000 strings of each range, far beyond, and on shifted inputs (`comparison_sets`). Where it is
-    worse anywhere by more than its interval, the trained model stays. What was trained at random
-    sharpness is so still, lest it forgets. An interrupted hardening goes on where it was.
+    The hardened model with the best validation error is kept. Superposition stacks and lists that
+    the validation sequences do not need are removed from it. If no hardened model does as well as
+    the soft model, the soft model is kept at its last inverse temperature. The result is then
+    compared with the trained model on 1000 strings of each range, on far longer strings, and on
+    shifted inputs (`comparison_sets`). If it is worse on any set by more than the confidence
+    interval, the trained model stays. Temperature noise of the training continues, so that the
+    model keeps its robustness. An interrupted hardening resumes.
 
     Args:
-        planned: of the run; its config's `rounding` says how.
-        model: trained; its weights change.
-        folder: for checkpoints and metrics of the hardening.
-        around: with an accelerator of its own, that has nothing prepared.
+        planned: the run; its config's `hardening` has the options.
+        model: the trained model; its weights change.
+        folder: folder for checkpoints and metrics of the hardening.
+        around: progress, stop request and a fresh accelerator, with nothing prepared.
     Returns:
-        the machine, and what a report says of how it came about.
+        The resulting model, and the report's entries on the hardening.
     Raises:
-        ConfigError: the model has no memory that decides.
-        StorageError: the disk refused.
-        Interrupted: asked to stop; the hardening is saved.
+        ConfigError: the model has no memory with gates.
+        StorageError: a file cannot be written.
+        Interrupted: a signal stopped the hardening, which is saved.
     """
-    rounding, training = planned.config.rounding, planned.config.training
-    scoring, accelerator = planned.scoring, around.accelerator
-    exam = planned.exam(model, make_place(accelerator, around.request))
-    exam = replace(exam, validation_count=rounding.validation_count or exam.validation_count)
-    batch = scoring.validation_batch(exam)
-    # Short sequences too: a machine may be right on longer ones alone.
-    ranges = (exam.train_lengths, exam.validation_lengths)
-    exams = [replace(exam, validation_lengths=lengths) for lengths in dict.fromkeys(ranges)]
-    far = far_exams(planned, exam)
+    hardening, training = planned.config.hardening, planned.config.training
+    metric_set, accelerator = planned.metric_set, around.accelerator
+    evaluator = planned.evaluator(model, make_place(accelerator, around.request))
+    evaluator = replace(
+        evaluator, validation_count=hardening.validation_count or evaluator.validation_count
+    )
+    batch = metric_set.validation_batch(evaluator)
+    # Validate short sequences too: a hardened model may be correct on longer ones only.
+    ranges = (evaluator.train_lengths, evaluator.validation_lengths)
+    evaluators = [
+        replace(evaluator, validation_lengths=lengths) for lengths in dict.fromkeys(ranges)
+    ]
+    far = far_evaluators(planned, evaluator)
 
-    def doubt(machine: nn.Module, of: list[Exam]) -> float:
-        return max(scoring.doubt(replace(each, model=machine)) for each in of)
+    def validation_error(hardened: nn.Module, of: list[Evaluator]) -> float:
+        return max(metric_set.validation_error(replace(one, model=hardened)) for one in of)
 
-    sets = comparison_sets(exam, ranges, far[0].validation_lengths if far else None)
-    beyond = [each.validation_lengths for each in far]
-    far_sets = [each for each in sets if each.exam.validation_lengths in beyond]
-    near_sets = [each for each in sets if each not in far_sets]
+    sets = comparison_sets(evaluator, ranges, far[0].validation_lengths if far else None)
+    beyond = [one.validation_lengths for one in far]
+    far_sets = [one for one in sets if one.evaluator.validation_lengths in beyond]
+    near_sets = [one for one in sets if one not in far_sets]
     as_trained = Backup(model, [], "the trained weights")
-    around.progress.say("hardening: scoring the trained model, with which it is compared")
-    before = compare(scoring, model.eval(), sets)
-    # Of a model that is right on nothing any machine is as good, and none is asked for.
-    if not any(share.right for share in before.values()) and rounding.tolerance < 1:
+    around.progress.say("hardening: scoring the trained model, for the comparison")
+    before = compare(metric_set, model.eval(), sets)
+    # Any hardened model is as good as a model that is never correct, so stop here.
+    if not any(share.right for share in before.values()) and hardening.tolerance < 1:
         around.progress.say("not hardened: the trained model is right on no validation sequence")
         stopped = "the trained model is right on no validation sequence"
         return model, _facts(planned, model, batch, around, stopped=stopped)
     as_trained.keep()
     model.train()
-    name = rounding.optimizer or training.optimizer
-    share = _RATE if training.piece_steps is None else _RATE_OF_STREAMS
+    name = hardening.optimizer or training.optimizer
+    share = _RATE if training.chunk_steps is None else _RATE_OF_STREAMS
     optimizer = make_optimizer(
         list(model.parameters()),
         name=name,
-        learning_rate=rounding.learning_rate or share * training.learning_rate,
+        learning_rate=hardening.learning_rate or share * training.learning_rate,
         epsilon=training.epsilon if name == training.optimizer else None,
         options=training.optimizer_options if name == training.optimizer else None,
     )
-    schedule = make_schedule(optimizer, name="constant", batches=rounding.batches)
+    schedule = make_schedule(optimizer, name="constant", batches=hardening.batches)
     around.progress.say(
-        "hardening: what decides is sharpened while the rest learns on; doubt is the share of "
-        "validation that is wrong, and up to 0.001 for what is right but unsure"
+        "hardening: the gates' inverse temperature grows while the rest trains on; the validation "
+        "error is the share of incorrect outputs, plus up to 0.001 for uncertain correct ones"
     )
     trained = accelerator.prepare(model, optimizer, schedule)
 
-    def confirm(machine: nn.Module) -> bool:
-        for own in filter(None, (near_sets, far_sets)):  # strings far beyond training take longest
-            after = compare(scoring, machine, own)
+    def confirm(hardened: nn.Module) -> bool:
+        for own in filter(None, (near_sets, far_sets)):  # far longer strings take most time
+            after = compare(metric_set, hardened, own)
             if not is_exact(after, own) or worse_sets(own, before, after):
                 return False
         return True
@@ -112,18 +117,18 @@ def harden_model(
     rule = Harden(
         model,
         batch,
-        lambda soft: doubt(soft, exams),
-        validate_machine=lambda machine: doubt(machine, exams + far),
+        lambda soft: validation_error(soft, evaluators),
+        validate_hardened=lambda hardened: validation_error(hardened, evaluators + far),
         confirm=confirm,
-        every=rounding.every,
-        factor=rounding.factor,
-        decided=rounding.decided,
-        settle=rounding.settle,
-        enough=rounding.enough,
-        patience=rounding.patience,
-        tolerance=rounding.tolerance,
-        cool=rounding.cool,
-        cool_at=rounding.batches - rounding.every * rounding.cool,
+        every=hardening.every,
+        factor=hardening.factor,
+        saturated=hardening.saturated,
+        settle=hardening.settle,
+        enough=hardening.enough,
+        patience=hardening.patience,
+        tolerance=hardening.tolerance,
+        cool=hardening.cool,
+        cool_at=hardening.batches - hardening.every * hardening.cool,
         optimizer=trained[1],
         schedule=trained[2],
         device=accelerator.device,
@@ -136,120 +141,121 @@ def harden_model(
         replace(
             planned.phase_options(),
             lengths=planned.train_lengths,
-            batches=rounding.batches,
+            batches=hardening.batches,
             symbols=None,
             minutes=None,
-            report_every=rounding.every,
+            report_every=hardening.every,
             accuracy_every=0,
-            checkpoint_every=rounding.every,
-            update="piece",
+            checkpoint_every=hardening.every,
+            update="chunk",
         ),
-        scoring,
-        exam,
+        metric_set,
+        evaluator,
         rule,
         around,
-        extras={"rounding": rule},
+        extras={"hardening": rule},
     )
     rule.restore()
     why = str(state.finished).removeprefix("hardening: ")
     around.progress.say(f"hardened after batch {state.batch}: {why}")
     around.progress.say(
-        f"the best discrete machine on the way has a doubt of {rule.least_doubt:.4f}"
+        "the best hardened model so far has a validation error of "
+        f"{rule.least_validation_error:.4f}"
     )
-    # Where all is whole already, model and machine are one, however far they are right.
-    is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
-    decided, harm = rule.is_decided or is_whole, False
-    machine, removed = discretized(model) if decided else model, []
-    after = compare(scoring, machine.eval(), sets)
+    # If all gates are saturated, the model equals its hardened model.
+    is_whole = least_saturated(model, batch, device=accelerator.device) >= hardening.saturated
+    saturated, harm = rule.is_saturated or is_whole, False
+    hardened, removed = discretized(model) if saturated else model, []
+    after = compare(metric_set, hardened.eval(), sets)
     worse = worse_sets(sets, before, after)
-    # What was not asked for, a model neither hardened nor as trained, must be better in the mean.
-    is_no_gain = not decided and (as_trained.is_kept() or mean_share(after) <= mean_share(before))
+    # A model that is neither hardened nor as trained must be better on average to be kept.
+    is_no_gain = not saturated and (as_trained.is_kept() or mean_share(after) <= mean_share(before))
     if worse or is_no_gain:
         as_trained.restore()
-        machine, decided, harm = model.eval(), False, True
+        hardened, saturated, harm = model.eval(), False, True
         where = f"it is worse on {', '.join(worse)}" if worse else "it is no better"
         around.progress.say(f"the trained model stays: hardened, {where}")
-    elif not decided:
+    elif not saturated:
         around.progress.say(
-            "its decisions cannot all be made wholly: the discrete machine does worse on "
-            "validation; the model is kept as hard as it went"
+            "not all gates can be saturated: the hardened model does worse on validation; the "
+            "model is kept at its last inverse temperature"
         )
-    elif rounding.remove and isinstance(deciding_layers(model)[0].memory, SuperpositionMemory):
+    elif hardening.remove and isinstance(deciding_layers(model)[0].memory, SuperpositionMemory):
 
-        def right(smaller: MemoryModel) -> float:
+        def correct(smaller: MemoryModel) -> float:
             around.request.check()
-            own = [replace(each, model=smaller) for each in exams + far]
-            return float(sum(scoring.assess(*_asked(each)).right for each in own))
+            own = [replace(one, model=smaller) for one in evaluators + far]
+            return float(sum(metric_set.assess(*_asked(one)).right for one in own))
 
-        found = remove_unused(machine, right, most=rounding.most_removals)
-        smaller = compare(scoring, found.model.eval(), sets)
+        removal = remove_unused(hardened, correct, most=hardening.most_removals)
+        smaller = compare(metric_set, removal.model.eval(), sets)
         if not worse_sets(sets, after, smaller):
-            machine, after, removed = found.model, smaller, list(found.removed)
-        around.progress.say(f"removed {len(removed)} of {found.whole} stacks or lists")
+            hardened, after, removed = removal.model, smaller, list(removal.removed)
+        around.progress.say(f"removed {len(removed)} of {removal.whole} stacks or lists")
     facts = _facts(
         planned,
-        machine,
+        hardened,
         batch,
         around,
         batches=state.batch,
         minutes=state.elapsed_s / 60,
         stopped=str(state.finished),
-        sharpness=1.0 if harm else rule.sharpness,
+        inverse_temperature=1.0 if harm else rule.inverse_temperature,
         steps_back=rule.steps_back,
-        decided=decided,
+        saturated=saturated,
         harm=harm,
         removed=removed,
         worse=worse,
         comparison=comparison_rows(before, after),
     )
-    return machine, facts
+    return hardened, facts
 
 
 def _facts(
     planned: Plan,
-    machine: MemoryModel,
+    hardened: MemoryModel,
     batch: Batch,
     around: Surroundings,
     *,
     stopped: str,
     batches: int = 0,
     minutes: float = 0.0,
-    sharpness: float = 1.0,
+    inverse_temperature: float = 1.0,
     steps_back: float = 0,
-    decided: bool = False,
+    saturated: bool = False,
     harm: bool = True,
     removed: Sequence[int] = (),
     worse: Sequence[str] = (),
     comparison: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """What a report says of a hardening; by default, of one that was not begun."""
-    least, device = planned.config.rounding.decided, around.accelerator.device
-    sure = certainties(machine, batch, decided=least, device=device)
+    """The report's entries on a hardening; the defaults describe one that was not started."""
+    least, device = planned.config.hardening.saturated, around.accelerator.device
+    sure = certainties(hardened, batch, saturated=least, device=device)
     return {
         "batches": batches,
         "minutes": minutes,
         "stopped": stopped,
-        "sharpness": sharpness,
+        "inverse_temperature": inverse_temperature,
         "steps_back": steps_back,
-        "decided": decided,
+        "saturated": saturated,
         "harm": harm,
         "worse": list(worse),
         "comparison": list(comparison),
-        "decisions": {head: each._asdict() for head, each in sure.items()},
+        "gates": {head: gates._asdict() for head, gates in sure.items()},
         "removed": list(removed),
-        "parameters": sum(parameter.numel() for parameter in machine.parameters()),
+        "parameters": sum(parameter.numel() for parameter in hardened.parameters()),
     }
 
 
-def _asked(exam: Exam) -> tuple[Exam, LengthRange, int, int]:
-    return exam, exam.validation_lengths, 0, exam.validation_count
+def _asked(evaluator: Evaluator) -> tuple[Evaluator, LengthRange, int, int]:
+    return evaluator, evaluator.validation_lengths, 0, evaluator.validation_count
 
 
-def far_exams(planned: Plan, exam: Exam) -> list[Exam]:
-    """The exam of a discrete machine at a length far beyond that of training; none, or one."""
-    times, longest = planned.config.rounding.far, exam.train_lengths.maximum
+def far_evaluators(planned: Plan, evaluator: Evaluator) -> list[Evaluator]:
+    """The evaluator of a hardened model at a far longer length; at most one."""
+    times, longest = planned.config.hardening.far, evaluator.train_lengths.maximum
     if not times or not planned.task.has_lengths:
         return []
-    count = max(1, exam.validation_count // 10)
+    count = max(1, evaluator.validation_count // 10)
     lengths = LengthRange(times * longest, times * longest)
-    return [replace(exam, validation_lengths=lengths, validation_count=count)]
+    return [replace(evaluator, validation_lengths=lengths, validation_count=count)]

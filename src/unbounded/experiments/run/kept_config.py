@@ -1,4 +1,4 @@
-"""config.yaml of a run: written when it begins, compared with what is trained when it goes on."""
+"""A run's config.yaml: written at the start, compared with the config on resumption."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def begin(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Write config.yaml where it is not there; say what runs, and what differs from before.
+    """Write config.yaml if it is missing; report the run, and differences from before.
 
-    One that no longer says what is trained, because it is damaged or was edited, is told, and
-    `renew_config` writes it again when that is trained.
+    A damaged or edited config.yaml causes a warning; `renew_config` writes it again after training.
 
     Args:
-        data: what is kept of the run's data (`data_check.data_used`).
+        data: digests of the run's data (`data_check.data_used`).
     Raises:
-        CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
-        ConfigError: the run began with products of another precision.
+        CheckpointError: config.yaml is not a run's config.
+        StorageError: config.yaml cannot be written.
+        ConfigError: the run started with another precision of float32 products.
     """
     before = read_config(folder)
     here = threads_and_kernels(config)
@@ -45,59 +45,59 @@ def begin(
     if before is None:
         if data and checkpoint_folders(folder / "checkpoints"):
             warn(
-                f"warning: {folder / 'config.yaml'} was gone, so that it is not known whether the "
-                "run began with this data"
+                f"warning: {folder / 'config.yaml'} is missing, so it is unknown whether the run "
+                "started with this data"
             )
         write_config(folder, to_dict(config), {**here, **data})
         return
     if not _is_config_of(before, config):
         warn(
-            f"warning: {folder / 'config.yaml'} is damaged or was edited: it is not what this run "
-            "is trained with, and is written again when training is over"
+            f"warning: {folder / 'config.yaml'} is damaged or was edited: it is not the config of "
+            "this run, and is written again after training"
         )
     _check_precision(before, config)
     used = _used(before)
     for name, value in here.items():
         if used.get(name, value) != value:
             warn(
-                f"warning: this run began with {name} {used[name]} and goes on with {value}; "
+                f"warning: this run started with {name} {used[name]} and continues with {value}; "
                 "its numbers may differ in the last bits"
             )
 
 
 def _check_precision(before: Mapping[str, Any], config: RunConfig) -> None:
-    """Refuse to go on with another precision: its report would name one of two."""
-    machine = before.get("machine")
-    there = machine.get("matmul_precision") if isinstance(machine, dict) else None
-    began, own = there or "highest", config.machine.matmul_precision or "highest"
+    """Refuse to continue with another precision, because the report names only one."""
+    hardware = before.get("hardware")
+    there = hardware.get("matmul_precision") if isinstance(hardware, dict) else None
+    began, own = there or "highest", config.hardware.matmul_precision or "highest"
     if began != own:
         raise ConfigError(
             [
-                f"machine.matmul_precision: this run began with {began}, and {own} is asked for; "
-                f"give {began}, or begin anew with --overwrite"
+                f"hardware.matmul_precision: expected {began}, with which this run started, got "
+                f"{own}; give {began}, or replace the run with --overwrite"
             ]
         )
 
 
 def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
     try:
-        found = from_dict(data)
-        return found.seed == config.seed and config_hash(found) == config_hash(config)
+        other = from_dict(data)
+        return other.seed == config.seed and config_hash(other) == config_hash(config)
     except (TypeError, ValueError, KeyError, AttributeError):
         return False
 
 
 def keep_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
-    """Write config.yaml again where it was deleted meanwhile: without it the run is no run."""
+    """Write config.yaml again if it was deleted meanwhile; a run folder needs it."""
     if not (folder / "config.yaml").is_file():
         write_config(folder, to_dict(config), {**threads_and_kernels(config), **data})
 
 
 def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
-    """Write config.yaml again where it is not what was trained.
+    """Write config.yaml again if it is not the trained config.
 
-    A run is known by its options, whose hash its name has. Not before: a training that is refused,
-    because the checkpoints are another run's, leaves the file as it was.
+    Call it after training: if the checkpoints belong to another run, training fails and must leave
+    the file unchanged.
     """
     try:
         before = read_config(folder) or {}
@@ -110,34 +110,34 @@ def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> No
 
 
 def began_with(folder: Path) -> dict[str, Any]:
-    """The threads and kernels that config.yaml says a run began with; None where it does not."""
+    """The threads and kernels at a run's start, from config.yaml; None if unknown."""
     used = _used(read_config(folder) or {})
     return {name: used.get(name) for name in ("threads", "kernels")}
 
 
 def trained_elsewhere(state: LoopState, config: RunConfig) -> list[dict[str, Any]]:
-    """All that a state notes of what trained; empty where that is what this process has."""
+    """The threads and kernels in a state; empty if only those of this process trained."""
     here = threads_and_kernels(config)
     is_here = len(state.trained_with) < 2 and state.last_used() in (None, here)
     return [] if is_here else state.trained_with
 
 
 def threads_and_kernels(config: RunConfig) -> dict[str, Any]:
-    """The threads and kernels that a run of this process has."""
-    used = "none" if config.machine.backend == "reference" else kernels(device_of(config))
+    """The threads and kernels of this process."""
+    used = "none" if config.hardware.backend == "reference" else kernels(device_of(config))
     return {"threads": torch.get_num_threads(), "kernels": used}
 
 
 def _used(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a config.yaml says that the run began with; empty where it does not."""
+    """The section `used` of a config.yaml; empty if missing."""
     used = data.get("used")
     return dict(used) if isinstance(used, dict) else {}
 
 
 def data_of(folder: Path) -> dict[str, Any]:
-    """What is known of a run's data: "path", None where it had none, and what is kept of it.
+    """The "path" of a run's data, None if it had none, and the digests of the data.
 
-    From config.yaml, or where that is gone or damaged from the report. Empty where none says it.
+    Read from config.yaml, or from the report if that is missing or damaged. Empty if unknown.
     """
     try:
         before = read_config(folder)
@@ -150,8 +150,8 @@ def data_of(folder: Path) -> dict[str, Any]:
         except CheckpointError:
             report = {}
         before, used = report.get("config", {}), report.get("data", {})
-    machine = before.get("machine")
-    if not isinstance(machine, dict):
+    hardware = before.get("hardware")
+    if not isinstance(hardware, dict):
         return {}
     kept: dict[str, Any] = {name: used[name] for name in ("symbols", "data") if name in used}
-    return {"path": machine.get("data"), **kept}
+    return {"path": hardware.get("data"), **kept}

@@ -1,4 +1,4 @@
-"""What a run folder holds, read back: its config, its model, the checkpoints that it kept."""
+"""Read the config, model and checkpoints of a run folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def load_config(folder: Path) -> RunConfig:
     """The config of a run folder.
 
     Raises:
-        CheckpointError: the folder is not there or is no run's.
+        CheckpointError: the folder does not exist or is not a run's.
     """
     data = read_config(folder)
     if data is None:
@@ -26,36 +26,38 @@ def load_config(folder: Path) -> RunConfig:
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise CheckpointError(
             f"{folder / 'config.yaml'} is not a run's config: {error}. Delete it, and `unbounded "
-            "train`, with the options that the run began with and --resume, writes it again"
+            "train` with the run's original options and --resume writes it again"
         ) from error
 
 
-def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
-    """The model of a run folder, and the name of the folder inside it that the weights are from.
+def load_model(folder: Path, hardened: bool = False) -> tuple[MemoryModel, str]:
+    """The model of a run folder, and the subfolder of its weights.
 
     Args:
-        folder: of the run.
-        rounded: whether the hardened model is asked for.
+        folder: the run's folder.
+        hardened: whether to load the hardened model.
     Warns:
-        CheckpointWarning: for each newer checkpoint that cannot be used, and why.
+        CheckpointWarning: for each newer checkpoint that cannot be used, with the reason.
     Raises:
-        CheckpointError: there is no sound model; the message names each file that is not.
+        CheckpointError: there is no usable model; the message names each unusable file.
     """
     config = load_config(folder)
-    final = folder / ("model-rounded" if rounded else "model")
+    final = folder / ("model-hardened" if hardened else "model")
     resume = ""
     if not (folder / "report.json").is_file():
         resume = (
-            f". The run is not finished: `unbounded train {config.task} --resume`, with the other "
-            "options that it began with, goes on with it"
+            f". The run is not finished: `unbounded train {config.task} --resume`, with its other "
+            "original options, continues it"
         )
-    if rounded and not final.is_dir():
+    if hardened and not final.is_dir():
         raise CheckpointError(
             f"{folder} has no hardened model; `unbounded harden {folder}` makes one{resume}"
         )
     if final.is_dir():
         return read_model(final, MemoryModel), final.name
-    other = "; its hardened one is there: --rounded" if (folder / "model-rounded").is_dir() else ""
+    other = (
+        "; it has a hardened model: give --hardened" if (folder / "model-hardened").is_dir() else ""
+    )
     try:
         taken = newest_usable(folder / "checkpoints", read_checkpoint)
     except CheckpointError as error:
@@ -74,26 +76,26 @@ def read_checkpoint(folder: Path) -> MemoryModel:
     """The model of one checkpoint.
 
     Raises:
-        CheckpointError: it is not whole, or no model.
+        CheckpointError: the checkpoint is incomplete, or not a model.
     """
     verify(folder)
     return read_model(folder, MemoryModel)
 
 
 def kept_checkpoints(folder: Path) -> dict[int, Path]:
-    """The checkpoints that a run kept of its course, by the batches before them, first to last.
+    """The checkpoints of a run by their batches, first to last.
 
     Raises:
         ConfigError: there is none.
     """
-    found = checkpoint_folders(folder / "checkpoints")[::-1]
-    if not found:
+    checkpoints = checkpoint_folders(folder / "checkpoints")[::-1]
+    if not checkpoints:
         raise ConfigError(
             [f"course: {folder} has no checkpoint; train with --training.keep_checkpoints"]
         )
-    return {batches_before(each): each for each in found}
+    return {batches_before(checkpoint): checkpoint for checkpoint in checkpoints}
 
 
 def batches_before(checkpoint: Path) -> int:
-    """The batches after which a checkpoint was written, as its name says it."""
+    """The number of batches before a checkpoint, from its name."""
     return int(checkpoint.name.rpartition("-")[2])

@@ -1,4 +1,4 @@
-"""The precision of products in float32 while a run is at work."""
+"""The precision of float32 products during a run."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from unbounded.errors import ConfigError
 
 @contextmanager
 def matmul_precision(precision: str | None) -> Iterator[None]:
-    """Compute products in float32 with less than all of their bits; a decorator.
+    """Context manager and decorator that sets the precision of float32 products.
 
-    Of all of torch, and of the fused kernels for the CPU where the processor has products of
-    bfloat16 numbers (AMX): "high" takes a number for two of these, "medium" for one. The LSTMs of
-    cuDNN follow it too, which left alone round to TF32 (10 bits) whatever torch's precision is,
-    unless the process has set their precision. Afterwards that is as before.
+    It applies to torch, and to the fused CPU kernels if the processor multiplies bfloat16 numbers
+    (AMX): "high" represents a number by two of these, "medium" by one. cuDNN's LSTMs follow it too,
+    unless the process has set their precision; by default they round to TF32 (10 bits) regardless
+    of torch's precision. The former precision is restored afterwards.
 
     Args:
-        precision: highest, high or medium; None for torch's own, which is left alone.
+        precision: highest, high or medium; None leaves torch's precision unchanged.
     Raises:
-        ConfigError: the process has set torch.backends.*.fp32_precision, beside which torch does
-            not say what its precision is.
+        ConfigError: the process has set torch.backends.*.fp32_precision; then torch does not report
+            its precision.
     """
     before = _own()
     if precision is not None and before is None:
         text = (
-            "machine.matmul_precision: this process has set torch.backends.*.fp32_precision; "
-            "leave one of the two as it is"
+            "hardware.matmul_precision: this process has set torch.backends.*.fp32_precision; "
+            "set only one of the two"
         )
         raise ConfigError([text])
     with _of_cudnn(precision or before):
@@ -44,7 +44,7 @@ def matmul_precision(precision: str | None) -> Iterator[None]:
 
 
 def _own() -> str | None:
-    """Torch's precision; None where the process has set what torch does not say in one word."""
+    """Torch's precision; None if the process has set torch.backends.*.fp32_precision."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
@@ -53,7 +53,7 @@ def _own() -> str | None:
 
 @contextmanager
 def _of_cudnn(precision: str | None) -> Iterator[None]:
-    """Let cudnn round as that precision allows; as the process has it where that has chosen."""
+    """Let cuDNN use TF32 if the precision allows it; unchanged if the process has set it."""
     cudnn = torch.backends.cudnn
     try:
         before = None if precision is None else cudnn.allow_tf32

@@ -1,4 +1,4 @@
-"""A phase of training in its folder: used for training, and once more for rounding."""
+"""Run a training phase in its folder; used for training and for hardening."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from unbounded.evaluation.scorings import Exam, Scoring
+from unbounded.evaluation.metric_sets import Evaluator, MetricSet
 from unbounded.experiments.run.beginning import Beginning
 from unbounded.experiments.run.kept_config import began_with
-from unbounded.files import storage_faults
+from unbounded.files import storage_errors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
-from unbounded.training.carry import Carry
+from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import Checkpoints, Extra, Together
 from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import Listener, MetricsLog
@@ -29,13 +29,13 @@ from unbounded.training.stopping import StopRule
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a phase is watched by.
+    """The accelerator and observers of a phase.
 
     Fields:
-        accelerator: device, precision and processes; prepared what is trained.
-        progress: shown what happens.
-        request: asks for an early end.
-        listener: given each record of the metrics too; None for nobody.
+        accelerator: device, precision and processes; it has prepared the model.
+        progress: displays messages.
+        request: requests an early stop.
+        listener: receives each metrics record; None for none.
     """
 
     accelerator: Accelerator
@@ -50,8 +50,8 @@ def run_phase(
     task: Task,
     trained: Trained,
     options: PhaseOptions,
-    scoring: Scoring,
-    exam: Exam,
+    metric_set: MetricSet,
+    evaluator: Evaluator,
     stop_rule: StopRule,
     around: Surroundings,
     *,
@@ -61,30 +61,30 @@ def run_phase(
     beginning: Beginning | None = None,
     used: Mapping[str, Any] | None = None,
 ) -> LoopState:
-    """Train from the newest checkpoint in the folder, or from the beginning, to the end.
+    """Train from the newest checkpoint in the folder, or from scratch, to the end.
 
     Args:
-        folder: of its checkpoints and metrics; made when it is not there. With `used` that of a
-            run, whose config.yaml says with what it began.
-        run: what identifies the run; a checkpoint of another one is foreign.
+        folder: folder of checkpoints and metrics; created if missing. With `used`, a run's folder
+            with a config.yaml.
+        run: the run's identifier; checkpoints of other runs are rejected.
         task, trained, options, stop_rule: as for `Phase`.
-        scoring, exam: score the model on fresh validation examples.
-        around: what it is watched by.
-        extras: what a checkpoint must hold beside model and optimizer, by name.
+        metric_set, evaluator: score the model on fresh validation examples.
+        around: accelerator and observers.
+        extras: further contents of a checkpoint, by name.
         saved: called after each checkpoint.
-        keep_at: batches whose checkpoint stays, beside the newest ones.
-        beginning: another run that this one may begin as, where it has no checkpoint of its own.
-        used: the threads and kernels of this process, which the state is to note; None notes none.
+        keep_at: batches whose checkpoints are kept, besides the newest ones.
+        beginning: another run from which this one may start if it has no checkpoint.
+        used: threads and kernels of this process, recorded in the state; None records none.
     Returns:
-        The last state, with the reason why it is over.
+        The last state, with the reason for the stop.
     Raises:
         CheckpointError: no checkpoint in the folder can be used.
         Interrupted, NonFiniteError, StorageError: as for `Phase.run`.
     """
-    with storage_faults(folder, "making folder"):
+    with storage_errors(folder, "making folder"):
         folder.mkdir(parents=True, exist_ok=True)
-    carry = Carry()
-    kept: dict[str, Extra] = {} if options.piece_steps is None else {"carry": carry}
+    carried = CarriedState()
+    kept: dict[str, Extra] = {} if options.chunk_steps is None else {"carried": carried}
     kept |= extras
     model: MemoryModel = around.accelerator.unwrap_model(trained[0])
     checkpoints = Checkpoints(
@@ -106,8 +106,8 @@ def run_phase(
     if state is None:
         if is_main and log.path.exists() and log.path.stat().st_size:
             warn(
-                f"warning: {checkpoints.folder} holds no checkpoint, and this run had "
-                "begun: it begins again after batch 0"
+                f"warning: {checkpoints.folder} has no checkpoint, although this run had "
+                "started: it starts again from batch 0"
             )
         state = LoopState()
     if used is not None:
@@ -115,7 +115,7 @@ def run_phase(
     if is_main:
         state.metrics_lines = log.cut(state.metrics_lines, warn)
     if state.batch:
-        progress.say(f"going on after batch {state.batch}")
+        progress.say(f"continuing after batch {state.batch}")
     phase = Phase(
         task,
         trained,
@@ -123,11 +123,11 @@ def run_phase(
         options,
         log=log,
         checkpoints=checkpoints,
-        assess=lambda lengths, start, count: scoring.assess(exam, lengths, start, count),
+        assess=lambda lengths, start, count: metric_set.assess(evaluator, lengths, start, count),
         stop_rule=stop_rule,
         progress=progress,
         request=around.request,
-        carry=carry,
+        carried=carried,
         used=used,
     )
     return phase.run(state)

@@ -1,4 +1,4 @@
-"""The pictures of a finished run, in its folder."""
+"""Draw the figures of a finished run into its folder."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 from unbounded.errors import StorageError
 from unbounded.experiments.run.plan import Plan
 from unbounded.figures import draw_lengths, draw_run
-from unbounded.files import storage_faults
+from unbounded.files import storage_errors
 
 
 def draw_finished(folder: Path, planned: Plan, report: Mapping[str, Any]) -> None:
-    """Draw what a run did, before its report is written.
+    """Draw a run's figures, before its report is written.
 
-    A figure that cannot be drawn is told and costs nothing else.
+    A figure that cannot be drawn causes only a warning.
 
     Args:
-        folder: of the run.
-        planned: what it was to do.
-        report: what it will say.
+        folder: the run's folder.
+        planned: the run.
+        report: its report.
     Raises:
-        StorageError: the disk refused; the report would not find room either.
+        StorageError: the disk is full or not writable; then the report cannot be written either.
     """
     try:
-        with storage_faults(folder / "figures", "drawing"):
+        with storage_errors(folder / "figures", "drawing"):
             draw_run(folder)
             _draw_curve(folder, planned, report)
     except StorageError:
         raise
-    except Exception as error:  # whatever it is: a picture is not worth the run
+    except Exception as error:  # a failed figure must not lose the run
         reason = str(error).split("\n", 1)[0]
         print(
             f"warning: the figures of {folder} could not be drawn "
@@ -41,16 +41,16 @@ def draw_finished(folder: Path, planned: Plan, report: Mapping[str, Any]) -> Non
 
 
 def _draw_curve(folder: Path, planned: Plan, report: Mapping[str, Any]) -> None:
-    """Draw the scoring's number against n, where it has such a figure for a run."""
-    scoring = planned.scoring
+    """Draw the metric set's curve against n, if it has one for a single run."""
+    metric_set = planned.metric_set
     points = [at for row in report["rows"] for at in row.get("per_n", ())]
-    curve = {at["n"]: at[scoring.curve] for at in points if at[scoring.curve] is not None}
-    if scoring.curve_shaded and curve:
+    curve = {at["n"]: at[metric_set.curve] for at in points if at[metric_set.curve] is not None}
+    if metric_set.curve_shaded and curve:
         draw_lengths(
             {report["model"]: [curve]},
             folder / "figures",
             trained_to=planned.train_lengths.maximum,
             title=folder.name,
-            what=scoring.curve_title,
+            what=metric_set.curve_title,
             shaded=True,
         )

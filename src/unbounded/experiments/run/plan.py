@@ -1,11 +1,11 @@
-"""What a config comes to with its task: ranges, scoring, model and the options of training."""
+"""A config combined with its task: length ranges, metric set, model and phase options."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from unbounded.evaluation.scorings import Exam, Place, Scoring, scoring_of
+from unbounded.evaluation.metric_sets import Evaluator, MetricSet, Place, metric_set_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import can_read_only
@@ -16,17 +16,17 @@ from unbounded.training.options import PhaseOptions
 
 @dataclass(frozen=True)
 class Plan:
-    """What a config comes to with its task: ranges, scoring and the options of training.
+    """A config combined with its task.
 
     Fields:
-        config: without faults.
-        task, scoring: what is learned, and how that is scored.
+        config: a config without errors.
+        task, metric_set: the task and its metric set.
         train_lengths, validation_lengths: ranges of training and of the stop rule.
     """
 
     config: RunConfig
     task: Task
-    scoring: Scoring
+    metric_set: MetricSet
     train_lengths: LengthRange
     validation_lengths: LengthRange
 
@@ -39,13 +39,13 @@ class Plan:
             outputs=len(self.task.output_vocabulary),
             **fields,
             read_only_token=self.task.answer_token if reads_only(config) else None,
-            backend=self.config.machine.backend,
+            backend=self.config.hardware.backend,
         )
 
-    def exam(self, model: Any, place: Place) -> Exam:
-        """That model before its examiner."""
+    def evaluator(self, model: Any, place: Place) -> Evaluator:
+        """The evaluator of a model."""
         training = self.config.training
-        return Exam(
+        return Evaluator(
             model,
             self.task,
             self.config.seed,
@@ -56,12 +56,15 @@ class Plan:
             training.batch_size,
         )
 
-    def validation(self, exam: Exam) -> float:
-        """What the learning rate falls by: the loss, or the share of symbols that are wrong."""
+    def validation(self, evaluator: Evaluator) -> float:
+        """The measure of the plateau rule: the loss, or the share of incorrect symbols."""
         if self.config.training.plateau_measure == "loss":
-            return self.scoring.validate(exam)
+            return self.metric_set.validate(evaluator)
         count = self.config.training.validation_count
-        return 1 - self.scoring.assess(exam, self.validation_lengths, 0, count).fine
+        return (
+            1
+            - self.metric_set.assess(evaluator, self.validation_lengths, 0, count).partial_accuracy
+        )
 
     def phase_options(self) -> PhaseOptions:
         """The options of the phase that trains."""
@@ -69,7 +72,7 @@ class Plan:
         lengths: LengthRange | Curriculum | Doubling = self.train_lengths
         first = training.curriculum_first
         if first is not None:
-            # A preset's may lie beside the lengths of one's own.
+            # The preset's value may lie outside the user's range.
             first = min(max(first, self.train_lengths.minimum), self.train_lengths.maximum)
         if training.curriculum == "growing":
             every = training.curriculum_every
@@ -86,17 +89,17 @@ class Plan:
             batches=training.batches,
             symbols=training.symbols,
             minutes=training.minutes,
-            deal=training.deal,
+            length_bucketing=training.length_bucketing,
             clip=training.clip,
             clip_by=training.clip_by,
-            piece_steps=training.piece_steps,
-            average=training.average,
+            chunk_steps=training.chunk_steps,
+            reduction=training.reduction,
             update=training.update,
             prediction_clip=training.prediction_clip,
             label_smoothing=training.label_smoothing,
-            random_sharpness=training.random_sharpness,
-            random_sharpness_units=training.random_sharpness_units,
-            random_sharpness_below=training.random_sharpness_below,
+            temperature_noise=training.temperature_noise,
+            temperature_noise_units=training.temperature_noise_units,
+            temperature_noise_below=training.temperature_noise_below,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),
@@ -107,17 +110,17 @@ class Plan:
 
 
 def reads_only(model: ModelConfig) -> bool:
-    """Whether a memory writes nothing while it answers, as its config says and it can."""
+    """Whether the memory is read-only while answering, by its config and ability."""
     if model.answer_writes is None:
         return can_read_only(model.memory, model.hidden_size)
     return not model.answer_writes
 
 
 def plan(config: RunConfig, task: Task) -> Plan:
-    """What a config without faults comes to with the task it names."""
-    scoring, training = scoring_of(task.scoring), config.training
+    """Combine a config without errors with its task."""
+    metric_set, training = metric_set_of(task.metric_set), config.training
     train = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
-    validation = train if scoring.validates_on == "train" else task.test_lengths
+    validation = train if metric_set.validates_on == "train" else task.test_lengths
     if training.validation_lengths:
         validation = LengthRange.parse(training.validation_lengths)
-    return Plan(config, task, scoring, train, validation)
+    return Plan(config, task, metric_set, train, validation)

@@ -1,7 +1,7 @@
-"""Whether a run can fit into memory at all: said before it begins, and not by being killed.
+"""Check before a run that it can fit into memory, instead of being killed during it.
 
-Everything here is a lower bound, and most of what a run needs is left out: what is refused surely
-does not fit, what is not refused may still be too much.
+All estimates are lower bounds that omit most of a run's needs. A refused run certainly does not
+fit; an accepted run may still be too large.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from unbounded.tasks import LengthRange, Task
 
 # A token's input and target are int64, its mask is a byte; numbers are float32.
 _TOKEN, _NUMBER = 17, 4
-# Sequences that are drawn to see how long a batch is.
+# Sequences to draw, to estimate the length of a batch.
 _SOME = 8
-#: Numbers that an optimizer keeps for each weight, where it is not one.
+#: Numbers that an optimizer stores per weight, if not two.
 _KEPT = {"sgd": 1, "rmsprop": 1, "adagrad": 1}
-#: Where control groups are, and what of theirs bounds a process's memory beside the machine's.
+#: Control groups, whose limits bound a process's memory, and this process's groups.
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
-    """Refuse a run that surely does not fit.
+    """Refuse a run that certainly does not fit into memory.
 
     Args:
         planned: the run.
-        device: of the model.
-        processes: that share a batch, each with a device of its own unless that is the CPU.
+        device: the model's device.
+        processes: number of processes that share a batch; each has its own device, except on CPU.
     Raises:
-        ConfigError: it does not fit; the message says which number to lower.
+        ConfigError: the run does not fit; the message names the number to lower.
     """
     config, task, training = planned.config, planned.task, planned.config.training
     with without_weights():
         weights = sum(parameter.numel() for parameter in planned.model().parameters())
     here, host = memory_of(device), memory_of(torch.device("cpu"))
-    # Each with its gradient and what the optimizer keeps.
+    # Each weight with its gradient and the optimizer's numbers.
     needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer, 2))
     sizes = _sizes(config.model)
     largest = max(sizes, key=lambda name: sizes[name])
-    found = _fault(f"model.{largest}", sizes[largest], needed, here)
+    errors = _error(f"model.{largest}", sizes[largest], needed, here)
 
     size, on_cpu = training.batch_size, device.type == "cpu"
     steps = _steps(config, task, planned.train_lengths)
-    piece = min(steps, training.piece_steps or steps)
-    # What the controller gives at each step, the logits, and their gradients.
+    chunk = min(steps, training.chunk_steps or steps)
+    # The controller's output at each step, the logits, and their gradients.
     numbers = config.model.hidden_size + 2 * len(task.output_vocabulary)
-    needed += (size if on_cpu else size / processes) * piece * numbers * _NUMBER
+    needed += (size if on_cpu else size / processes) * chunk * numbers * _NUMBER
     tokens = size * steps * _TOKEN
-    if not found:
-        found = _fault("training.batch_size", size, needed + tokens * on_cpu, here)
-    if not found and not on_cpu:
-        found = _fault("training.batch_size", size, tokens, host)
+    if not errors:
+        errors = _error("training.batch_size", size, needed + tokens * on_cpu, here)
+    if not errors and not on_cpu:
+        errors = _error("training.batch_size", size, tokens, host)
 
     if task.has_lengths:
         validation = planned.validation_lengths
@@ -70,13 +70,13 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         ranges = [LengthRange.parse(text) for text in config.evaluation.lengths or ()]
         counts.append(("evaluation.count", config.evaluation.count, ranges))
         for name, count, own in counts:
-            found += count_faults(name, count, own)
-    if found:
-        raise ConfigError(found)
+            errors += count_errors(name, count, own)
+    if errors:
+        raise ConfigError(errors)
 
 
 def _sizes(model: ModelConfig) -> dict[str, int]:
-    """The numbers that a model's weights grow with."""
+    """The options that determine the number of a model's weights."""
     sizes = {name: getattr(model, name) for name in ("hidden_size", "embedding_size")}
     for part in ("memory", "controller"):
         sizes |= {f"{part}.{name}": value for name, value in getattr(model, part).items()}
@@ -88,37 +88,37 @@ def _sizes(model: ModelConfig) -> dict[str, int]:
     }
 
 
-def count_faults(name: str, count: int, lengths: Sequence[LengthRange]) -> list[str]:
-    """What is wrong with a number of sequences that are drawn at once, to be scored.
+def count_errors(name: str, count: int, lengths: Sequence[LengthRange]) -> list[str]:
+    """Errors if the sequences to score at once do not fit into memory.
 
     Args:
-        name: of the number, for the message.
-        count: sequences.
-        lengths: ranges, of which the longest needs most; none where they are not known.
+        name: name of the option, for the message.
+        count: number of sequences.
+        lengths: length ranges; empty if unknown.
     """
     needed = count * max(map(_middle, lengths), default=1) * _TOKEN
-    return _fault(name, count, needed, memory_of(torch.device("cpu")))
+    return _error(name, count, needed, memory_of(torch.device("cpu")))
 
 
 def memory_of(device: torch.device) -> float:
-    """Bytes that a process can have on a device at the most, swap included; infinite if unknown."""
+    """Upper limit of a process's memory on a device in bytes, with swap; infinite if unknown."""
     if device.type == "cuda":
         return float(torch.cuda.get_device_properties(device).total_memory)
-    found = [float("inf")]
+    limits = [float("inf")]
     with suppress(OSError, ValueError, AttributeError):
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _swap())
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _swap())
     for limit in group_limits(_OWN_GROUPS, _GROUPS):
         with suppress(OSError, ValueError):
-            found.append(int(limit.read_text(encoding="ascii")) + _swap())
-    return min(found)
+            limits.append(int(limit.read_text(encoding="ascii")) + _swap())
+    return min(limits)
 
 
 def group_limits(own: Path, root: Path) -> list[Path]:
-    """The files that may bound this process: of its control group and of those above it.
+    """The limit files of this process's control group and its ancestors.
 
     Args:
         own: /proc/self/cgroup, a line "0::/path" (version 2) or "4:memory:/path" (version 1) each.
-        root: /sys/fs/cgroup. In a container the group's path may not be there; the root is then.
+        root: /sys/fs/cgroup. In a container the group's path may be missing, but the root exists.
     """
     files = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
     with suppress(OSError, UnicodeDecodeError):
@@ -144,12 +144,12 @@ def _swap() -> int:
 
 
 def _steps(config: RunConfig, task: Task, lengths: LengthRange) -> float:
-    """Steps of a batch of the whole training range, at the least."""
+    """A lower bound of the steps of a batch of the whole training range."""
     size = config.training.batch_size
     if not task.has_lengths:
-        # Of a text every batch is all of it.
+        # A batch of a text is the whole text.
         return task.batch(config.seed, "train", 0, 1).inputs.shape[1] / size
-    # A batch is as long as the longest of its sequences, and these are among them.
+    # These are among the batch's sequences, and the longest sequence sets its length.
     return task.batch(config.seed, "train", 0, min(size, _SOME), lengths).inputs.shape[1]
 
 
@@ -157,7 +157,7 @@ def _middle(lengths: LengthRange) -> float:
     return (lengths.minimum + lengths.maximum) / 2
 
 
-def _fault(name: str, value: int, needed: float, there: float) -> list[str]:
+def _error(name: str, value: int, needed: float, there: float) -> list[str]:
     if needed <= there:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Whether a report.json says what the screen and the tables take from a finished run's report."""
+"""Check that a report.json has all that the printed output and the tables need."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.errors import CheckpointError, UnboundedError
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.evaluation.report import details, table
-from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.schema import from_dict
 
 _NEEDED: dict[str, type | tuple[type, ...]] = {
     "task": str,
-    "scoring": str,
+    "metric_set": str,
     "split": str,
     "seed": int,
     "model": str,
@@ -22,9 +22,9 @@ _NEEDED: dict[str, type | tuple[type, ...]] = {
     "rows": list,
     "config": dict,
 }
-#: What to do about a damaged report of a run that is there.
+#: Advice for a damaged report of an existing run.
 REMADE = "Delete it, and --resume makes it again from the newest checkpoint"
-#: What a damaged value leads to, wherever it is looked at.
+#: Exceptions that damaged values cause in the code that reads them.
 OUTCOMES = (
     ArithmeticError,
     AttributeError,
@@ -37,30 +37,30 @@ OUTCOMES = (
 
 
 def check_report(report: dict[str, Any], path: Path) -> None:
-    """Check a finished run's report by looking at it as the screen and the tables do.
+    """Check a finished run's report by formatting it as the output and the tables do.
 
     Raises:
-        CheckpointError: something is missing or has another form; the message says what, names the
-            file and says what to do.
+        CheckpointError: an entry is missing or invalid; the message names it and the file, and says
+            what to do.
     """
     wrong = [name for name, kind in _NEEDED.items() if not isinstance(report.get(name), kind)]
-    reason = f"what is missing or has another form: {', '.join(wrong)}" if wrong else ""
+    reason = f"missing or invalid: {', '.join(wrong)}" if wrong else ""
     if not wrong:
         try:
             from_dict(report["config"])
             _look(report)
-            if "rounded" in report:
-                _look({**report, **report["rounded"]})
+            if "hardened" in report:
+                _look({**report, **report["hardened"]})
         except OUTCOMES as error:
             reason = str(error).split("\n", 1)[0] or type(error).__name__
     if reason:
-        raise CheckpointError(f"{path} is damaged, or no report of a run ({reason}). {REMADE}")
+        raise CheckpointError(f"{path} is damaged, or not a run's report ({reason}). {REMADE}")
 
 
 def _look(report: dict[str, Any]) -> None:
-    scoring = scoring_of(report["scoring"])
+    metric_set = metric_set_of(report["metric_set"])
     table(report)
     details(report)
-    scoring.values(report)
-    scoring.further(report["rows"])
-    scoring.label(report["rows"])
+    metric_set.values(report)
+    metric_set.further(report["rows"])
+    metric_set.label(report["rows"])

@@ -1,4 +1,4 @@
-"""One run: a config in, a folder with checkpoints, metrics, report, model and figures out."""
+"""Train one run: from a config to a folder with checkpoints, metrics, report and model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from accelerate import Accelerator
 from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.memory_room import warn_of_room
+from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.report import outcome
-from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
@@ -39,10 +39,10 @@ from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_lock import admit, is_begun, lock, made
-from unbounded.experiments.run.scored import own_sweep, scored
+from unbounded.experiments.run.scored import own_evaluation_plan, scored
 from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.traces import write_trace
-from unbounded.experiments.run.trackers import Trackers, tracker_faults
+from unbounded.experiments.run.trackers import Trackers, tracker_errors
 from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.notebook import shown
@@ -53,19 +53,19 @@ from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
 
-#: Steps of an example beyond which no trace is kept: it holds every row at every step.
+#: Longest example to trace, in steps; a trace holds every memory row at every step.
 _MOST_TRACED = 2000
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run left behind.
+    """The result of a run.
 
     Fields:
         folder: the run's folder.
         report: its report.json.
-        fresh: False when the run had been finished before.
-        first: whether this process, of several that share the run, is the one to speak.
+        fresh: False if the run was finished before.
+        first: whether this process is the one that prints, if several share the run.
     """
 
     folder: Path
@@ -74,7 +74,7 @@ class RunResult:
     first: bool = True
 
     def _repr_html_(self) -> str:
-        """In a notebook: the explorer's page, in which the run is watched at work."""
+        """In a notebook: the explorer's page of the run."""
         return shown(self)
 
 
@@ -94,34 +94,35 @@ def train_run(
 
     Args:
         config: the run.
-        root: the folder that run folders lie in.
-        resume: go on where the folder's newest checkpoint stands, or begin a run that is not
-            there, and say so; give back the report when the run is finished.
-        overwrite: replace the run of that name; it is deleted when the new one has its first
-            checkpoint, and stays when that does not come to it.
+        root: the folder of the run folders.
+        resume: continue from the folder's newest checkpoint, or start a missing run with a notice;
+            return the report of a finished run.
+        overwrite: replace the run of that name. It is deleted at the new run's first checkpoint,
+            and stays if the new run fails before.
         quiet: show nothing.
-        log_with: trackers that get the metrics too, by accelerate's names ("tensorboard",
-            "wandb", ...); those that write files write them into the folder's trackers/.
-        task: as a config without faults describes it, where it was built before; None checks the
-            config and builds it.
-        keep_at: batches whose checkpoint stays, beside the newest ones.
-        share: begin a run whose rate falls at the end as that under `root` whose rate stays, where
-            there is one; the outcome is the same, and what both train is trained once.
+        log_with: trackers that also receive the metrics, by accelerate's names ("tensorboard",
+            "wandb", ...); their files go into the folder's trackers/.
+        task: the config's task, if built before and the config is checked; None checks the config
+            and builds the task.
+        keep_at: batches whose checkpoints are kept, besides the newest ones.
+        share: start a run with a cooldown from the run under `root` with a constant learning rate,
+            if there is one. The result is the same, and the common part is trained once.
     Raises:
-        ConfigError: the config has faults; all of them together.
-        RunExistsError: the folder is there and neither `resume` nor `overwrite` was given, or it
-            is no run's; RunBusyError: another process is at work in it.
+        ConfigError: the config has errors; lists all of them.
+        RunExistsError: the folder exists and neither `resume` nor `overwrite` is set, or it is not
+            a run's.
+        RunBusyError: another process uses the run.
         CheckpointError: no checkpoint of the folder can be used.
-        StorageError: the disk refused.
-        NonFiniteError: the loss went bad.
-        Interrupted: stopped by a signal; the run is saved.
+        StorageError: a file cannot be written.
+        NonFiniteError: the loss became NaN or infinite.
+        Interrupted: a signal stopped the run, which is saved.
     """
     planned = plan(config, checked(config) if task is None else task)
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = folder_of(root, config)
-    if faults := tracker_faults(log_with):
-        raise ConfigError(faults)
+    if errors := tracker_errors(log_with):
+        raise ConfigError(errors)
     accelerator = make_accelerator(config, log_with, folder / "trackers")
     main, processes = accelerator.is_main_process, accelerator.num_processes
     if config.training.batch_size < processes:
@@ -135,9 +136,9 @@ def train_run(
     if resume and not overwrite:
         check_data(folder, config, planned.task)
     if resume and not replaced and (report := read_report(folder)) is not None:
-        # Nothing else is written, so that the disk may be one to read only.
+        # Nothing else is written, so the disk may be read-only.
         if main and not (folder / "config.yaml").is_file():
-            # With which threads and kernels it was trained is not known.
+            # The threads and kernels of its training are unknown.
             write_config(folder, to_dict(config), report.get("data", {}))
         return RunResult(folder, report, fresh=False, first=main)
     begins = resume and not is_begun(folder)
@@ -152,9 +153,9 @@ def train_run(
             Trackers(accelerator, folder.name, to_dict(config)) if log_with and main else None
         )
         training = config.training
-        unit = "sequences" if training.piece_steps is None else "streams"
+        unit = "sequences" if training.chunk_steps is None else "streams"
         silent, size = quiet or not main, training.batch_size
-        # All that can fail for want of a sound config or of room comes before an old run is moved.
+        # Build first: an invalid config or lack of memory must not displace an old run.
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
         beginning = beginning_of(config, root) if share and processes == 1 else None
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
@@ -162,24 +163,24 @@ def train_run(
             _made(folder, overwrite, main) as saved,
             closing,
             stop_requests() as request,
-            denormals_are_zero(),  # the number of threads is set by now
-            matmul_precision(config.machine.matmul_precision),
+            denormals_are_zero(),  # after the number of threads is set
+            matmul_precision(config.hardware.matmul_precision),
         ):
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
                 for note in planned.task.notes if main else ():
                     shown.warn(note)
                 if begins and main:
-                    shown.warn(f"there is no run to go on with: {folder} begins")
+                    shown.warn(f"there is no run to resume: starting {folder}")
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
-            if processes > 1 and config.rounding.batches:
+            if processes > 1 and config.hardening.batches:
                 shown.say(
-                    "not hardened, which one process does alone: "
-                    f"`unbounded harden {folder}` does it now"
+                    "not hardened, because several processes trained: run "
+                    f"`unbounded harden {folder}`"
                 )
-            elif config.rounding.batches:
-                with progress(config.rounding.batches, size, silent, unit) as shown:
-                    report["rounded"] = run.round(request, shown, report["batches"])
+            elif config.hardening.batches:
+                with progress(config.hardening.batches, size, silent, unit) as shown:
+                    report["hardened"] = run.round(request, shown, report["batches"])
             run.finish(report)
         return RunResult(folder, report, fresh=True, first=main)
 
@@ -189,11 +190,13 @@ def _made(folder: Path, overwrite: bool, main: bool) -> AbstractContextManager[C
 
 
 class Run:
-    """The parts of a run at work in its folder.
+    """A run in progress in its folder.
 
     Args:
-        built: model, optimizer and schedule. folder: of the run. accelerator: prepared them.
-        trackers: get the metrics too.
+        built: model, optimizer and schedule.
+        folder: the run's folder.
+        accelerator: has prepared the parts.
+        trackers: also receive the metrics.
     """
 
     def __init__(
@@ -216,12 +219,12 @@ class Run:
         keep_at: Collection[int] = (),
         beginning: Beginning | None = None,
     ) -> dict[str, Any]:
-        """Train, and save the model; its report. The options are those of `run_phase`."""
+        """Train, save the model, and return its report. The options are those of `run_phase`."""
         planned, config, trained = self._plan, self._plan.config, self._built.trained
         if self._accelerator.is_main_process:
             kept = data_used(config, planned.task)
             begin(self._folder, config, kept, shown.say, shown.warn)
-        exam = planned.exam(self._model, make_place(self._accelerator, request))
+        evaluator = planned.evaluator(self._model, make_place(self._accelerator, request))
         training = config.training
         plateau = None
         if training.plateau_every:
@@ -229,7 +232,7 @@ class Run:
                 self._model,
                 trained[1],
                 trained[2],
-                lambda: planned.validation(exam),
+                lambda: planned.validation(evaluator),
                 every=training.plateau_every,
                 hold=training.plateau_hold,
                 factor=training.plateau_factor,
@@ -246,8 +249,8 @@ class Run:
             planned.task,
             trained,
             planned.phase_options(),
-            planned.scoring,
-            exam,
+            planned.metric_set,
+            evaluator,
             make_stop_rule(training, planned.validation_lengths, plateau),
             Surroundings(self._accelerator, shown, request, self._listener()),
             extras={} if plateau is None else {"plateau": plateau},
@@ -259,7 +262,7 @@ class Run:
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
         if plateau is not None:
             plateau.restore()
-        report = self._report(state, exam, shown)
+        report = self._report(state, evaluator, shown)
         if self._accelerator.is_main_process:
             sections = card_sections(planned, report)
             self._keep(self._model, "model", "example", shown, sections)
@@ -267,26 +270,26 @@ class Run:
         return report
 
     def round(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
-        """Harden the model and save it; what the report says of it.
+        """Harden the model and save it; returns the report's entry.
 
         Args:
-            batches: that the model was trained for.
+            batches: number of batches of the training.
         """
         planned = self._plan
         accelerator = make_accelerator(planned.config)
-        # Rounding counts its batches from 1 again.
-        listener = self._listener("rounding/", batches)
+        # Hardening counts its batches from 1 again.
+        listener = self._listener("hardening/", batches)
         around = Surroundings(accelerator, shown, request, listener)
-        machine, facts = harden_model(planned, self._model, self._folder / "rounding", around)
-        exam = planned.exam(machine, make_place(self._accelerator, request))
-        part = {**facts, **self._scored(exam, shown)}
+        hardened, facts = harden_model(planned, self._model, self._folder / "hardening", around)
+        evaluator = planned.evaluator(hardened, make_place(self._accelerator, request))
+        part = {**facts, **self._scored(evaluator, shown)}
         sections = card_sections(planned, part, hardened=True)
-        self._keep(machine, "model-rounded", "rounded", shown, sections)
-        ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
-        # What chooses among runs may look at their training alone, and of a machine there is none.
-        as_trained = outcome(planned.task.scoring, {**part, "perplexity_train": 1.0})
-        if ended["merit"] is None and as_trained["merit"] is not None:
-            ended["merit"] = planned.scoring.doubt(exam)
+        self._keep(hardened, "model-hardened", "hardened", shown, sections)
+        ended = outcome(planned.task.metric_set, {**part, "perplexity_train": None})
+        # The selection metric may use the training perplexity, which a hardened model lacks.
+        as_trained = outcome(planned.task.metric_set, {**part, "perplexity_train": 1.0})
+        if ended["selection_metric"] is None and as_trained["selection_metric"] is not None:
+            ended["selection_metric"] = planned.metric_set.validation_error(evaluator)
         return {**part, **ended}
 
     def _listener(self, prefix: str = "", after: int = 0) -> Listener | None:
@@ -298,19 +301,21 @@ class Run:
             draw_finished(self._folder, self._plan, report)
             kept = data_used(self._plan.config, self._plan.task)
             keep_config(self._folder, self._plan.config, kept)
-            # Last of all: a run that has its report is finished.
+            # Written last, because a run with a report counts as finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
 
     def _keep(
         self, model: MemoryModel, name: str, example: str, shown: Progress, sections: str
     ) -> None:
-        """Save a model, and the traces of what it does with its task's examples."""
+        """Save a model, and traces of its memory on the task's examples."""
         save_model(model, self._folder / name, sections)
         planned = self._plan
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():
             if (steps := batch.inputs.shape[1]) > _MOST_TRACED:
-                shown.say(f"no trace is kept: of {steps} steps, more than {_MOST_TRACED}")
+                shown.say(
+                    f"no trace is kept: the example has {steps} steps, more than {_MOST_TRACED}"
+                )
                 continue
             stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
             path = self._folder / "traces" / stem
@@ -318,15 +323,15 @@ class Run:
         if name == "model" and planned.task.answer_token is not None:
             write_answers(model, planned, self._folder / "answers.json")
 
-    def _scored(self, exam: Exam, shown: Progress) -> dict[str, Any]:
-        """See `scored`; what is scored is shown."""
+    def _scored(self, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
+        """See `scored`; shows progress."""
         planned = self._plan
-        sweep = own_sweep(planned.config, shown.scoring)
-        warn_of_room(exam.model, planned.task, sweep.lengths or ())
-        return scored(planned, exam, sweep)
+        evaluation_plan = own_evaluation_plan(planned.config, shown.metric_set)
+        warn_of_room(evaluator.model, planned.task, evaluation_plan.lengths or ())
+        return scored(planned, evaluator, evaluation_plan)
 
-    def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:
-        config, scoring = self._plan.config, self._plan.task.scoring
+    def _report(self, state: LoopState, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
+        config, metric_set = self._plan.config, self._plan.task.metric_set
         self._model.eval()
         origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
         if kept := data_used(config, self._plan.task):
@@ -335,7 +340,7 @@ class Run:
             origin["trained_with"] = others
         report = make_report(
             task=config.task,
-            scoring=scoring,
+            metric_set=metric_set,
             split="test",
             seed=config.seed,
             model=model_name(config.model),
@@ -348,7 +353,7 @@ class Run:
             parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
             config=to_dict(config),
             train_lengths=str(self._plan.train_lengths) if self._plan.task.has_lengths else "",
-            device=exam.place.device,
-            **self._scored(exam, shown),
+            device=evaluator.place.device,
+            **self._scored(evaluator, shown),
         )
-        return {**report, **outcome(scoring, report)}
+        return {**report, **outcome(metric_set, report)}

@@ -1,4 +1,4 @@
-"""Taking hold of a run folder: one process at a time, and nothing replaced before it can be."""
+"""Lock a run folder for one process, and replace a run only when the new one is saved."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from unbounded.errors import RunBusyError, RunExistsError, StorageError
-from unbounded.files import storage_faults
+from unbounded.files import storage_errors
 from unbounded.training.checkpoint import checkpoint_folders
 
-#: Beside the lock: who holds it.
+#: Suffix of the file that describes the lock's holder.
 _HOLDER = ".holder.json"
-#: What job a process is part of, as schedulers say it.
+#: Schedulers' environment variables with a job's number.
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 
 
 def make_runs(root: Path) -> None:
-    """Make the folder of run folders, where it is not there.
+    """Create the folder of run folders if it is missing.
 
     Raises:
-        StorageError: it cannot be made; the message says why and what to do.
+        StorageError: it cannot be created; the message says why and what to do.
     """
     above = (root, *root.parents)
-    file = next((each for each in above if os.path.lexists(each) and not each.is_dir()), None)
+    file = next((path for path in above if os.path.lexists(path) and not path.is_dir()), None)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,26 +42,26 @@ def make_runs(root: Path) -> None:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold a run for this process, whether or not its folder is there.
+    """Lock a run for this process, whether or not its folder exists.
 
-    The lock is a file beside the run folders, in `.locks`, so that a folder can be moved while it
-    is held. It goes with the process, also when that is killed; on a file system without such locks
-    it is a file that stands for itself, and one that a process of this machine left is told from
-    one that is held. Folders that are made here go again where the block fails without a run.
+    The lock is a file in `.locks` beside the run folders, so the run folder can be moved meanwhile.
+    The lock ends with the process, even if it is killed. On a file system without locks, the file's
+    existence is the lock; a stale file of this computer is recognised. Folders created here are
+    removed if the block fails without creating the run.
 
     Raises:
-        RunBusyError: another process holds it; the message says which and what to do.
-        StorageError: the disk refused.
+        RunBusyError: another process holds the lock; the message names it and says what to do.
+        StorageError: a file cannot be written.
     """
     locks = folder.parent / ".locks"
-    new = [each for each in (locks, *locks.parents) if not each.exists()]
+    new = [path for path in (locks, *locks.parents) if not path.exists()]
     make_runs(folder.parent)
-    with storage_faults(folder.parent, "writing into"):
+    with storage_errors(folder.parent, "writing into"):
         locks.mkdir(exist_ok=True)
         held = _acquired(locks / folder.name)
     try:
         _say_who(locks / f"{folder.name}{_HOLDER}")
-        with storage_faults(folder, "putting back"):
+        with storage_errors(folder, "putting back"):
             _finish_replacing(folder)
         yield
     except BaseException:
@@ -73,7 +73,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def _remove(folders: Sequence[Path], files: Sequence[Path]) -> None:
-    """Remove folders, the innermost first, and these files in them; what has others stays."""
+    """Remove the files, then the folders, innermost first; folders with other files stay."""
     with suppress(OSError):
         for file in files if folders else ():
             file.unlink(missing_ok=True)
@@ -89,7 +89,7 @@ def _acquired(path: Path) -> BaseFileLock:
                 warnings.filterwarnings("ignore", message="flock not supported")
                 attempt.acquire()
         except Timeout:
-            # filelock 4 makes a FileLock a soft one by itself where there is no flock.
+            # filelock 4 turns a FileLock into a soft one if there is no flock.
             raise RunBusyError(
                 _who(path, file, is_soft=isinstance(attempt, SoftFileLock))
             ) from None
@@ -102,12 +102,12 @@ def _acquired(path: Path) -> BaseFileLock:
 def _say_who(path: Path) -> None:
     job = next((f"{name}={os.environ[name]}" for name in _JOBS if name in os.environ), "")
     holder = {"host": socket.gethostname(), "process": os.getpid(), "job": job}
-    with storage_faults(path, "writing"):
+    with storage_errors(path, "writing"):
         path.write_text(json.dumps(holder), encoding="utf-8")
 
 
 def _who(path: Path, file: Path, *, is_soft: bool) -> str:
-    """That a run is busy, with what its holder wrote of itself."""
+    """The message that a run is busy, with its holder's details."""
     run = path.parent.parent / path.name
     text = f"another process is at work in {run}"
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -116,52 +116,51 @@ def _who(path: Path, file: Path, *, is_soft: bool) -> str:
         text += f": process {int(holder['process'])} on {holder['host']}{job}"
     text += "; wait for it or stop it"
     if is_soft:
-        text += f". If it is there no more, delete {file}"
+        text += f". If it no longer exists, delete {file}"
     return text
 
 
 def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """Check that a run may take this folder; nothing is changed.
+    """Check that a run may use this folder; changes nothing.
 
-    A run whose config.yaml is gone is still one to go on with: its checkpoints say whose they are.
+    A run without config.yaml can resume, because its checkpoints identify it.
 
     Raises:
-        RunExistsError: the folder is a run's and neither was asked for, or it is no run's.
+        RunExistsError: the folder is a run's and neither option is set, or it is not a run's.
     """
     if not os.path.lexists(folder) or _is_empty(folder):
         return
     is_run = (folder / "config.yaml").is_file()
-    if not is_run and not (resume and _can_go_on(folder)):
+    if not is_run and not (resume and _can_resume(folder)):
         raise RunExistsError(
-            f"{folder} is there and is not a run folder: it has no config.yaml. It is left as it "
-            "is; move it away, or name another folder with --runs"
+            f"{folder} exists and is not a run folder: it has no config.yaml. Move it away, or "
+            "name another folder with --runs"
         )
     if not (resume or overwrite):
         raise RunExistsError(
-            f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
+            f"run folder {folder} exists; --resume continues it, --overwrite replaces it"
         )
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether there is a run to go on with, also one that a killed `--overwrite` moved aside."""
-    return any(_can_go_on(each) for each in (folder, _aside(folder)))
+    """Whether there is a run to resume, including one that a killed `--overwrite` moved aside."""
+    return any(_can_resume(path) for path in (folder, _aside(folder)))
 
 
-def _can_go_on(folder: Path) -> bool:
+def _can_resume(folder: Path) -> bool:
     return (folder / "config.yaml").is_file() or bool(checkpoint_folders(folder / "checkpoints"))
 
 
 @contextmanager
 def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
-    """The run's folder inside the block, made when it is not there.
+    """Create the run's folder for the block; yields a function to call at the first checkpoint.
 
-    A folder that is made here and in which nothing was trained goes again when the block fails.
-    With `overwrite` the old run is moved aside. It is deleted when what the block is given is
-    called, which is when the new run has its first checkpoint, and put back when the block fails
-    before that; `lock` does the same after a process that was killed.
+    A folder created here is removed if the block fails before any training. With `overwrite`, the
+    old run is moved aside. It is deleted when the yielded function is called, and restored if the
+    block fails before; `lock` does the same after a killed process.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: a folder cannot be written.
     """
     aside = _aside(folder)
     replaced, is_new = False, not os.path.lexists(folder)
@@ -170,18 +169,18 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
         nonlocal replaced
         if not replaced:
             replaced = True
-            # What cannot be deleted now is tried again when the run is next taken hold of.
+            # The next `lock` deletes what cannot be deleted now.
             shutil.rmtree(aside, ignore_errors=True)
 
     try:
-        with storage_faults(folder, "making run folder"):
+        with storage_errors(folder, "making run folder"):
             if overwrite and os.path.lexists(folder):
                 os.rename(folder, aside)
             folder.mkdir(parents=True, exist_ok=True)
         yield forget
     except BaseException:
         if not replaced and os.path.lexists(aside):
-            with storage_faults(folder, "putting back"):
+            with storage_errors(folder, "putting back"):
                 _delete(folder)
                 os.rename(aside, folder)
         elif is_new and not replaced and not _is_trained(folder):
@@ -190,7 +189,7 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
 
 
 def _is_trained(folder: Path) -> bool:
-    """Whether a run has come to a report on its training, or to a checkpoint."""
+    """Whether a run has recorded metrics or a checkpoint."""
     metrics = folder / "metrics.jsonl"
     is_measured = metrics.exists() and metrics.stat().st_size > 0
     return is_measured or bool(checkpoint_folders(folder / "checkpoints"))
@@ -219,5 +218,5 @@ def _delete(path: Path) -> None:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing but what a process that was killed at once may leave."""
+    """Whether a folder is empty, except for hidden files that a killed process may leave."""
     return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())

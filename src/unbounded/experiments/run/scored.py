@@ -1,4 +1,4 @@
-"""What a report says of a model: the rows of its scoring, and what was looked at beside them."""
+"""The scores in a run's report: rows, further facts, and memory use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from unbounded.evaluation.following import following
 from unbounded.evaluation.memory_use import memory_use
-from unbounded.evaluation.scorings import Exam, Sweep
+from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator
 from unbounded.experiments.config.check import ranges
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.plan import Plan
@@ -15,57 +15,60 @@ from unbounded.models.discrete import sequence_model
 from unbounded.tasks import LengthRange
 
 
-def own_sweep(
+def own_evaluation_plan(
     config: RunConfig, looking: Callable[[str, float], None] = lambda what, share: None
-) -> Sweep:
-    """What a run's own report is made of, on the test split.
+) -> EvaluationPlan:
+    """The evaluation plan of a run's own report, on the test split.
 
     Args:
-        config: of the run.
-        looking: told what is about to be scored, and the share of the rows that is done.
+        config: the run's config.
+        looking: called with the name of what is scored next and the finished share of the rows.
     """
     evaluation = config.evaluation
-    return Sweep(
+    return EvaluationPlan(
         "test",
         config.seed,
         None if evaluation.lengths is None else ranges(evaluation.lengths),
         evaluation.count,
         evaluation.every,
         evaluation.streams,
-        evaluation.carry,
+        evaluation.carry_state,
         looking,
         evaluation.symbols,
         evaluation.multiples or (),
     )
 
 
-def scored(planned: Plan, exam: Exam, sweep: Sweep) -> dict[str, Any]:
-    """The rows of a run's own report, and what it says of validation and of the memory."""
-    facts = planned.scoring.facts(exam, sweep)
-    model, lengths = sequence_model(exam.model), planned.validation_lengths
+def scored(planned: Plan, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+    """The report's rows, and its entries on validation and memory."""
+    facts = planned.metric_set.facts(evaluator, evaluation_plan)
+    model, lengths = sequence_model(evaluator.model), planned.validation_lengths
     follows = following(model, planned.task, planned.config.seed, lengths)
     if follows is not None:
         facts["read_head_follows_path"] = follows
-    used = used_memory(planned, exam, sweep)
-    return {"rows": planned.scoring.rows(exam, sweep), **facts, **used}
+    used = used_memory(planned, evaluator, evaluation_plan)
+    return {"rows": planned.metric_set.rows(evaluator, evaluation_plan), **facts, **used}
 
 
 def used_memory(
-    planned: Plan, exam: Exam, sweep: Sweep, lengths: Iterable[LengthRange] | None = None
+    planned: Plan,
+    evaluator: Evaluator,
+    evaluation_plan: EvaluationPlan,
+    lengths: Iterable[LengthRange] | None = None,
 ) -> dict[str, Any]:
-    """What a report says of the use of its memory; nothing where there is none that decides.
+    """The report's entry on memory use; empty for a model without memory gates.
 
     Args:
-        planned, exam, sweep: of the report.
-        lengths: the ranges; None for those of training and of validation.
+        planned, evaluator, evaluation_plan: those of the report.
+        lengths: the ranges; None for those of training and validation.
     """
     own = dict.fromkeys((planned.train_lengths, planned.validation_lengths))
     used = memory_use(
-        exam.model,
+        evaluator.model,
         planned.task,
-        sweep.seed,
+        evaluation_plan.seed,
         own if lengths is None else lengths,
-        exam.place.device,
-        sweep.count,
+        evaluator.place.device,
+        evaluation_plan.count,
     )
     return {} if used is None else {"memory_use": used}

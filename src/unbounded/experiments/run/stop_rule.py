@@ -1,4 +1,4 @@
-"""What ends a run before its budget does, as its config says."""
+"""The stop rule of a run from its config."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from unbounded.experiments.config.schema import TrainingConfig
 from unbounded.tasks import LengthRange
 from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.stopping import (
+    EarlyAbort,
     StopRule,
     WhenConverged,
-    WhenHopeless,
     WhenSolved,
     WhenStalled,
     any_of,
@@ -19,7 +19,7 @@ from unbounded.training.stopping import (
 def make_stop_rule(
     training: TrainingConfig, lengths: LengthRange, plateau: HalveOnPlateau | None
 ) -> StopRule:
-    """What ends the run before its budget does; `lengths` are those of validation."""
+    """The rule that stops a run before its budget is used up; `lengths` are for validation."""
     rules: dict[str, StopRule] = {
         "solved": WhenSolved(
             lengths,
@@ -37,8 +37,8 @@ def make_stop_rule(
     if training.patience:
         stalled = WhenStalled(every=training.report_every, patience=training.patience)
         chosen.append(stalled)
-    if training.give_up_after:
-        chosen.insert(0, WhenHopeless(training.give_up_after, training.give_up_perplexity))
+    if training.early_abort_after:
+        chosen.insert(0, EarlyAbort(training.early_abort_after, training.early_abort_perplexity))
     if plateau is not None:
         chosen.insert(0, plateau)
     return chosen[0] if len(chosen) == 1 else any_of(*chosen)

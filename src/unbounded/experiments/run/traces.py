@@ -1,4 +1,4 @@
-"""A trace of a trained memory at work on one example, for the figures."""
+"""Traces of a trained memory on one example, for the figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 
 from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
-from unbounded.files import storage_faults
+from unbounded.files import storage_errors
 from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.layers.read_only import trace_phases
 from unbounded.layers.trace_json import save_run_trace
@@ -21,23 +21,22 @@ from unbounded.tasks import Batch, Task
 
 
 def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Path | None:
-    """Write what the memory does with an example, in version 2 of the format.
+    """Write the trace of an example, in version 2 of the format.
 
-    A memory of your own has no name by which another program could make it: its trace is of
-    version 1.
+    A custom memory has no registered name, so its trace is of version 1.
 
     Args:
         model, task, batch: as for `trace_of`.
-        path: the file without its ending; its folder is made.
+        path: the file without its suffix; its folder is created.
     Returns:
-        the file; None of a model without a memory.
+        The file; None for a model without a memory.
     Raises:
-        StorageError: the disk refused.
+        StorageError: the file cannot be written.
     """
     trace = run_trace(model, task, batch)
     if trace is None:
         return None
-    with storage_faults(path, "writing trace"):
+    with storage_errors(path, "writing trace"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if has_name(trace.memory):
             file = path.with_name(f"{path.name}.json")
@@ -59,15 +58,15 @@ def course_of(
     batch_of: Callable[[MemoryModel], Batch],
     read: Callable[[Path], FrameT],
 ) -> dict[int, FrameT]:
-    """What the heads of a run's memory did with an example, after each batch with a checkpoint.
+    """The memory heads on an example at each kept checkpoint, by batch.
 
     Args:
-        run: its folder, whose checkpoints were kept (training.keep_checkpoints).
-        batch_of: the example, which may be what the model of then answers.
+        run: the run's folder, with kept checkpoints (training.keep_checkpoints).
+        batch_of: returns the example, which may include the checkpoint's answer.
         read: `figures.read_tape` or `figures.read_keys`.
     Raises:
-        ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
-            memory is not one that `read` reads.
+        ConfigError: the run has no checkpoint.
+        CheckpointError: a checkpoint cannot be used, or `read` does not support the memory.
     """
     frames = {}
     for batches, folder in kept_checkpoints(run).items():
@@ -80,13 +79,13 @@ def course_of(
 
 
 def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:
-    """What the memory does with an example; None of a model without a memory.
+    """The trace of an example; None for a model without a memory.
 
-    Beside what every trace has: of a task of yes and no "chance", that yes is said at each step,
-    and of a task that has a path its "height", both [B, T].
+    It has two further arrays [B, T]: on yes/no tasks "chance", the probability of yes at each step;
+    on tasks with a path its "height".
 
     Args:
-        model: on the CPU or a device, in any mode.
+        model: on any device, in any mode.
         task: names the symbols.
         batch: one example.
     """

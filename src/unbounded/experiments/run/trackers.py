@@ -1,4 +1,4 @@
-"""Trackers of the user's choice, through accelerate: TensorBoard, Weights & Biases, MLflow, ..."""
+"""Experiment trackers through accelerate: TensorBoard, Weights & Biases, MLflow, ..."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
 from unbounded.training.metrics_log import Listener
 
-#: What a tracker shows the runs under.
+#: Project name in a tracker.
 PROJECT: Final = "unbounded"
 _NOT_VALUES = {"kind", "batch", "lengths", "count"}
-#: What a tracker calls a run's name, where it takes one.
+#: Each tracker's keyword for a run's name.
 _RUN_NAMES: Final = {
     "wandb": "name",
     "mlflow": "run_name",
@@ -26,34 +26,34 @@ _PACKAGES: Final = {"tensorboard": "unbounded[tensorboard]"}
 
 
 def tracker_names(text: str | None) -> tuple[str, ...]:
-    """The names in `tensorboard,wandb`, each once."""
+    """The names in a list such as `tensorboard,wandb`, without duplicates."""
     return tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
 
 
-def tracker_faults(names: Sequence[str]) -> list[str]:
-    """What is wrong with trackers that were named: accelerate leaves out what it does not find."""
+def tracker_errors(names: Sequence[str]) -> list[str]:
+    """Errors for unknown or missing trackers, which accelerate would skip silently."""
     there = {str(name) for name in get_available_trackers()}
-    faults = []
+    errors = []
     for name in names:
         if name not in LOGGER_TYPE_TO_CLASS:
             valid = ", ".join(sorted(LOGGER_TYPE_TO_CLASS))
-            faults.append(f"log_with: unknown tracker {name!r}; valid: {valid}")
+            errors.append(f"log_with: unknown tracker {name!r}; valid: {valid}")
         elif name not in there:
             package = _PACKAGES.get(name, name)
-            faults.append(f"log_with: {name} is not installed; pip install '{package}'")
-    return faults
+            errors.append(f"log_with: {name} is not installed; pip install '{package}'")
+    return errors
 
 
 class Trackers:
-    """A run's records, given to the trackers that an accelerator was made with.
+    """Sends a run's metrics records to an accelerator's trackers.
 
-    They are opened with the first record, so that a run that cannot begin leaves nothing behind.
-    What a tracker fails in costs its numbers, with one warning, and not the run.
+    Trackers open at the first record, so a run that cannot start leaves nothing behind. A failing
+    tracker causes one warning and does not stop the run.
 
     Args:
-        accelerator: made with `log_with`; its process is the one that writes.
-        run_name: how the run is called.
-        config: of the run, as plain data.
+        accelerator: created with `log_with`, in the process that writes.
+        run_name: the run's name.
+        config: the run's config as plain data.
     """
 
     def __init__(self, accelerator: Accelerator, run_name: str, config: Mapping[str, Any]) -> None:
@@ -61,11 +61,11 @@ class Trackers:
         self._is_open = self._has_failed = False
 
     def listener(self, prefix: str = "", after: int = 0) -> Listener:
-        """What writes each record of a phase as numbers.
+        """A function that logs each record of a phase as numbers.
 
         Args:
-            prefix: stands before the names of its numbers.
-            after: batches of the phases before; a tracker's steps only go up.
+            prefix: prefix of the numbers' names.
+            after: batches of the earlier phases; a tracker's steps must increase.
         """
 
         def listen(record: dict[str, Any]) -> None:
@@ -98,18 +98,18 @@ class Trackers:
             return
         try:
             act()
-        except Exception as error:  # whatever a tracker fails in: it is not worth the run
+        except Exception as error:  # a failing tracker must not stop the run
             self._has_failed = True
             reason = str(error).split("\n", 1)[0]
             print(
-                f"warning: log_with: the trackers get no more of this run "
+                f"warning: log_with: the trackers receive no more of this run "
                 f"({type(error).__name__}: {reason}); metrics.jsonl has all of it",
                 file=sys.stderr,
             )
 
 
 def _flat(prefix: str, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """A config as trackers take it: dotted names, and plain values."""
+    """A config for trackers: dotted names and plain values."""
     made: list[tuple[str, Any]] = []
     for name, value in data.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Verifying a run that was trained before."""
+"""Verify a finished run."""
 
 from __future__ import annotations
 
@@ -25,67 +25,66 @@ from unbounded.verification.verify import Look
 
 
 def finished_run(
-    folder: Path, rounded: bool | None = None
+    folder: Path, hardened: bool | None = None
 ) -> tuple[RunConfig, Task, MemoryModel, str]:
-    """Config, task and model of a run that is finished, and the model's folder in it.
+    """Config, task and model of a finished run, and the model's subfolder.
 
     Args:
-        folder: of the run.
-        rounded: whether the model whose decisions were hardened is taken; None takes it where it
-            is there, and the trained one otherwise.
+        folder: the run's folder.
+        hardened: whether to load the hardened model; None loads it if it exists.
     Raises:
-        CheckpointError: the folder is no run, is not finished, its report is damaged, or it has no
-            such model.
+        CheckpointError: the folder is not a finished run, its report is damaged, or the model is
+            missing.
     """
     config = load_config(folder)
     if not (folder / "report.json").is_file():
         raise CheckpointError(
             f"{folder} is not finished: it has no report.json. `unbounded train {config.task} "
-            "--resume`, with the other options that it began with, goes on with it."
+            "--resume`, with its other original options, continues it."
         )
     try:
         load_report(folder / "report.json")
     except CheckpointError as error:
         raise CheckpointError(f"{error}. {REMADE}") from error
-    if rounded is None:
-        rounded = (folder / "model-rounded").is_dir()
-    model, source = load_model(folder, rounded)
+    if hardened is None:
+        hardened = (folder / "model-hardened").is_dir()
+    model, source = load_model(folder, hardened)
     return config, task_of_run(folder, config), model.eval(), source
 
 
 def verification_of(folder: Path) -> dict[str, Any] | None:
-    """The report of a verification of a run's model, the hardened one where there is one.
+    """The verification report of a run's model, of the hardened one if it exists.
 
     Returns:
-        None where it was not verified, or has other weights since.
+        The report; None without a verification of the current weights.
     Raises:
-        CheckpointError: the file is no such report.
+        CheckpointError: the file is not a verification report.
     """
-    source = "model-rounded" if (folder / "model-rounded").is_dir() else "model"
+    source = "model-hardened" if (folder / "model-hardened").is_dir() else "model"
     path = folder / f"verification-{source}.json"
     report = read_verification(path) if path.is_file() else None
     return None if report is None or is_stale(report, folder / source) else report
 
 
 def is_verified(folder: Path, options: Mapping[str, Any]) -> bool:
-    """Whether a run was verified to the end, with such options, and has the same weights still.
+    """Whether a run has a complete verification of its current weights with these options.
 
     Args:
-        folder: of the run.
-        options: of `VerifyOptions`; those that are not named may be any.
+        folder: the run's folder.
+        options: options of `VerifyOptions`; others may have any value.
     Raises:
-        CheckpointError: the file is no such report.
+        CheckpointError: the file is not a verification report.
     """
     report = verification_of(folder)
     return report is not None and is_whole(report, options)
 
 
 def is_whole(report: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether a verification was brought to its end with such options.
+    """Whether a verification is complete and has these options.
 
     Args:
-        report: as `read_verification` gives it.
-        options: of `VerifyOptions`; those that are not named may be any.
+        report: from `read_verification`.
+        options: options of `VerifyOptions`; others may have any value.
     """
     used = report.get("options", {})
     return bool(report["finished"]) and all(
@@ -94,28 +93,40 @@ def is_whole(report: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def is_stale(report: Mapping[str, Any], model: Path) -> bool:
-    """Whether what was found is of other weights than a model has now.
+    """Whether a report is of other weights than the model's current ones.
 
     Args:
-        report: of a verification or a machine; without a SHA-256 it is of before one was kept.
-        model: folder of the model.
+        report: report of a verification or an automaton. Old reports lack a SHA-256 and count as
+            current.
+        model: the model's folder.
     """
     digest = report.get("weights_sha256")
     return digest is not None and digest != weights_digest(model)
 
 
 def read_verification(path: Path) -> dict[str, Any]:
-    """The report of a verification.
+    """Read the report of a verification.
 
     Raises:
-        CheckpointError: the file is no such report.
+        CheckpointError: the file is not a verification report.
     """
+    data: dict[str, Any]
     try:
-        data: Any = json.loads(read_text(path))
+        data = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no verification: {error}") from error
+        raise CheckpointError(f"{path} is not a verification report: {error}") from error
+    check_verification(data, path)
+    return data
+
+
+def check_verification(data: Any, path: Path) -> None:
+    """Check that data from a file is the report of a verification.
+
+    Raises:
+        CheckpointError: they are not; the message names the file.
+    """
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
-        raise CheckpointError(f"{path} is no verification of version {VERSION}")
+        raise CheckpointError(f"{path} is not a verification report of version {VERSION}")
     rows = data.get("rows")
     whole = isinstance(rows, list) and all(
         isinstance(row, dict)
@@ -125,13 +136,12 @@ def read_verification(path: Path) -> dict[str, Any]:
     )
     if not whole or "finished" not in data or not isinstance(data.get("options", {}), dict):
         raise CheckpointError(f"{path} is damaged: its rows are not those of a verification")
-    return data
 
 
 def _says_more(folder: Path, source: str, options: VerifyOptions, finished: bool) -> bool:
-    """Whether a verification of before, of the same weights, was whole and looked at more.
+    """Whether an earlier verification of the same weights is complete and tested more.
 
-    One that is damaged says nothing.
+    A damaged report counts as none.
     """
     path = folder / f"verification-{source}.json"
     try:
@@ -158,7 +168,7 @@ def verify_run(
     folder: Path,
     options: VerifyOptions,
     *,
-    rounded: bool | None = None,
+    hardened: bool | None = None,
     overwrite: bool = False,
     look: Look,
     shown: Callable[[Mapping[str, Any]], None] | None = None,
@@ -166,28 +176,28 @@ def verify_run(
     """Verify a finished run.
 
     Args:
-        folder: its folder.
-        options: how much is looked at.
-        rounded: as for `finished_run`.
-        overwrite: write the report also where that of before, of the same weights, says more: it
-            was brought to its end and this one was not, or looked at less and at nothing more.
-        look: told what is looked at, and which share of it is done; a KeyboardInterrupt that it
-            raises ends the looking, and what was found until then is reported.
-        shown: given the report before it is written, so that a disk that refuses costs nothing.
+        folder: the run's folder.
+        options: what to test.
+        hardened: as for `finished_run`.
+        overwrite: replace an earlier report of the same weights even if it is more complete. It is
+            if only it is complete, or if it tested more and nothing less.
+        look: called with the current activity and its finished share. A KeyboardInterrupt from it
+            ends the verification, and the results so far are reported.
+        shown: called with the report before it is written, so that a write error loses nothing.
     Returns:
-        The report, with "file", where it also stands in the folder, verification-MODEL.json; None
-        where that of before stays.
+        The report, with "file", its path verification-MODEL.json in the folder; None if the earlier
+        report stays.
     Raises:
         CheckpointError: as for `finished_run`.
-        ConfigError: the task has no rule, or nothing is to be looked at.
-        StorageError: the disk refused.
+        ConfigError: the task has no rule, or the options select no tests.
+        StorageError: the report cannot be written.
     """
-    config, task, model, source = finished_run(folder, rounded)
+    config, task, model, source = finished_run(folder, hardened)
     digest = weights_digest(folder / source)
     findings: list[Finding] = []
     finished = False
     try:
-        # What is there when it is interrupted stays.
+        # An interruption keeps the findings so far.
         findings.extend(findings_of(model, task, options, look))
         finished = True
     except KeyboardInterrupt:
@@ -195,7 +205,7 @@ def verify_run(
             raise
     if not findings:
         raise ConfigError(
-            ["options: nothing is to be looked at; give lengths, such as --most 100 or --times 2"]
+            ["options: expected lengths to test, got none; give --most 100 or --times 2"]
         )
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):

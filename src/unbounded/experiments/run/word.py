@@ -1,4 +1,4 @@
-"""A typed word before a trained model: what is said of each prefix, and where the heads are."""
+"""A trained model's labels and memory heads for each prefix of a typed string."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from unbounded.tasks import Batch, Task
 
 
 def typed_word(task: Task, text: str) -> Batch:
-    """A word that a person typed, as a batch of one example; it need not be balanced.
+    """A typed string as a batch of one example; it need not be balanced.
 
     Args:
-        task: knows the symbols; each is a letter, or they stand between blanks.
+        task: defines the symbols. The text has one-letter symbols, or symbols between blanks.
     Raises:
-        ChoiceError: a symbol is not of the task. ConfigError: there is none.
+        ChoiceError: the task does not have a symbol.
+        ConfigError: the text has no symbol.
     """
     symbols = read_symbols(task, text)
     if not symbols:
@@ -34,9 +35,9 @@ def typed_word(task: Task, text: str) -> Batch:
 
 
 def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
-    """A line for each prefix, headings first: its last symbol, its height, the chance of yes.
+    """A heading and a line per prefix: its last symbol, its height, the probability of yes.
 
-    Of a tape also where each head is: the location of its greatest weight.
+    For a tape also the position of each head: the location of its greatest weight.
     """
     with torch.no_grad():
         chances = torch.sigmoid(model(word.inputs)[0][0, :, 0]).tolist()
@@ -56,7 +57,7 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
 
 
 def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: str) -> list[Path]:
-    """Draw the path of a word, where it has one, and the heads of a tape beside it."""
+    """Draw the path of a string, if it has one, and the heads of a tape."""
     paths: list[Path] = []
     heights = task.heights(word.inputs)
     if heights is not None:
@@ -71,14 +72,14 @@ def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: 
 
 
 def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, Tensor]]:
-    """Each head of a tape by name, with where it is at each step [T]."""
+    """The heads of a tape by name, with their positions at each step [T]."""
     trace = trace_of(model, task, word)
     if trace is None or "write_weights" not in trace.arrays:
         return []
-    found = []
+    heads = []
     for kind in ("read", "write"):
         positions = head_position(trace.arrays[f"{kind}_weights"][0])
         for number in range(positions.shape[1]):
             name = f"{kind} head {number + 1}" if positions.shape[1] > 1 else f"{kind} head"
-            found.append((name, positions[:, number]))
-    return found
+            heads.append((name, positions[:, number]))
+    return heads

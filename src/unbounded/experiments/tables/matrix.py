@@ -16,7 +16,7 @@ MATRIX_LEGEND: Final = """\
 Each cell is the share of sequences of the test split that are right to the end (of streams: of
 which every determined symbol is right), at training lengths / at twice the training lengths, as the
 median over seeds. Every cell had the same budget of symbols."""
-#: Rows of a report that they are of, as the tiers order them: training lengths, and twice these.
+#: Rows of a report that they are of, as the studies order them: training lengths, and twice these.
 SHOWN: Final = 2
 
 
@@ -41,7 +41,7 @@ def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
 
 def accuracies(summary: Summary) -> tuple[float | None, ...]:
     """The numbers of a cell: medians over the seeds of the chosen setting."""
-    rows = [run.measures.coarse[:SHOWN] for run in summary.chosen]
+    rows = [run.measures.exact_match[:SHOWN] for run in summary.chosen]
     return tuple(
         median(row[place] for row in rows) if all(len(row) > place for row in rows) else None
         for place in range(SHOWN)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from unbounded.errors import ChoiceError
-from unbounded.evaluation.scorings import scoring_of
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS
 
@@ -29,7 +29,7 @@ class Contradiction:
     """A value that the paper prints in two ways.
 
     Fields:
-        task, model, column: the cell; column is one of the scoring's.
+        task, model, column: the cell; column is one of the metric set's.
         used: the value taken here. other: the value it contradicts.
         note: where each of them stands.
     """
@@ -49,7 +49,7 @@ class PaperModel:
     Fields:
         title: as in its table.
         settings: what it sets, by part of the config (PARTS).
-        phase: "trained", or "rounded" for what the same run is after rounding.
+        phase: "trained", or "hardened" for what the same run is after hardening.
     """
 
     title: str
@@ -64,13 +64,13 @@ class PaperTable:
     Fields:
         title: its heading; empty where there is only one.
         tasks: its rows' tasks.
-        scoring: that its tasks have; empty where they have several, and the table is a matrix of
+        metric_set: that its tasks have; empty where they have several, and the table is a matrix of
             tasks and models.
     """
 
     title: str
     tasks: tuple[str, ...]
-    scoring: str
+    metric_set: str
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class Published:
     notes: tuple[str, ...]
     parameters: dict[str, dict[int, float]]
 
-    def scoring(self, task: str) -> str:
-        """The scoring of a task."""
-        return next((table.scoring for table in self.tables if task in table.tasks), "")
+    def metric_set(self, task: str) -> str:
+        """The metric set of a task."""
+        return next((table.metric_set for table in self.tables if task in table.tasks), "")
 
 
 def published(paper: str) -> Published:
@@ -110,15 +110,15 @@ def published(paper: str) -> Published:
         ChoiceError: no such paper; the message lists those there are and the closest.
     """
     data = read_data("papers", paper)
-    default = data.get("scoring", "")
+    default = data.get("metric_set", "")
     tables = tuple(
-        PaperTable(table["title"], tuple(table["tasks"]), table.get("scoring", default))
+        PaperTable(table["title"], tuple(table["tasks"]), table.get("metric_set", default))
         for table in data.get("tables", [{"title": "", "tasks": list(data["tasks"])}])
     )
     columns = {
-        task: tuple(scoring_of(table.scoring).columns)
+        task: tuple(metric_set_of(table.metric_set).columns)
         for table in tables
-        if table.scoring
+        if table.metric_set
         for task in table.tasks
     }
     return Published(

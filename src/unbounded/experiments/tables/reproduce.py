@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.errors import ConfigError
-from unbounded.evaluation.scorings import scoring_of
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config.check import check_all
 from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.run.verification import is_verified, is_whole
-from unbounded.experiments.tables.machines import (
-    extract_machines,
+from unbounded.experiments.tables.automata import (
+    extract_automata,
     is_outdated,
-    read_machines,
+    read_automata,
 )
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_report, read_results
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json
-from unbounded.experiments.tables.verified import read_kept, read_verified
+from unbounded.experiments.tables.verified import read_verified, verifications
 from unbounded.experiments.trials.pool import Outcome, run_trials
-from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.experiments.trials.studies import Study, Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,
@@ -35,7 +35,7 @@ from unbounded.experiments.trials.time_left import (
 )
 from unbounded.experiments.trials.watching import watching
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
-from unbounded.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, storage_errors, write_text
 
 Say = Callable[[str], None]
 
@@ -63,7 +63,7 @@ class Reproduction:
 
 
 def reproduce(
-    tier: Tier,
+    study: Study,
     trials: Sequence[Trial],
     *,
     jobs: int,
@@ -71,33 +71,33 @@ def reproduce(
     out: Path,
     say: Say = say_now,
 ) -> Reproduction:
-    """Train the trials that are not finished, then write the tier's table, reports and figures.
+    """Train the trials that are not finished, then write table, file of runs and figures.
 
     A trial is a folder under `runs` named by the hash of its config and its seed. A finished one is
     not trained again, one that was broken off goes on from its last checkpoint. The table holds
     what is finished, and is also written when the training is interrupted.
 
     Args:
-        tier: the table's tier.
-        trials: what to train, all of the tier or a part of it.
+        study: the table's study.
+        trials: what to train, all of the study or a part of it.
         jobs: trials at once, one thread each.
         runs: folder of the run folders.
-        out: folder of table.md, table.json, reports and figures.
+        out: folder of table.md, table.json, runs.jsonl.xz and figures.
         say: shown what happens, line by line.
     Raises:
-        ConfigError: `jobs` is below 1, or a trial's config has faults.
+        ConfigError: `jobs` is below 1, or a trial's config has errors.
         Interrupted: Ctrl-C or SIGTERM; every trial is saved and the next call goes on.
         StorageError: a folder cannot be written.
     """
     if jobs < 1:
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
     check_all(trial.config for trial in trials)
-    write_table(tier, out)  # a folder that cannot be written is found now, not after hours
+    write_table(study, out)  # a folder that cannot be written is found now, not after hours
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
     own = list({trial.name: trial for trial in trials}.values())
     waiting = [trial for trial in own if not copy_report(trial, runs, out)]
-    left = TimeLeft(waiting, jobs, RunMinutes(tier.trials, _measured_minutes(tier, out)), runs)
+    left = TimeLeft(waiting, jobs, RunMinutes(study.trials, _measured_minutes(study, out)), runs)
     minutes = left.minutes()
     known = "" if minutes is None or not waiting else f"; about {in_words(minutes)} left"
     say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before{known}")
@@ -110,60 +110,60 @@ def reproduce(
             left.ended(outcome.trial, minutes, done)
             if done and copy_report(outcome.trial, runs, out):
                 watch.done(f"finished {name} in {minutes:.1f} minutes")
-                write_table(tier, out)
+                write_table(study, out)
             else:
                 failed.append(outcome)
                 watch.done(_failure(outcome))
 
         try:
             run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
-            extract_machines(tier, own, runs, out, say)
+            extract_automata(study, own, runs, out, say)
         finally:
-            table, written = write_table(tier, out)
-    written += draw_tasks(tier, out)
+            table, written = write_table(study, out)
+    written += draw_tasks(study, out)
     return Reproduction(table, tuple(failed), tuple(written))
 
 
-def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
-    """Write table.md and table.json from the reports in `out/reports` alone.
+def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
+    """Write table.md and table.json from the study's file alone.
 
     Returns:
         The table as Markdown and the files written.
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
-    with storage_faults(out, "making folder"):
+    with storage_errors(out, "making folder"):
         out.mkdir(parents=True, exist_ok=True)
-    cells = summaries(tier, read_results(tier.trials, out))
-    text = _text(tier, cells, out)
+    cells = summaries(study, read_results(study.trials, out))
+    text = _text(study, cells, out)
     write_text(out / "table.md", text)
-    data = table_json(tier, published(tier.paper), cells)
-    write_text(out / "table.json", json_text(data, indent=2) + "\n")
+    data = table_json(study, published(study.paper), cells)
+    write_text(out / "table.json", json_text(data, indent=1) + "\n")
     return text, [out / "table.md", out / "table.json"]
 
 
-def table_of(tier: Tier, trials: Iterable[Trial], out: Path) -> str:
+def table_of(study: Study, trials: Iterable[Trial], out: Path) -> str:
     """The rows and columns of these trials' cells, from the reports in `out`, without each run.
 
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
-    cells = summaries(tier, read_results(tier.trials, out))
-    return _text(tier, cells, out, {trial.cell for trial in trials})
+    cells = summaries(study, read_results(study.trials, out))
+    return _text(study, cells, out, {trial.cell for trial in trials})
 
 
-def _text(tier: Tier, cells: Cells, out: Path, shown: Collection[str] | None = None) -> str:
-    verified = read_verified(tier, out) if tier.verify else None
-    machines = read_machines(tier, out) if tier.extract else None
-    return table_markdown(tier, published(tier.paper), cells, verified, machines, shown)
+def _text(study: Study, cells: Cells, out: Path, shown: Collection[str] | None = None) -> str:
+    verified = read_verified(study, out) if study.verify else None
+    automata = read_automata(study, out) if study.extract else None
+    return table_markdown(study, published(study.paper), cells, verified, automata, shown)
 
 
-def draw_tasks(tier: Tier, out: Path) -> list[Path]:
+def draw_tasks(study: Study, out: Path) -> list[Path]:
     """Draw figures for each task with a finished run into `out/figures`.
 
     `convergence_TASK` is the course of training, `lengths_TASK` the accuracy by length of streams.
     """
-    cells, values = summaries(tier, read_results(tier.trials, out)), published(tier.paper)
+    cells, values = summaries(study, read_results(study.trials, out)), published(study.paper)
     tasks: dict[str, dict[str, Summary]] = {}
     for cell, summary in cells.items():
         if summary is not None:
@@ -171,7 +171,7 @@ def draw_tasks(tier: Tier, out: Path) -> list[Path]:
             tasks.setdefault(task, {})[values.models[model].title] = summary
     paths: list[Path] = []
     for task, models in tasks.items():
-        title = f"{values.tasks.get(task, task)} ({tier.paper}, tier {tier.name})"
+        title = f"{values.tasks.get(task, task)} ({study.paper}, study {study.name})"
         curves = {name: [run.curves for run in each.chosen] for name, each in models.items()}
         measured = {name: runs for name, runs in curves.items() if any(run.batches for run in runs)}
         if measured:
@@ -182,26 +182,26 @@ def draw_tasks(tier: Tier, out: Path) -> list[Path]:
             trained = next(iter(models.values())).best.trained_to
             name = f"lengths_{task}"
             figures = out / "figures"
-            scoring = scoring_of(next(iter(models.values())).scoring)
+            metric_set = metric_set_of(next(iter(models.values())).metric_set)
             paths += draw_lengths(
                 lengths,
                 figures,
                 name,
                 trained_to=trained,
                 title=title,
-                what=scoring.curve_title,
-                shaded=scoring.curve_shaded,
+                what=metric_set.curve_title,
+                shaded=metric_set.curve_shaded,
             )
-    return paths + _draw_matrix(tier, cells, values, out)
+    return paths + _draw_matrix(study, cells, values, out)
 
 
-def _draw_matrix(tier: Tier, cells: Cells, values: Published, out: Path) -> list[Path]:
+def _draw_matrix(study: Study, cells: Cells, values: Published, out: Path) -> list[Path]:
     """Draw the tables of many tasks and models, where any cell is finished."""
     numbers = {
         (task, model): accuracies(summary)
         for cell, summary in cells.items()
         for task, model in [cell.split("/")]
-        if summary is not None and not values.scoring(task)
+        if summary is not None and not values.metric_set(task)
     }
     if not numbers:
         return []
@@ -212,10 +212,10 @@ def _draw_matrix(tier: Tier, cells: Cells, values: Published, out: Path) -> list
 
 def _failure(outcome: Outcome) -> str:
     lines = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    tail = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
+    cooldown = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
     return (
         f"FAILED {outcome.trial.name} (exit code {outcome.exit_code}); the others go on. "
-        f"The end of {outcome.log}:\n{tail}"
+        f"The end of {outcome.log}:\n{cooldown}"
     )
 
 
@@ -227,48 +227,47 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
     Raises:
         CheckpointError: a report, verification or machine cannot be read; the message names it.
     """
-    there = read_results(trials, out)
+    there, verified = read_results(trials, out), verifications(out)
 
     def was_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
-        path = out / "verified" / f"{trial.name}.json"
-        return path.is_file() and is_whole(read_kept(path), options)
+        return trial.name in verified and is_whole(verified[trial.name], options)
 
     return tuple(
         trial
         for trial in trials
         if trial.key not in there
         or (trial.verify is not None and not was_verified(trial, trial.verify))
-        or is_outdated(out, trial.name)
+        or is_outdated(out, trial.name, verified)
     )
 
 
-def _measured_minutes(tier: Tier, out: Path) -> dict[str, float]:
+def _measured_minutes(study: Study, out: Path) -> dict[str, float]:
     """Minutes of training by the reports in `out`, by the name of a run."""
     minutes: dict[str, float] = {}
-    for result in read_results(tier.trials, out).values():
+    for result in read_results(study.trials, out).values():
         # Of two phases of one run the later one has the minutes of both.
         minutes[result.trial.name] = max(result.minutes, minutes.get(result.trial.name, 0.0))
     return minutes
 
 
-def plan(tier: Tier, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
+def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
     """What a call would do, for `--dry-run`: one line a trial, how many are left, and the time.
 
     Behind a run's name stands its cell, which `--only` takes; of runs of several cells the first.
     A run is "trained" where it is yet to be verified. The time is of the minutes that reports in
-    `out` and `runs` have, of these runs or of others of the tier.
+    `out` and `runs` have, of these runs or of others of the study.
 
     Raises:
         CheckpointError: a run's verification cannot be read; the message names the file.
-        ConfigError: a trial's config has faults, for example a folder that holds no corpus.
+        ConfigError: a trial's config has errors, for example a folder that holds no corpus.
     """
     check_all(trial.config for trial in trials)
-    lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
+    lines = [f"{study.paper}, study {study.name}: {study.about}"]
     left = unverified = 0
     own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
     widest = max((len(trial.name) for trial in own), default=0)
-    measured = {**_measured_minutes(tier, out), **finished_minutes(tier.trials, runs)}
-    expected = RunMinutes(tier.trials, measured)
+    measured = {**_measured_minutes(study, out), **finished_minutes(study.trials, runs)}
+    expected = RunMinutes(study.trials, measured)
     minutes: list[float | None] = []
     for trial in own:
         folder = folder_of(runs, trial.config)
@@ -297,6 +296,6 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path, out: Path, jobs: int =
         )
     elif left:
         lines.append(
-            f"the time is not known: no run of this tier has a report, in {runs} or in {out}"
+            f"the time is not known: no run of this study has a report, in {runs} or in {out}"
         )
     return "\n".join(lines)

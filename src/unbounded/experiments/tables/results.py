@@ -9,20 +9,23 @@ from statistics import median
 from typing import Any
 
 from unbounded.errors import CheckpointError
-from unbounded.evaluation.scorings import scoring_of
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import from_dict
-from unbounded.experiments.run.folder import folder_of, load_report, read_report
+from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.report_check import OUTCOMES, REMADE
 from unbounded.experiments.run.verification import is_verified, verification_of
 from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.tables.study_file import (
+    AGAIN,
+    RUNS,
+    VERIFIED,
+    add_to_study_file,
+    read_study_file,
+)
+from unbounded.experiments.trials.studies import Trial
 from unbounded.figures.curves import Curves, read_curves
-from unbounded.files import json_text, storage_faults, write_text
 from unbounded.tasks import LengthRange
-
-#: What to do about a report in `out` that cannot be read.
-AGAIN = "Delete it, and `unbounded reproduce` with --missing trains it again"
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,15 @@ class Measured:
 
     Fields:
         trial: the trial.
-        report: name of its report in the folder of reports.
         measures: its numbers, on the test split, and what chooses among runs.
         batches, minutes, stopped: how long it trained, and why it ended.
         curves: what it measured over time.
         trained_to: longest length of training; None of a text.
-        per_n: n -> the scoring's number of that length, where it has one for each n.
+        per_n: n -> the metric set's number of that length, where it has one for each n.
         precision: that products in float32 were asked for with.
     """
 
     trial: Trial
-    report: str
     measures: Measures
     batches: int
     minutes: float
@@ -63,8 +64,8 @@ class Summary:
 
     Fields:
         runs: every finished trial of the cell.
-        best: the run of least merit, over all settings and seeds.
-        chosen: the runs, one a seed, of the setting whose median merit is least.
+        best: the run of least selection metric, over all settings and seeds.
+        chosen: the runs, one a seed, of the setting whose median selection metric is least.
     """
 
     runs: tuple[Measured, ...]
@@ -72,9 +73,9 @@ class Summary:
     chosen: tuple[Measured, ...]
 
     @property
-    def scoring(self) -> str:
+    def metric_set(self) -> str:
         """Of its task."""
-        return self.best.measures.scoring
+        return self.best.measures.metric_set
 
     def over_seeds(self, column: str) -> tuple[float | None, float | None, float | None]:
         """Median, least and greatest of a column over the seeds of the chosen setting.
@@ -93,24 +94,24 @@ class Summary:
 
 
 def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
-    """Copy a finished trial's report and curves to `out/reports`; False when it is not finished.
+    """Write a finished trial's report and curves to the study's file; False if it is not finished.
 
     One that is to be verified is finished when that is done too; what came of it goes to
-    `out/verified`.
+    the file of verifications.
 
     Raises:
         CheckpointError: the report cannot be read; the message names the file.
         StorageError: the disk refused.
     """
-    folder, name = folder_of(runs, trial.config), f"{trial.name}.json"
+    folder = folder_of(runs, trial.config)
     report = read_report(folder)
     if report is None:
         return False
     # Where the corpus lay says nothing to anybody else.
-    report["config"]["machine"].pop("data", None)
+    report["config"]["hardware"].pop("data", None)
     report["curves"] = read_curves(folder).to_json()
     try:
-        _measured(trial, name, report)
+        _measured(trial, report)
     except OUTCOMES as error:  # copied, it would be refused there each time
         path = folder / "report.json"
         raise CheckpointError(f"{path} is no report of a trial: {error!r}. {REMADE}") from error
@@ -118,50 +119,43 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
         if not is_verified(folder, trial.verify):
             return False
         found = verification_of(folder)
-        with storage_faults(out / "verified", "making folder"):
-            (out / "verified").mkdir(parents=True, exist_ok=True)
-        write_text(out / "verified" / name, json_text(found, indent=None) + "\n")
-    reports = out / "reports"
-    with storage_faults(reports, "making folder"):
-        reports.mkdir(parents=True, exist_ok=True)
-    write_text(reports / name, json_text(report, indent=None) + "\n")
+        assert found is not None
+        add_to_study_file(out / VERIFIED, trial.name, found)
+    add_to_study_file(out / RUNS, trial.name, report)
     return True
 
 
 def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
-    """The trials that have a report in `out/reports`, by key.
+    """The trials that have a report in the study's file, by key.
 
-    A report is a trial's if its config is, whatever its file is called.
+    A report is a trial's if its config is, whatever its run is called.
 
     Raises:
-        CheckpointError: a report cannot be read or lacks something; the message names the file.
+        CheckpointError: the file or a report in it is damaged; the message names file and run.
     """
-    reports: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
-    for path in sorted((out / "reports").glob("*.json")):
-        try:
-            report = load_report(path)
-        except CheckpointError as error:
-            raise CheckpointError(f"{error}. {AGAIN}") from error
+    path = out / RUNS
+    reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
+    for name, report in read_study_file(path).items():
         try:
             config = from_dict(report["config"])
         except OUTCOMES as error:
-            raise _no_report(path, error) from error
-        reports[config_hash(config), config.seed] = path, report
+            raise _no_report(path, name, error) from error
+        reports[config_hash(config), config.seed] = name, report
     results = {}
     for trial in trials:
         own = config_hash(trial.config), trial.config.seed
         if own not in reports:
             continue
-        path, report = reports[own]
+        name, report = reports[own]
         try:
-            results[trial.key] = _measured(trial, path.name, report)
+            results[trial.key] = _measured(trial, report)
         except OUTCOMES as error:
-            raise _no_report(path, error) from error
+            raise _no_report(path, name, error) from error
     return results
 
 
-def _no_report(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path} is no report of a trial: {error!r}. {AGAIN}")
+def _no_report(path: Path, name: str, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{path}: {name} is no report of a trial: {error!r}. {AGAIN}")
 
 
 def summarise(runs: Iterable[Measured]) -> Summary:
@@ -174,13 +168,15 @@ def summarise(runs: Iterable[Measured]) -> Summary:
     settings: dict[str, list[Measured]] = {}
     for run in ordered:
         settings.setdefault(run.setting, []).append(run)
-    chosen = min(settings.values(), key=lambda group: median(run.measures.merit for run in group))
-    best = min(ordered, key=lambda run: run.measures.merit)
+    chosen = min(
+        settings.values(), key=lambda group: median(run.measures.selection_metric for run in group)
+    )
+    best = min(ordered, key=lambda run: run.measures.selection_metric)
     return Summary(ordered, best, tuple(chosen))
 
 
 def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | None:
-    """Median coarse accuracy of another cell's seeds after as many batches, or None.
+    """Median exact match of another cell's seeds after as many batches, or None.
 
     Each run is read off at its first accuracy at or after `batches`, its last one if it ended
     before: a doubt goes in favour of the baseline. These are validation sequences.
@@ -189,16 +185,16 @@ def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | 
         return None
     values = []
     for run in summary.chosen:
-        points = run.curves.coarse.get(lengths, {})
+        points = run.curves.exact_match.get(lengths, {})
         if points:
             later = [batch for batch in points if batch >= batches]
             values.append(points[min(later) if later else max(points)])
     return median(values) if values else None
 
 
-def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
+def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
     phase = report if trial.phase == "trained" else report[trial.phase]
-    curve = scoring_of(report["scoring"]).curve
+    curve = metric_set_of(report["metric_set"]).curve
     points = [at for row in phase["rows"] for at in row.get("per_n", ())]
     # In committed reports an AUC can be 1.0000001.
     per_n = {
@@ -211,7 +207,6 @@ def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
     phases = [report] if phase is report else [report, phase]
     return Measured(
         trial=trial,
-        report=name,
         measures=measures(report, trial.phase),
         batches=sum(int(part["batches"]) for part in phases),
         minutes=sum(float(part["minutes"]) for part in phases),
@@ -219,7 +214,7 @@ def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
         curves=Curves.from_json(report["curves"]),
         trained_to=LengthRange.parse(longest).maximum if longest else None,
         per_n=per_n,
-        precision=report["config"].get("machine", {}).get("matmul_precision") or "highest",
+        precision=report["config"].get("hardware", {}).get("matmul_precision") or "highest",
     )
 
 
@@ -227,4 +222,4 @@ def _outcome(phase: Mapping[str, Any]) -> str:
     """What came of a hardening that made no machine."""
     if phase.get("harm"):
         return "; no better than the trained model, which stays"
-    return "; no machine" if phase.get("decided") is False else ""
+    return "; no machine" if phase.get("saturated") is False else ""

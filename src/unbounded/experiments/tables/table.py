@@ -1,4 +1,4 @@
-"""The table of a tier, published and measured values side by side, as Markdown."""
+"""The table of a study, published and measured values side by side, as Markdown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from unbounded.evaluation.scorings import Scoring, scoring_of
+from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
-from unbounded.experiments.tables.machines import Machines, machines_grid
+from unbounded.experiments.tables.automata import Automata, automata_grid
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid
 from unbounded.experiments.tables.published import Published
@@ -23,7 +23,7 @@ from unbounded.experiments.tables.table_data import (
     progress,
 )
 from unbounded.experiments.tables.verified import Verified, verified_grid
-from unbounded.experiments.trials.tiers import Tier
+from unbounded.experiments.trials.studies import Study
 
 NOT_RUN = "not run"
 #: The heading of the last part, which has a line for each run.
@@ -31,10 +31,10 @@ EVERY_RUN = "## Every run"
 
 
 _CHOICE = """\
-"best run" is the run of least {merit} over settings and seeds{why}. "median {shown}", "spread"
-(least to greatest){solved} are over the seeds of the setting whose median {merit} is least; so are
-batches and minutes (one thread), as medians.{more} Nothing was chosen by a number of the test
-split."""
+"best run" is the run of least {selection_metric} over settings and seeds{why}. "median {shown}",
+"spread" (least to greatest){solved} are over the seeds of the setting whose median
+{selection_metric} is least; so are batches and minutes (one thread), as medians.{more} Nothing was
+chosen by a number of the test split."""
 
 _OUTPUTS = """\
 "output weights" is how output embeddings begin: "normal" as N(0, 1), "torch" as torch.nn.Linear
@@ -66,42 +66,42 @@ two for each, where the processor has such products."""
 
 
 def table_markdown(
-    tier: Tier,
+    study: Study,
     published: Published,
     cells: Cells,
     verified: Verified | None = None,
-    machines: Machines | None = None,
+    automata: Automata | None = None,
     shown: Collection[str] | None = None,
 ) -> str:
     """The table as text that a browser of repositories shows; below it what was found of runs.
 
     Args:
-        tier, published, cells: of the whole table.
-        verified, machines: of its runs; None where the tier has none.
+        study, published, cells: of the whole table.
+        verified, automata: of its runs; None where the study has none.
         shown: the cells whose rows and columns are shown, without a line for each run; None shows
             all of it.
     """
     asked = {cell: cells[cell] for cell in cells if shown is None or cell in shown}
     is_whole = len(asked) == len(cells)
-    own_tier = replace(tier, trials=tuple(each for each in tier.trials if each.cell in asked))
-    names = {trial.name for trial in own_tier.trials}
-    finished, trials = progress(own_tier, asked)
+    own_study = replace(study, trials=tuple(each for each in study.trials if each.cell in asked))
+    names = {trial.name for trial in own_study.trials}
+    finished, trials = progress(own_study, asked)
     parts = [
-        f"# {tier.paper}, tier {tier.name}",
-        f"{tier.about[:1].upper()}{tier.about[1:]}. {len(finished)} of {len(trials)} runs are "
+        f"# {study.paper}, study {study.name}",
+        f"{study.about[:1].upper()}{study.about[1:]}. {len(finished)} of {len(trials)} runs are "
         "finished.",
-        f"Published values: {published.source}. Made by `{command(tier)}`.",
+        f"Published values: {published.source}. Made by `{command(study)}`.",
     ]
     differ = _differing(asked)
     for table in published.tables:
         own = [cell for cell in asked if cell.split("/")[0] in table.tasks]
         if own:
             parts += [f"## {table.title}" if table.title else ""]
-            if not table.scoring:
+            if not table.metric_set:
                 parts += [matrix_grid(own, published, cells), MATRIX_LEGEND]
                 continue
-            scoring = scoring_of(table.scoring)
-            parts += [_cells_grid(scoring, own, published, cells, differ), _legend(scoring)]
+            metric_set = metric_set_of(table.metric_set)
+            parts += [_cells_grid(metric_set, own, published, cells, differ), _legend(metric_set)]
     notes = [
         f"* {_titles(f'{each.task}/{each.model}', published)}, {each.column.replace('_', ' ')}: "
         f"the paper contradicts itself, {each.used:.2f} or {each.other:.2f} ({each.note})."
@@ -113,9 +113,9 @@ def table_markdown(
     if verified is not None:
         own_verified = [(trial, found) for trial, found in verified if trial.name in names]
         parts += ["## Verified", verified_grid(own_verified, published)]
-    if machines is not None:
-        own_machines = [(trial, found) for trial, found in machines if trial.name in names]
-        parts += ["## Machines", machines_grid(own_machines, published)]
+    if automata is not None:
+        own_automata = [(trial, found) for trial, found in automata if trial.name in names]
+        parts += ["## Machines", automata_grid(own_automata, published)]
     parts += [_OUTPUTS] if OUTPUTS in differ else []
     parts += [_SYMBOLS] if SYMBOLS in differ else []
     if shown is not None:
@@ -126,47 +126,47 @@ def table_markdown(
         parts.append(_MEMORY)
     if any(run.precision != "highest" for run in runs):
         parts.append(_PRODUCTS)
-    scorings = dict.fromkeys(run.measures.scoring for run in runs)
-    parts += [_runs_grid(name, runs, published, differ) for name in scorings]
+    metric_sets = dict.fromkeys(run.measures.metric_set for run in runs)
+    parts += [_runs_grid(name, runs, published, differ) for name in metric_sets]
     if not runs:
         parts.append("None is finished.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _cells_grid(
-    scoring: Scoring,
+    metric_set: MetricSet,
     own: Sequence[str],
     published: Published,
     cells: Cells,
     differ: Sequence[str],
 ) -> str:
     header = ["task", "model"]
-    printed = _printed_groups(scoring, own, published)
+    printed = _printed_groups(metric_set, own, published)
     header += [f"published {group}" for group in printed]
-    header += [f"best run {group}" for group in scoring.groups]
-    header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
-    header += ["solved"] if scoring.success else []
+    header += [f"best run {group}" for group in metric_set.groups]
+    header += [f"median {metric_set.shown}", f"spread of {metric_set.spread[1]}"]
+    header += ["solved"] if metric_set.success else []
     header += ["batches", "minutes", *_settings_header(differ)]
-    header += ["1-layer LSTM then"] if scoring.baseline else []
+    header += ["1-layer LSTM then"] if metric_set.baseline else []
     width = len(header)
-    rows = [_cell_row(scoring, cell, width, printed, published, cells, differ) for cell in own]
+    rows = [_cell_row(metric_set, cell, width, printed, published, cells, differ) for cell in own]
     return grid(header, rows)
 
 
-def _printed_groups(scoring: Scoring, own: Sequence[str], published: Published) -> list[str]:
+def _printed_groups(metric_set: MetricSet, own: Sequence[str], published: Published) -> list[str]:
     """The groups of which a paper prints a number for any of these cells; all, if it has none."""
     pairs = [cell.split("/") for cell in own]
     values = [published.values.get(task, {}).get(model) or {} for task, model in pairs]
     groups = [
         group
-        for group, columns in scoring.groups.items()
+        for group, columns in metric_set.groups.items()
         if any(each.get(column) is not None for each in values for column in columns)
     ]
-    return groups or list(scoring.groups)
+    return groups or list(metric_set.groups)
 
 
 def _cell_row(
-    scoring: Scoring,
+    metric_set: MetricSet,
     cell: str,
     width: int,
     groups: Sequence[str],
@@ -177,23 +177,26 @@ def _cell_row(
     task, model = cell.split("/")
     printed = published.values.get(task, {}).get(model)
     row = [published.tasks.get(task, task), published.models[model].title]
-    row += [_group(scoring, printed, group) if printed else "none" for group in groups]
+    row += [_group(metric_set, printed, group) if printed else "none" for group in groups]
     summary = cells[cell]
     if summary is None:
         return (*row, *[NOT_RUN] * (width - len(row)))
     best = summary.best.measures.values
-    over = {column: summary.over_seeds(column) for column in scoring.columns}
+    over = {column: summary.over_seeds(column) for column in metric_set.columns}
     middle = {column: values[0] for column, values in over.items()}
-    column = scoring.spread[0]
-    ends = [_number(value, scoring.columns[column]) for value in over[column][1:]]
-    row += [_group(scoring, best, group) for group in scoring.groups]
-    row += [_group(scoring, middle, scoring.shown), "–" if None in over[column] else "–".join(ends)]
-    if scoring.success:
+    column = metric_set.spread[0]
+    ends = [_number(value, metric_set.columns[column]) for value in over[column][1:]]
+    row += [_group(metric_set, best, group) for group in metric_set.groups]
+    row += [
+        _group(metric_set, middle, metric_set.shown),
+        "–" if None in over[column] else "–".join(ends),
+    ]
+    if metric_set.success:
         row += [f"{summary.solved} of {len(summary.chosen)}"]
     row += [f"{median_batches(summary)}", f"{median_minutes(summary):.0f}"]
     config = summary.chosen[0].trial.config
     row += _settings(config, differ)
-    if scoring.baseline:
+    if metric_set.baseline:
         row += [_baseline_text(cell, cells)]
     return tuple(row)
 
@@ -233,11 +236,11 @@ def _units(model: ModelConfig) -> str:
 def _runs_grid(
     name: str, runs: Sequence[Measured], published: Published, differ: Sequence[str]
 ) -> str:
-    scoring = scoring_of(name)
+    metric_set = metric_set_of(name)
     header = ["run", *_settings_header(differ), "seed", "batches", "minutes"]
-    header += [scoring.merit_heading, *scoring.groups]
-    header += ["longer"] if scoring.longer else []
-    own = [run for run in runs if run.measures.scoring == name]
+    header += [metric_set.selection_metric_heading, *metric_set.groups]
+    header += ["longer"] if metric_set.longer else []
+    own = [run for run in runs if run.measures.metric_set == name]
     told = any(run.measures.memory for run in own)
     header += ["memory"] if told else []
     differ_in_precision = any(run.precision != "highest" for run in own)
@@ -248,11 +251,13 @@ def _runs_grid(
         row = [_titles(run.trial.cell, published), *_settings(config, differ)]
         row += [str(config.seed), str(run.batches)]
         # Of a machine there is no loss of training.
-        known = run.trial.phase == "trained" or not scoring.merit.startswith("training")
-        row += [f"{run.minutes:.1f}", f"{numbers.merit:.4f}" if known else "–"]
-        row += [_group(scoring, numbers.values, group, 1) for group in scoring.groups]
-        if scoring.longer:
-            digits = scoring.columns[scoring.spread[0]] + 1
+        known = run.trial.phase == "trained" or not metric_set.selection_metric.startswith(
+            "training"
+        )
+        row += [f"{run.minutes:.1f}", f"{numbers.selection_metric:.4f}" if known else "–"]
+        row += [_group(metric_set, numbers.values, group, 1) for group in metric_set.groups]
+        if metric_set.longer:
+            digits = metric_set.columns[metric_set.spread[0]] + 1
             longer = (
                 f"{lengths}: {' / '.join(f'{value:.{digits}f}' for value in values)}"
                 for lengths, values in numbers.longer.items()
@@ -264,18 +269,18 @@ def _runs_grid(
     return grid([*header, "ended"], rows)
 
 
-def _legend(scoring: Scoring) -> str:
+def _legend(metric_set: MetricSet) -> str:
     counted = ""
-    if scoring.success:
-        counted = f' and "solved" (how many seeds have {scoring.solved})'
+    if metric_set.success:
+        counted = f' and "solved" (how many seeds have {metric_set.solved})'
     choice = _CHOICE.format(
-        merit=scoring.merit,
-        why=scoring.why,
-        shown=scoring.shown,
+        selection_metric=metric_set.selection_metric,
+        why=metric_set.why,
+        shown=metric_set.shown,
         solved=counted,
-        more=scoring.baseline,
+        more=metric_set.baseline,
     )
-    return textwrap.fill(f"{scoring.legend} {choice}", 100)
+    return textwrap.fill(f"{metric_set.legend} {choice}", 100)
 
 
 def _baseline_text(cell: str, cells: Cells) -> str:
@@ -285,10 +290,13 @@ def _baseline_text(cell: str, cells: Cells) -> str:
     return NOT_RUN if value is None else f"{value:.2f}"
 
 
-def _group(scoring: Scoring, values: Mapping[str, float | None], group: str, more: int = 0) -> str:
+def _group(
+    metric_set: MetricSet, values: Mapping[str, float | None], group: str, more: int = 0
+) -> str:
     """The columns of a group, `more` digits longer."""
     return " / ".join(
-        _number(values[column], scoring.columns[column] + more) for column in scoring.groups[group]
+        _number(values[column], metric_set.columns[column] + more)
+        for column in metric_set.groups[group]
     )
 
 

@@ -1,4 +1,4 @@
-"""The table of a tier as data: published and measured values side by side, every run by name."""
+"""The table of a study as data: published and measured values side by side, every run by name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from unbounded.evaluation.scorings import scoring_of
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Measured, Summary, baseline_at, summarise
-from unbounded.experiments.trials.tiers import Tier
+from unbounded.experiments.trials.studies import Study
 
 FORMAT = "unbounded-table"
 VERSION = 1
@@ -18,35 +18,35 @@ BASELINE = "lstm-1"
 Cells = Mapping[str, Summary | None]
 
 
-def summaries(tier: Tier, results: Mapping[str, Measured]) -> dict[str, Summary | None]:
-    """A summary of each cell of a tier; None where no trial is finished."""
+def summaries(study: Study, results: Mapping[str, Measured]) -> dict[str, Summary | None]:
+    """A summary of each cell of a study; None where no trial is finished."""
     cells: dict[str, Summary | None] = {}
-    for cell in tier.cells:
+    for cell in study.cells:
         runs = [
             results[trial.key]
-            for trial in tier.trials
+            for trial in study.trials
             if trial.cell == cell and trial.key in results
         ]
         cells[cell] = summarise(runs) if runs else None
     return cells
 
 
-def progress(tier: Tier, cells: Cells) -> tuple[set[str], set[str]]:
+def progress(study: Study, cells: Cells) -> tuple[set[str], set[str]]:
     """The names of the runs that are finished, and of all; one run may fill several cells."""
     finished = {run.trial.name for each in cells.values() if each for run in each.runs}
-    return finished, {trial.name for trial in tier.trials}
+    return finished, {trial.name for trial in study.trials}
 
 
-def table_json(tier: Tier, published: Published, cells: Cells) -> dict[str, Any]:
+def table_json(study: Study, published: Published, cells: Cells) -> dict[str, Any]:
     """The table as data."""
-    finished, trials = progress(tier, cells)
+    finished, trials = progress(study, cells)
     return {
         "format": FORMAT,
         "version": VERSION,
-        "paper": tier.paper,
+        "paper": study.paper,
         "source": published.source,
-        "tier": tier.name,
-        "command": command(tier),
+        "study": study.name,
+        "command": command(study),
         "trials": len(trials),
         "finished": len(finished),
         "cells": [_cell_json(cell, published, cells) for cell in cells],
@@ -56,7 +56,7 @@ def table_json(tier: Tier, published: Published, cells: Cells) -> dict[str, Any]
 
 
 def baseline(cell: str, cells: Cells) -> float | None:
-    """Median coarse accuracy of the one-layer LSTM after as many batches as a cell's median."""
+    """Median exact match of the one-layer LSTM after as many batches as a cell's median."""
     task, _ = cell.split("/")
     summary = cells[cell]
     if summary is None:
@@ -75,9 +75,9 @@ def median_minutes(summary: Summary) -> float:
     return median(run.minutes for run in summary.chosen)
 
 
-def command(tier: Tier) -> str:
-    """The command that makes a tier's table."""
-    return f"unbounded reproduce {tier.paper} --tier {tier.name}"
+def command(study: Study) -> str:
+    """The command that makes a study's table."""
+    return f"unbounded reproduce {study.paper} --study {study.name}"
 
 
 def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
     }
     summary = cells[cell]
     if summary is not None:
-        scoring = scoring_of(summary.scoring)
-        over = {column: summary.over_seeds(column) for column in scoring.columns}
+        metric_set = metric_set_of(summary.metric_set)
+        over = {column: summary.over_seeds(column) for column in metric_set.columns}
         solved, seeds, chosen = summary.solved, len(summary.chosen), summary.chosen[0].trial.config
         data["measured"] = {
-            "chosen_by": scoring.merit,
+            "chosen_by": metric_set.selection_metric,
             "best": _run_json(summary.best),
             "median": {column: values[0] for column, values in over.items()},
             "least": {column: values[1] for column, values in over.items()},
@@ -109,7 +109,7 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
             "output_initialization": chosen.model.output_initialization,
             "runs": [_run_json(run) for run in summary.runs],
         }
-        if scoring.baseline:
+        if metric_set.baseline:
             data["measured"]["lstm_1_coarse_at_as_many_batches"] = baseline(cell, cells)
     return data
 
@@ -117,12 +117,12 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
 def _run_json(run: Measured) -> dict[str, Any]:
     config, found = run.trial.config, run.measures
     return {
-        "report": f"reports/{run.report}",
+        "run": run.trial.name,
         "seed": config.seed,
         "hidden_size": config.model.hidden_size,
         "learning_rate": config.training.learning_rate,
         "output_initialization": config.model.output_initialization,
-        scoring_of(found.scoring).merit.replace(" ", "_"): found.merit,
+        metric_set_of(found.metric_set).selection_metric.replace(" ", "_"): found.selection_metric,
         "batches": run.batches,
         "minutes": run.minutes,
         "stopped": run.stopped,

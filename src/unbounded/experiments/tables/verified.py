@@ -1,4 +1,4 @@
-"""What was verified of the runs of a tier: proven by enumeration, drawn, extrapolated."""
+"""What was verified of the runs of a study: proven by enumeration, drawn, extrapolated."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.errors import CheckpointError
-from unbounded.experiments.run.verification import read_verification
+from unbounded.experiments.run.verification import check_verification
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
-from unbounded.experiments.tables.results import AGAIN
-from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.experiments.tables.study_file import AGAIN, VERIFIED, read_study_file
+from unbounded.experiments.trials.studies import Study, Trial
 
 #: Each trial that is verified with the report of that.
 Verified = Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -20,31 +20,35 @@ _LEGEND = """\
 "every" is the range of lengths of which every sequence was looked at (of words, over an alphabet of
 so many symbols), and how many were right; "drawn" is right / looked at for each other length;
 "margin" the least difference between the right answer's logit and the next, and "certainty" that of
-the least decided decision; "first error" where the first one was met, at the shortest length of
+the least saturated gate; "first error" where the first one was met, at the shortest length of
 training or beyond, or else where the trend of the margins says that it is to be expected."""
 
 
-def read_verified(tier: Tier, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
-    """The verifications in `out/verified` of a tier's trials; of two phases of a run, of the last.
+def read_verified(study: Study, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
+    """The verifications of a study's trials; of two phases of a run, of the last.
 
     Raises:
-        CheckpointError: a file there is no verification; the message says what to do.
+        CheckpointError: the file of verifications is damaged; the message says what to do.
     """
-    last = {trial.name: trial for trial in tier.trials}
-    paths = {name: out / "verified" / f"{name}.json" for name in last}
-    return [(last[name], read_kept(path)) for name, path in paths.items() if path.is_file()]
+    kept = verifications(out)
+    last = {trial.name: trial for trial in study.trials}
+    return [(trial, kept[name]) for name, trial in last.items() if name in kept]
 
 
-def read_kept(path: Path) -> dict[str, Any]:
-    """A verification in `out/verified`.
+def verifications(out: Path) -> dict[str, dict[str, Any]]:
+    """The verifications in the folder of a table, by the name of the run.
 
     Raises:
-        CheckpointError: the file is no verification; the message says what to do.
+        CheckpointError: the file of verifications is damaged; the message says what to do.
     """
-    try:
-        return read_verification(path)
-    except CheckpointError as error:
-        raise CheckpointError(f"{error}. {AGAIN}") from error
+    path = out / VERIFIED
+    kept = read_study_file(path)
+    for data in kept.values():
+        try:
+            check_verification(data, path)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}. {AGAIN}") from error
+    return kept
 
 
 def verified_grid(verified: Verified, published: Published) -> str:

@@ -1,1 +1,1 @@
-"""Many runs: tiers and restarts, each trial a process of its own."""
+"""Many runs: studies and restarts, each trial a process of its own."""

@@ -1,4 +1,4 @@
-"""Several trials at once, each in a process of its own, so that one that dies takes none along."""
+"""Run several trials at once, each in its own process, so that a crash affects only one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.config.steady import steady
 from unbounded.experiments.run.run_lock import make_runs
-from unbounded.experiments.trials.tiers import Trial
-from unbounded.files import storage_faults, write_text
+from unbounded.experiments.trials.studies import Trial
+from unbounded.files import storage_errors, write_text
 from unbounded.training.signals import stop_requests
 
 #: Trains the config in the file named by the first argument, under the folder named by the second.
-#: -P: nothing is imported from the current folder, where a file may have the name of a module of
-#: Python's; PYTHONPATH counts.
+#: -P prevents imports from the current folder, where a file may shadow a standard module;
+#: PYTHONPATH still applies.
 WORKER = (sys.executable, "-P", "-m", "unbounded.experiments.trials.worker")
 
 _LOOK_S = 0.2
-# Long enough to end a batch and a look at 1000 sequences, and to write a checkpoint.
+# Long enough to finish a batch and a validation of 1000 sequences, and to write a checkpoint.
 _GRACE_S = 120.0
 
 
@@ -34,10 +34,10 @@ class Outcome:
     """How a trial ended.
 
     Fields:
-        trial: which one.
-        exit_code: of its process; 0 when the run is finished.
-        log: file with everything it printed.
-        seconds: wall clock.
+        trial: the trial.
+        exit_code: exit code of its process; 0 if the run is finished.
+        log: file with its output.
+        seconds: wall-clock time.
     """
 
     trial: Trial
@@ -63,20 +63,20 @@ def run_trials(
     ended: Callable[[Outcome], None],
     command: Sequence[str] = WORKER,
 ) -> list[Outcome]:
-    """Train trials, `jobs` at a time, each with one thread; a failure leaves the others alone.
+    """Train trials, `jobs` at a time, each with one thread; a failure does not stop the others.
 
     Args:
-        trials: in the order they are begun.
+        trials: the trials, in the order of their start.
         runs: folder of the run folders; logs go to `runs/logs`.
-        jobs: processes at once.
-        watch: told which trials are running, a few times a second.
-        ended: told each outcome when it comes.
-        command: starts the process of a trial; the checkpoints that it keeps, whether it is
-            verified, a config file and `runs` are added to it.
+        jobs: number of concurrent processes.
+        watch: called with the running trials, a few times a second.
+        ended: called with each outcome.
+        command: command of a trial's process. Checkpoints to keep, verification options, a config
+            file and `runs` are appended.
     Returns:
-        The outcomes in the order they came.
+        The outcomes in the order of completion.
     Raises:
-        Interrupted: Ctrl-C or SIGTERM came; every trial has been asked to save and has ended.
+        Interrupted: Ctrl-C or SIGTERM; every trial was asked to save and has ended.
         StorageError: `runs` cannot be written.
     """
     waiting = list(trials)
@@ -88,11 +88,11 @@ def run_trials(
                 request.check()
                 while len(running) < jobs and (trial := _next(waiting, running)) is not None:
                     running.append(_start(trial, runs, command))
-                for each in [each for each in running if each.process.poll() is not None]:
-                    running.remove(each)
-                    outcomes.append(_outcome(each))
+                for done in [job for job in running if job.process.poll() is not None]:
+                    running.remove(done)
+                    outcomes.append(_outcome(done))
                     ended(outcomes[-1])
-                watch([each.trial for each in running])
+                watch([job.trial for job in running])
                 time.sleep(_LOOK_S)
         except BaseException:
             _stop(running)
@@ -101,8 +101,8 @@ def run_trials(
 
 
 def _next(waiting: list[Trial], running: Sequence[_Running]) -> Trial | None:
-    """Take the first trial that begins as none does that is still to come or running."""
-    busy = {trial.name for trial in (*waiting, *(each.trial for each in running))}
+    """Take the first trial that need not wait for a waiting or running trial to start from."""
+    busy = {trial.name for trial in (*waiting, *(job.trial for job in running))}
     for place, trial in enumerate(waiting):
         other = steady(trial.config)
         if other is None or run_name(other) not in busy:
@@ -113,14 +113,14 @@ def _next(waiting: list[Trial], running: Sequence[_Running]) -> Trial | None:
 def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     make_runs(runs)
     logs = runs / "logs"
-    with storage_faults(logs, "making folder"):
+    with storage_errors(logs, "making folder"):
         logs.mkdir(exist_ok=True)
     config = logs / f"{trial.name}.json"
     write_text(config, json.dumps(to_dict(trial.config)))
     log = logs / f"{trial.name}.log"
     verify = [] if trial.verify is None else [f"--verify={json.dumps(dict(trial.verify))}"]
     keep = [f"--keep={batch}" for batch in trial.keep_at]
-    # Libraries that torch brings along size their thread pools by these when they are loaded.
+    # Libraries of torch read these sizes of their thread pools when loaded.
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log.open("ab") as stream:
         process = subprocess.Popen(
@@ -129,25 +129,25 @@ def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
             stdout=stream,
             stderr=subprocess.STDOUT,
             env={**os.environ, **one_thread},
-            # Ctrl-C reaches this process only, which then asks each trial once.
+            # Ctrl-C then reaches only this process, which asks each trial once.
             start_new_session=True,
         )
     return _Running(trial, process, log, time.monotonic())
 
 
-def _outcome(each: _Running) -> Outcome:
-    seconds = time.monotonic() - each.started
-    return Outcome(each.trial, each.process.returncode, each.log, seconds)
+def _outcome(job: _Running) -> Outcome:
+    seconds = time.monotonic() - job.started
+    return Outcome(job.trial, job.process.returncode, job.log, seconds)
 
 
 def _stop(running: list[_Running]) -> None:
-    """Ask every trial to save and end; end those that do not within the time of grace."""
-    for each in running:
-        each.process.terminate()
+    """Ask every trial to save and end; kill those that exceed the grace period."""
+    for job in running:
+        job.process.terminate()
     limit = time.monotonic() + _GRACE_S
-    for each in running:
+    for job in running:
         try:
-            each.process.wait(max(0.0, limit - time.monotonic()))
+            job.process.wait(max(0.0, limit - time.monotonic()))
         except subprocess.TimeoutExpired:
-            each.process.kill()
-            each.process.wait()
+            job.process.kill()
+            job.process.wait()

@@ -1,4 +1,4 @@
-"""Restarts: one config trained with several seeds."""
+"""Train one config with several seeds."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.trials.pool import WORKER, Outcome, run_trials
 from unbounded.experiments.trials.restarts_report import Restarts, report_restarts
-from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, finished_minutes
 from unbounded.experiments.trials.watching import watching
 from unbounded.tasks import Task
 
 
 def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
-    """The config once for each seed: its own, the next one, ...
+    """Copies of the config with consecutive seeds, from its own on.
 
     Raises:
         ConfigError: `restarts` is below 1.
@@ -34,9 +34,9 @@ def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
         raise ConfigError([f"restarts: expected at least 1, got {restarts}"])
     configs = []
     for number in range(restarts):
-        each = copy.deepcopy(config)
-        each.seed = config.seed + number
-        configs.append(each)
+        restart = copy.deepcopy(config)
+        restart.seed = config.seed + number
+        configs.append(restart)
     return configs
 
 
@@ -53,22 +53,22 @@ def train_restarts(
     task: Task | None = None,
     modules: Sequence[str] = (),
 ) -> Restarts | None:
-    """Train a config with several seeds, one after the other or some at once, and compare them.
+    """Train a config with several seeds, sequentially or concurrently, and compare the results.
 
     Args:
-        config: the first of them.
-        restarts: how many, at least 1; the seeds follow that of `config`.
-        root, resume, overwrite, quiet, log_with, task: as for `train_run`. With `resume`
-            finished restarts are not trained again, and those that are not there are begun.
-        jobs: restarts at once, each a process with one thread; 1 trains them here.
-        modules: of the user's own that these processes import.
+        config: the config of the first restart.
+        restarts: number of restarts, at least 1, with consecutive seeds.
+        root, resume, overwrite, quiet, log_with, task: as for `train_run`. With `resume`,
+            finished restarts are not trained again, and missing ones are started.
+        jobs: concurrent restarts, each a process with one thread; 1 trains in this process.
+        modules: modules of custom components that these processes import.
     Returns:
-        What they came to; None in a process that shares the runs and is not the one to speak.
+        The results; None in a process that shares the runs and does not print.
     Raises:
-        ConfigError: the config has faults, or a number is out of range.
+        ConfigError: the config has errors, or a number is out of range.
         UnboundedError: a restart failed in its process; the message names its log.
-        RunExistsError: a folder is there and neither `resume` nor `overwrite` was given.
-        Interrupted: stopped by a signal; what was trained so far is saved.
+        RunExistsError: a folder exists and neither `resume` nor `overwrite` is set.
+        Interrupted: a signal stopped the training, which is saved.
     """
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
@@ -108,18 +108,16 @@ def _in_processes(
     trials = []
     absent = [folder for config in configs if not is_begun(folder := folder_of(root, config))]
     if resume and absent:
-        print(
-            f"there is no run to go on with: {', '.join(map(str, absent))} begin", file=sys.stderr
-        )
+        print(f"there is no run to resume: starting {', '.join(map(str, absent))}", file=sys.stderr)
     for config in configs:
-        config.machine.threads = 1
+        config.hardware.threads = 1
         folder = folder_of(root, config)
-        # The same rules as for one run, before any of them begins.
+        # Apply the rules of a single run before any of them starts.
         with lock(folder):
             admit(folder, resume=resume, overwrite=overwrite)
         trials.append(Trial(config.task, model_name(config.model), config))
     todo = [
-        each for each in trials if overwrite or read_report(folder_of(root, each.config)) is None
+        trial for trial in trials if overwrite or read_report(folder_of(root, trial.config)) is None
     ]
     say: Callable[[str], None] = (lambda text: None) if quiet else (lambda text: print(text))
     left = TimeLeft(todo, jobs, RunMinutes(trials, finished_minutes(trials, root)), root)
@@ -137,7 +135,7 @@ def _in_processes(
             command=(*WORKER, *(["--overwrite"] if overwrite else []), *modules),
             ended=ended,
         )
-    failed = [f"{each.trial.name} failed; see {each.log}" for each in outcomes if each.exit_code]
+    failed = [f"{out.trial.name} failed; see {out.log}" for out in outcomes if out.exit_code]
     if failed:
         raise UnboundedError("\n".join(failed))
     reports = [read_report(folder_of(root, trial.config)) for trial in trials]

@@ -1,4 +1,4 @@
-"""What the seeds of one config came to: all of them, and the best by its scoring's merit."""
+"""The results of one config's seeds: all of them, and the best by the selection metric."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.evaluation.provenance import provenance
-from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, storage_errors, write_text
 
 FORMAT = "unbounded-restarts"
 VERSION = 1
@@ -25,12 +25,12 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Restarts:
-    """What the seeds of one config came to.
+    """The results of the seeds of one config.
 
     Fields:
-        folder: with restarts.json and restarts.md.
+        folder: folder of restarts.json and restarts.md.
         text: the table, as in restarts.md.
-        data: what restarts.json holds.
+        data: the data of restarts.json.
     """
 
     folder: Path
@@ -41,31 +41,31 @@ class Restarts:
 def report_restarts(
     configs: Sequence[RunConfig], reports: Sequence[Mapping[str, Any]], root: Path
 ) -> Restarts:
-    """Choose the best restart by its scoring's merit, never by test, and write down all of them.
+    """Choose the best restart by its selection metric, never by test data; report all of them.
 
     Args:
-        configs: one for each seed.
-        reports: of the finished runs, in the same order.
-        root: the folder of the run folders; the table goes beside them, into a folder of its own
-            for each first seed.
+        configs: one config per seed.
+        reports: the reports of the finished runs, in the same order.
+        root: the folder of the run folders; the table goes into a folder beside them, one per
+            first seed.
     Raises:
-        StorageError: the disk refused.
+        StorageError: a file cannot be written.
     """
     numbers = [measures(report) for report in reports]
-    scoring = scoring_of(numbers[0].scoring)
+    metric_set = metric_set_of(numbers[0].metric_set)
     parts = [_part(own, report) for own, report in zip(numbers, reports, strict=True)]
-    over, chosen_by = _over(numbers), scoring.merit
+    over, chosen_by = _over(numbers), metric_set.selection_metric
     final = numbers
-    if all("rounded" in report for report in reports):
-        # What is chosen among are the machines that the runs end with.
-        final = [measures(report, "rounded") for report in reports]
-        chosen_by = f"{chosen_by}, rounded"
-        over["rounded"] = _over(final)
+    if all("hardened" in report for report in reports):
+        # Choose among the hardened models, the final result of the runs.
+        final = [measures(report, "hardened") for report in reports]
+        chosen_by = f"{chosen_by}, hardened"
+        over["hardened"] = _over(final)
         for part, own, report in zip(parts, final, reports, strict=True):
-            part["rounded"] = _part(own, report["rounded"])
-    measured = [place for place, own in enumerate(final) if math.isfinite(own.merit)]
-    best = min(measured, key=lambda place: final[place].merit) if measured else None
-    with matmul_precision(configs[0].machine.matmul_precision):
+            part["hardened"] = _part(own, report["hardened"])
+    measured = [place for place, own in enumerate(final) if math.isfinite(own.selection_metric)]
+    best = min(measured, key=lambda place: final[place].selection_metric) if measured else None
+    with matmul_precision(configs[0].hardware.matmul_precision):
         origin = provenance(device_of(configs[0]))
     data = {
         "format": FORMAT,
@@ -81,12 +81,12 @@ def report_restarts(
         **over,
         **origin,
     }
-    text = restarts_table(data, scoring)
+    text = restarts_table(data, metric_set)
     first = run_name(configs[0])
     if configs[0].seed == RunConfig().seed:
         first = first.rpartition("-seed")[0]
     folder = root / f"{first}-restarts"
-    with storage_faults(folder, "making folder"):
+    with storage_errors(folder, "making folder"):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "restarts.json", json_text(data, indent=2) + "\n")
     write_text(folder / "restarts.md", text + "\n")
@@ -94,13 +94,18 @@ def report_restarts(
 
 
 def _part(numbers: Measures, report: Mapping[str, Any]) -> dict[str, Any]:
-    """What one phase of a restart came to."""
+    """The results of one phase of a restart."""
     ends = {name: report[name] for name in ("batches", "minutes", "stopped")}
-    return {"merit": numbers.merit, "success": numbers.success, **numbers.values, **ends}
+    return {
+        "selection_metric": numbers.selection_metric,
+        "success": numbers.success,
+        **numbers.values,
+        **ends,
+    }
 
 
 def _over(runs: Sequence[Measures]) -> dict[str, Any]:
-    """What one phase of all restarts came to; a column that no report has is null."""
+    """Statistics of one phase over all restarts; a column that no report has is null."""
     values = {
         name: [number for run in runs if (number := run.values[name]) is not None]
         for name in runs[0].values
@@ -111,26 +116,30 @@ def _over(runs: Sequence[Measures]) -> dict[str, Any]:
     } | {"successes": sum(run.success is True for run in runs)}
 
 
-def restarts_table(data: Mapping[str, Any], scoring: Scoring) -> str:
-    """Every restart, then the best, the median and the spread; after rounding too, if it was done.
+def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
+    """The table of all restarts, with best, median and spread; also for the hardened models.
 
     Args:
-        data: what restarts.json holds.
-        scoring: of the task.
+        data: the data of restarts.json.
+        metric_set: the task's metric set.
     """
-    columns = scoring.columns
-    labels = {"": data, ", rounded": data["rounded"]} if "rounded" in data else {"": data}
+    columns = metric_set.columns
+    labels = {"": data, ", hardened": data["hardened"]} if "hardened" in data else {"": data}
     names = [f"{name}{label}" for label in labels for name in columns]
     lines = []
     for restart in data["restarts"]:
-        parts = [restart, restart["rounded"]] if "rounded" in restart else [restart]
+        parts = [restart, restart["hardened"]] if "hardened" in restart else [restart]
         numbers = [_text(part[name], digits) for part in parts for name, digits in columns.items()]
         mark = " (best)" if restart["run"] == data["best"] else ""
-        merit = f"{parts[-1]['merit']:.4g}" if math.isfinite(parts[-1]["merit"]) else "–"
-        # What a later phase cost comes on top of the training before it.
+        selection_metric = (
+            f"{parts[-1]['selection_metric']:.4g}"
+            if math.isfinite(parts[-1]["selection_metric"])
+            else "–"
+        )
+        # The costs of the phases add up.
         batches, minutes = (sum(part[name] for part in parts) for name in ("batches", "minutes"))
         seed, ended = f"{restart['seed']}{mark}", parts[-1]["stopped"]
-        lines.append([seed, merit, *numbers, str(batches), f"{minutes:.1f}", ended])
+        lines.append([seed, selection_metric, *numbers, str(batches), f"{minutes:.1f}", ended])
     over = []
     for label, part in labels.items():
         for name, digits in columns.items():
@@ -138,8 +147,8 @@ def restarts_table(data: Mapping[str, Any], scoring: Scoring) -> str:
                 _text(part[what][name], digits) for what in ("median", "least", "greatest")
             )
             over.append(f"{name}{label}: median {middle}, from {low} to {high}")
-        if scoring.success:
-            over.append(f"{scoring.success}{label}: {part['successes']} of {len(lines)}")
+        if metric_set.success:
+            over.append(f"{metric_set.success}{label}: {part['successes']} of {len(lines)}")
     best = data["best"] or "none, for no restart has one (a budget below training.report_every)"
     text = f"{data['task']}, {len(lines)} restarts, the best by {data['chosen_by']}: {best}"
     header = ["seed", data["chosen_by"], *names, "batches", "minutes", "ended"]

@@ -1,4 +1,4 @@
-"""Which trials of a tier are asked for: by task, model or cell, and by what their configs hold."""
+"""Select trials of a study by task, model or cell, and by config values."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ import yaml
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import DEVICES
-from unbounded.experiments.config.schema import MachineConfig, to_dict
-from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.experiments.config.schema import HardwareConfig, to_dict
+from unbounded.experiments.trials.studies import Study, Trial
 from unbounded.kernels import PRECISIONS
 
 
-def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tuple[Trial, ...]:
+def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> tuple[Trial, ...]:
     """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue"), or all.
 
-    Those that lack their corpus are left out.
+    Trials without their corpus are omitted.
 
     Args:
-        tier: whose trials.
-        only: the task, model or cell.
-        where: each FIELD=VALUE or FIELD=VALUE,VALUE: what a trial's config has to hold, such as
-            "model.hidden_size=50,100" or "seed=1". "null" is also what a config lacks.
+        study: the study.
+        only: the task, model or cell; None for all.
+        where: conditions FIELD=VALUE or FIELD=VALUE,VALUE on a trial's config, such as
+            "model.hidden_size=50,100" or "seed=1". "null" also matches missing fields.
     Raises:
-        ChoiceError: the tier has none of that name.
-        ConfigError: none fits `where`, or all of them lack their corpus.
+        ChoiceError: the study has no such task, model or cell.
+        ConfigError: no trial matches `where`, or all of them lack their corpus.
     """
     trials = tuple(
-        trial for trial in tier.trials if only in (None, trial.cell, trial.task, trial.model)
+        trial for trial in study.trials if only in (None, trial.cell, trial.task, trial.model)
     )
     if not trials:
-        tasks = {trial.task for trial in tier.trials}
-        models = {trial.model for trial in tier.trials}
+        tasks = {trial.task for trial in study.trials}
+        models = {trial.model for trial in study.trials}
         raise ChoiceError(
-            f"part of tier {tier.name}",
+            f"part of study {study.name}",
             only,
-            {*tasks, *models, *tier.cells},
+            {*tasks, *models, *study.cells},
             f"Valid: a task, a model or TASK/MODEL.\n  tasks: {', '.join(sorted(tasks))}"
             f"\n  models: {', '.join(sorted(models))}",
         )
     for condition in [where] if isinstance(where, str) else where:
-        trials = _fitting(tier, trials, condition)
+        trials = _fitting(study, trials, condition)
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
         what = ", ".join(sorted({trial.task for trial in trials}))
@@ -54,34 +54,34 @@ def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tup
     return ready
 
 
-def on_machine(
+def on_hardware(
     trials: Sequence[Trial], device: str | None = None, precision: str | None = None
 ) -> tuple[Trial, ...]:
-    """The same trials on another device, or their products in float32 of another precision.
+    """The same trials on another device, or with another precision of float32 products.
 
-    Neither is part of what a trial is, and its report says both.
+    Neither is part of a trial's identity; its report has both.
 
     Args:
-        device: auto, cpu or cuda; None leaves it as it is.
-        precision: highest, high or medium; None leaves it as it is.
+        device: auto, cpu or cuda; None leaves it unchanged.
+        precision: highest, high or medium; None leaves it unchanged.
     Raises:
-        ChoiceError: there is no such device or precision.
-        ConfigError: CUDA is asked for and is not there.
+        ChoiceError: unknown device or precision.
+        ConfigError: CUDA is requested and missing.
     """
     _check_choice("device", device, DEVICES)
     _check_choice("precision", precision, PRECISIONS)
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
 
-    def with_options(machine: MachineConfig) -> MachineConfig:
+    def with_options(hardware: HardwareConfig) -> HardwareConfig:
         return replace(
-            machine,
-            device=device or machine.device,
-            matmul_precision=precision or machine.matmul_precision,
+            hardware,
+            device=device or hardware.device,
+            matmul_precision=precision or hardware.matmul_precision,
         )
 
     return tuple(
-        replace(trial, config=replace(trial.config, machine=with_options(trial.config.machine)))
+        replace(trial, config=replace(trial.config, hardware=with_options(trial.config.hardware)))
         for trial in trials
     )
 
@@ -91,32 +91,32 @@ def _check_choice(what: str, choice: str | None, known: Sequence[str]) -> None:
         raise ChoiceError(what, choice, known)
 
 
-def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
-    """The trials that fit one FIELD=VALUES; the field is one of any trial of the tier."""
+def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
+    """The trials that match one FIELD=VALUES; the field must exist in a trial of the study."""
     name, equals, text = condition.partition("=")
     name = name.strip()
-    # A list is one value: its commas divide nothing.
+    # A list is one value, so its commas do not separate values.
     parts = [text] if text.strip().startswith("[") else text.split(",")
     if not equals or not name or not all(part.strip() for part in parts):
         raise ConfigError([f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}"])
-    known = {field for trial in tier.trials for field in _leaves(to_dict(trial.config))}
+    known = {field for trial in study.trials for field in _leaves(to_dict(trial.config))}
     if name not in known:
         raise ChoiceError("field under where", name, known)
     try:
-        wanted = [_exact(plain_yaml.load(part)) for part in parts]
+        expected = [_exact(plain_yaml.load(part)) for part in parts]
     except yaml.YAMLError:
-        raise ConfigError([f"where: {condition}: {text!r} is no value"]) from None
+        raise ConfigError([f"where: {condition}: {text!r} is not a value"]) from None
     values = [_leaves(to_dict(trial.config)).get(name) for trial in trials]
-    fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in wanted]
+    fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in expected]
     if not fitting:
         there = ", ".join(dict.fromkeys(json.dumps(value) for value in values))
-        others = " where the rest fits" if len(trials) < len(tier.trials) else ""
+        others = " where the rest fits" if len(trials) < len(study.trials) else ""
         raise ConfigError([f"where: no trial has {condition}; {name} is {there}{others}"])
     return tuple(fitting)
 
 
 def _exact(value: Any) -> tuple[bool, Any]:
-    """What only an equal value has that is true or false where this one is: 1 is not true."""
+    """A key that distinguishes booleans from numbers: 1 is not true."""
     return isinstance(value, bool), value
 
 

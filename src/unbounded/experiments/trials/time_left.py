@@ -1,4 +1,4 @@
-"""How long a study takes: measured minutes of its runs, and what they say of the others."""
+"""Estimate the remaining time of a study from the measured minutes of its runs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from statistics import median
 
 from unbounded.experiments.run.folder import folder_of, read_report
-from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.trials.studies import Trial
 
-# The newest record of metrics.jsonl lies in its last few hundred bytes.
+# The newest record of metrics.jsonl is in its last few hundred bytes.
 _TAIL_BYTES = 2048
 
 
 class RunMinutes:
-    """Minutes that a run is expected to take.
+    """Expected minutes of a run.
 
-    A run that was measured takes as long again. Another one takes the median of the nearest runs
-    that were measured: of its setting, else of its cell, else of its task, else of the study.
+    A measured run takes as long again. Another run takes the median of the nearest measured runs:
+    of its setting, else of its cell, else of its task, else of the study.
 
     Args:
-        trials: of the study.
+        trials: the study's trials.
         measured: minutes of finished runs, by the name of the run folder.
     """
 
@@ -34,12 +34,12 @@ class RunMinutes:
                 self.add(trial, measured[trial.name])
 
     def add(self, trial: Trial, minutes: float) -> None:
-        """Keep the minutes of a run that has ended."""
+        """Record the minutes of a finished run."""
         for group in _groups(trial):
             self._groups.setdefault(group, {})[trial.name] = minutes
 
     def of(self, trial: Trial) -> float | None:
-        """The minutes expected of a run; None where none of the study is measured."""
+        """The expected minutes of a run; None if no run of the study is measured."""
         for group in _groups(trial):
             if group in self._groups:
                 return median(self._groups[group].values())
@@ -47,28 +47,28 @@ class RunMinutes:
 
 
 def _groups(trial: Trial) -> list[tuple[str, str]]:
-    """What a run shares with others, the nearest first."""
+    """The groups of similar runs of a trial, the nearest first."""
     setting = trial.name.rpartition("-seed")[0]
     named = {"run": trial.name, "setting": setting, "cell": trial.cell, "task": trial.task}
     return [*named.items(), ("study", "")]
 
 
 def finished_minutes(trials: Iterable[Trial], runs: Path) -> dict[str, float]:
-    """Minutes of training of the runs that are finished under `runs`, by name.
+    """Training minutes of the finished runs under `runs`, by name.
 
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
     reports = {trial.name: read_report(folder_of(runs, trial.config)) for trial in trials}
     return {
-        name: sum(float(part["minutes"]) for part in (report, report.get("rounded")) if part)
+        name: sum(float(part["minutes"]) for part in (report, report.get("hardened")) if part)
         for name, report in reports.items()
         if report is not None
     }
 
 
 def share_done(trial: Trial, runs: Path) -> float:
-    """The share of its budget that a run has trained, in [0, 1]; 0 where that is not known."""
+    """The finished share of a run's budget, in [0, 1]; 0 if unknown."""
     training = trial.config.training
     if training.symbols is not None:
         return 0.0
@@ -77,23 +77,22 @@ def share_done(trial: Trial, runs: Path) -> float:
 
 
 def with_jobs(minutes: Sequence[float], jobs: int) -> float:
-    """Minutes of several runs, `jobs` at once."""
+    """Total minutes of several runs, `jobs` at a time."""
     return max([sum(minutes) / jobs, *minutes]) if minutes else 0.0
 
 
 class TimeLeft:
-    """The time left of a study while its runs go on.
+    """The remaining time of a study.
 
-    A run that goes on ends when its expected minutes are over, at the latest with its budget.
-    Where no run was measured, one that goes on is taken to use its whole budget, and the others
-    as many minutes.
+    A running trial ends after its expected minutes, at the latest with its budget. If no run is
+    measured, a running trial is assumed to use its whole budget, and waiting ones as many minutes.
 
     Args:
-        waiting: the runs that are to be trained.
-        jobs: runs at once.
-        expected: minutes of the study's runs.
+        waiting: the trials to train.
+        jobs: number of concurrent runs.
+        expected: expected minutes of the study's runs.
         runs: folder of the run folders.
-        now: seconds from any beginning.
+        now: a clock in seconds.
     """
 
     def __init__(
@@ -106,11 +105,11 @@ class TimeLeft:
     ) -> None:
         self._waiting = {trial.name: trial for trial in waiting}
         self._jobs, self._expected, self._runs, self._now = jobs, expected, runs, now
-        # Trial, seconds and the share done when it was first seen.
+        # Trial, start in seconds, and finished share at the start.
         self._running: dict[str, tuple[Trial, float, float]] = {}
 
     def look(self, running: Sequence[Trial]) -> None:
-        """Take notice of which runs go on."""
+        """Update the running trials."""
         names = {trial.name for trial in running}
         for trial in running:
             if trial.name not in self._running:
@@ -121,12 +120,12 @@ class TimeLeft:
             del self._running[name]
 
     def ended(self, trial: Trial, minutes: float, finished: bool) -> None:
-        """Take notice of a run that has ended.
+        """Record the end of a run.
 
         Args:
-            trial: the run.
-            minutes: of this session.
-            finished: whether it was trained to its end; one that failed says nothing of others.
+            trial: the trial.
+            minutes: minutes of this session.
+            finished: whether it finished; a failed run does not count as measured.
         """
         _, _, begun = self._running.pop(trial.name, (trial, 0.0, 0.0))
         self._waiting.pop(trial.name, None)
@@ -134,7 +133,7 @@ class TimeLeft:
             self._expected.add(trial, minutes)
 
     def minutes(self) -> float | None:
-        """Minutes until all runs have ended; None where nothing is known of them."""
+        """Minutes until all runs have ended; None if unknown."""
         left: list[float] = []
         budgets: list[float] = []
         for trial, started, begun in self._running.values():
@@ -158,7 +157,7 @@ class TimeLeft:
 
 
 def in_words(minutes: float) -> str:
-    """A time as a person says it: "40 minutes", "1.5 hours"."""
+    """A duration in words: "40 minutes", "1.5 hours"."""
     if minutes < 1:
         return "less than a minute"
     if minutes < 90:
@@ -167,13 +166,13 @@ def in_words(minutes: float) -> str:
 
 
 def newest(path: Path) -> tuple[int, str]:
-    """Batch and training perplexity of the newest report in a metrics file; 0 where none is."""
+    """Batch and training perplexity of the newest report in a metrics file; 0 if there is none."""
     batch, text = 0, ""
     for line in _last_lines(path):
         try:
             record = json.loads(line)
         except ValueError:
-            continue  # the first piece of the tail may begin within a record
+            continue  # the first line may be cut
         batch = int(record["batch"])
         if record["kind"] == "train" and record["perplexity"] is not None:
             text = f"perplexity {record['perplexity']:.4g}"
@@ -181,14 +180,14 @@ def newest(path: Path) -> tuple[int, str]:
 
 
 def scored_now(log: Path) -> str:
-    """What a run scores after training, as its log says last; nothing while it trains."""
+    """The last log line about scoring after training; empty during training."""
     last = _last_lines(log)[-1:]
     text = last[0].decode("utf-8", errors="replace") if last else ""
     return text if text.startswith("scoring ") else ""
 
 
 def _last_lines(path: Path) -> list[bytes]:
-    """The last whole lines of a file, without one that is half written; none where it is not."""
+    """The last complete lines of a file; empty if it does not exist."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""What a person sees while trials run: bars in a terminal, a line a trial elsewhere."""
+"""Show the progress of trials: bars in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.time_left import TimeLeft, in_words, newest, scored_now
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Seconds between two lines while no trial begins or ends.
+#: Seconds between two lines while no trial starts or ends.
 _QUIET_S = 600.0
 
 
 class Watch(Protocol):
-    """Told how trials go; shows as much of it as fits."""
+    """Displays the progress of trials."""
 
     def look(self, running: Sequence[Trial]) -> None:
-        """These trials are running now."""
+        """Update the running trials."""
 
     def done(self, text: str) -> None:
-        """A trial has ended; `text` says how."""
+        """Report the end of a trial, with its outcome as `text`."""
 
 
 class Lines:
-    """The beginnings and ends of trials, and a line now and then between them.
+    """Prints the starts and ends of trials, and a line every ten minutes between them.
 
     Args:
-        total, finished: trials in all and before the first one begins.
+        total, finished: number of trials, and of those finished before the start.
         say: prints a line.
-        left: knows the time left.
-        now: seconds from any beginning.
+        left: estimates the remaining time.
+        now: a clock in seconds.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Lines:
         self._seen: set[str] = set()
 
     def look(self, running: Sequence[Trial]) -> None:
-        """Say which ones have begun."""
+        """Print newly started trials."""
         self._left.look(running)
         for trial in running:
             if trial.name not in self._seen:
@@ -67,7 +67,7 @@ class Lines:
             self._say(f"[{self._ended}/{self._total}] training {names}{_left_text(self._left)}")
 
     def done(self, text: str) -> None:
-        """Say how it ended and how many have."""
+        """Print the outcome of a trial and the number of ended trials."""
         self._ended += 1
         left = _left_text(self._left) if self._ended < self._total else ""
         first, newline, rest = text.partition("\n")
@@ -79,13 +79,13 @@ class Lines:
 
 
 class Bars:
-    """One bar for all trials, and one for each that runs, by batches.
+    """One bar for all trials, and one per running trial, by batches.
 
     Args:
         bars: a rich progress display.
-        total, finished: trials in all and before the first one begins.
+        total, finished: number of trials, and of those finished before the start.
         runs: folder of the run folders.
-        left: knows the time left.
+        left: estimates the remaining time.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Bars:
         self._own: dict[str, TaskID] = {}
 
     def look(self, running: Sequence[Trial]) -> None:
-        """Move the bars."""
+        """Update the bars."""
         self._left.look(running)
         names = {trial.name for trial in running}
         for name in set(self._own) - names:
@@ -114,7 +114,7 @@ class Bars:
         self._bars.update(self._all, numbers=_left_text(self._left).removeprefix(", "))
 
     def done(self, text: str) -> None:
-        """Say how it ended."""
+        """Print the outcome of a trial."""
         self._bars.advance(self._all)
         self._bars.console.print(text, markup=False, highlight=False)
 
@@ -128,7 +128,7 @@ def watching(
     left: TimeLeft,
     plain: bool = False,
 ) -> Iterator[Watch]:
-    """Bars when standard output is a terminal, lines when not, or when `plain`."""
+    """Bars if standard output is a terminal; lines otherwise, or with `plain`."""
     if plain or not sys.stdout.isatty():
         yield Lines(total, finished, say, left)
         return
@@ -152,6 +152,6 @@ def watching(
 
 
 def _left_text(left: TimeLeft) -> str:
-    """The time left behind a comma; nothing where it is not known."""
+    """The remaining time after a comma; empty if unknown."""
     minutes = left.minutes()
     return "" if minutes is None else f", about {in_words(minutes)} left"

@@ -1,4 +1,4 @@
-"""One trial in a process of its own: `python -m ...worker [OPTIONS] CONFIG.json RUNS`."""
+"""Train one trial in its own process: `python -m ...worker [OPTIONS] CONFIG.json RUNS`."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ _VERIFY = "--verify="
 
 
 def main(arguments: list[str]) -> int:
-    """Train the config in a file under the folder of runs, the two last arguments, or go on.
+    """Train or resume a run; the last two arguments are a config file and the folder of runs.
 
-    With "--overwrite" before them the run is trained anew, with "--keep=BATCHES" the checkpoint of
-    that batch stays, with "--verify=OPTIONS" it is verified
-    after that, if it was not, the options as JSON; every other word before them is a module of the
-    user's own that is imported.
+    Options before them: "--overwrite" replaces the run; "--keep=BATCHES" keeps the checkpoint of
+    that batch; "--verify=OPTIONS", with JSON options, verifies the run after training if it is not
+    verified. Any other argument is a module of custom components to import.
 
     Returns:
-        0 when the run is finished, 1 when it failed, 4 when another process trains it, 128 + the
-        signal's number when it was stopped; the run is saved then.
+        0 if the run is finished, 1 if it failed, 4 if another process trains it, and 128 + the
+        signal's number if a signal stopped it; the run is saved then.
     """
     *options, config_file, runs = arguments
     config = from_dict(json.loads(Path(config_file).read_text(encoding="utf-8")))
     overwrite = "--overwrite" in options
-    keep_at = [int(each.removeprefix(_KEEP)) for each in options if each.startswith(_KEEP)]
+    keep_at = [int(word.removeprefix(_KEEP)) for word in options if word.startswith(_KEEP)]
     _stop_with_parent()
-    # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
+    # Imported late: torch and accelerate take seconds to load, and the parent may die meanwhile.
     from unbounded.experiments.run.folder import folder_of
     from unbounded.experiments.run.run import train_run
     from unbounded.experiments.run.run_lock import is_begun
@@ -51,8 +50,8 @@ def main(arguments: list[str]) -> int:
     for module in options:
         if not module.startswith("--"):
             importlib.import_module(module)
-    # What is loaded by now stays: looking through it for garbage again and again, as the tensors of
-    # each step make Python do, was 6 % of a small training.
+    # Exclude the loaded modules from garbage collection, which took 6 % of a small training because
+    # each step's tensors trigger it.
     gc.freeze()
 
     folder = folder_of(Path(runs), config)
@@ -60,7 +59,7 @@ def main(arguments: list[str]) -> int:
         result = train_run(
             config,
             root=Path(runs),
-            # A new run is no attempt to go on with one, of which the log would say something.
+            # A new run does not resume; else the log would contain a notice about it.
             resume=not overwrite and (os.path.lexists(folder) or is_begun(folder)),
             overwrite=overwrite,
             keep_at=keep_at,
@@ -96,7 +95,7 @@ def _verify(folder: Path, options: Mapping[str, Any]) -> None:
 
 
 def _stop_with_parent() -> None:
-    """End this run as Ctrl-C would when the process that started it is gone, killed for one."""
+    """Stop this run with SIGTERM if its parent process is gone, for example killed."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Which devices the kernels for CUDA can be compiled for, and why not the others."""
+"""The devices for which the CUDA kernels can be compiled, with reasons for the others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 
 import torch
 
-#: The oldest Triton that launches all programs at once, and the oldest device that was thought of.
+#: The oldest Triton with cooperative launches, and the oldest supported device.
 OLDEST_TRITON: Final = (3, 3)
 OLDEST_CAPABILITY: Final = (8, 0)
 _COMPILERS: Final = ("cc", "gcc", "clang")
-#: Bytes that a program may share on the least of these devices.
+#: Bytes of shared memory for a program on the smallest of these devices.
 LEAST_SHARED: Final = 99 * 1024
 
 
@@ -27,29 +27,29 @@ def _triton() -> tuple[int, ...] | None:
 
 
 def why_not_triton(installed: tuple[int, ...] | None) -> str | None:
-    """Why a version of Triton cannot launch the kernels, or None if it can."""
+    """Why a version of Triton cannot launch the kernels; None if it can."""
     if installed is None:
         return "the kernels for CUDA need triton, which is not installed"
     if installed < OLDEST_TRITON:
-        oldest, here = (".".join(map(str, each)) for each in (OLDEST_TRITON, installed))
+        oldest, here = (".".join(map(str, parts)) for parts in (OLDEST_TRITON, installed))
         return f"the kernels for CUDA need triton {oldest} or newer, and {here} is installed"
     return None
 
 
 def why_not_capability(capability: tuple[int, int]) -> str | None:
-    """Why a device of a compute capability has no kernels, or None if it has."""
+    """Why a compute capability has no kernels; None if it has."""
     if capability < OLDEST_CAPABILITY:
-        oldest, here = (".".join(map(str, each)) for each in (OLDEST_CAPABILITY, capability))
+        oldest, here = (".".join(map(str, parts)) for parts in (OLDEST_CAPABILITY, capability))
         return f"the kernels for CUDA need a device of compute capability {oldest}, this has {here}"
     return None
 
 
 @cache
 def why_not(device: int | None) -> str | None:
-    """Why nothing can be compiled for a device of torch's number, or None if it can.
+    """Why the kernels cannot be compiled for a device by its number; None if they can.
 
     Args:
-        device: None for what does not depend on it.
+        device: None checks only what is independent of it.
     """
     if torch.version.hip is not None:
         return "no kernel is built for ROCm"
@@ -66,12 +66,12 @@ def why_not(device: int | None) -> str | None:
 
 @cache
 def multiprocessors(device: int) -> int:
-    """How many programs there can be at once, one on each."""
+    """Largest number of simultaneous programs: one per multiprocessor."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 @cache
 def shared_bytes(device: int) -> int:
-    """Bytes that a program may share."""
+    """Bytes of shared memory for a program."""
     properties = torch.cuda.get_device_properties(device)
     return int(getattr(properties, "shared_memory_per_block_optin", LEAST_SHARED))

@@ -1,4 +1,4 @@
-"""How a program is launched: once, all its programs at once; or, interpreted, phase by phase."""
+"""Launching: all steps of a program at once; or, in the interpreter, phase by phase."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from unbounded.errors import BackendError
 from unbounded.kernels.gpu import _device
 from unbounded.kernels.gpu.programs import whole
 
-#: Of a tile: rows or units times lanes, and terms of a sum that are taken at once.
+#: Sizes of a tile: rows or units times lanes, and terms of a sum taken at once.
 TILE, CHUNK = 16, 128
-#: Rows of a memory that are looked at at once, and numbers of their values that are.
+#: Rows of a memory scanned at once, and numbers of their values loaded at once.
 SCAN, NUMBERS = 32, 8192
-#: Warps of a program, and loads of a product that are under way at once.
+#: Warps of a program, and loads of a product in flight at once.
 WARPS, STAGES = 4, 3
-#: The least and the most sequences of a tile.
+#: The smallest and the largest number of sequences of a tile.
 LEAST_BATCH, MOST_BATCH = 16, 64
 LEAST_CHUNK = 16
 
 
 def is_interpreted() -> bool:
-    """Whether programs run one after the other on the processor (TRITON_INTERPRET=1)."""
+    """Whether programs run sequentially on the CPU (TRITON_INTERPRET=1)."""
     return not isinstance(whole.forward_program, triton.JITFunction)
 
 
 def tile(batch: int, itemsize: int, shared: int) -> tuple[int, int]:
-    """How many sequences a tile has, and how many terms of a sum it takes at once.
+    """Number of sequences in a tile, and of terms that a sum takes at once.
 
     Args:
-        batch: B. itemsize: bytes of a number. shared: bytes that a program may share, which hold
-            what is under way.
+        batch: B. itemsize: bytes of a number. shared: bytes of shared memory for a program, which
+            hold the loads in flight.
     """
     sequences = int(min(MOST_BATCH, max(LEAST_BATCH, triton.next_power_of_2(batch))))
     terms = CHUNK
@@ -51,26 +51,28 @@ def tile_for(batch: int, like: Tensor) -> tuple[int, int]:
 
 
 def part(width: int) -> int:
-    """How many rows of values are looked at at once."""
+    """Number of rows whose values are loaded at once."""
     return int(max(1, min(SCAN, NUMBERS // triton.next_power_of_2(width))))
 
 
-def launch(program: Any, begin: int, steps: int, tiles: tuple[int, int, int], **given: Any) -> None:
-    """Run `steps` steps of a program from step `begin` on.
+def launch(
+    program: Any, start: int, steps: int, tiles: tuple[int, int, int], **arguments: Any
+) -> None:
+    """Run `steps` steps of a program from step `start` on.
 
     Args:
-        tiles: of each phase. given: all other arguments by name.
+        tiles: number for each phase. arguments: all others by name.
     Raises:
         BackendError: Triton cannot compile it for this device, or launch it.
     """
-    like: Tensor = given["outputs"]
+    like: Tensor = arguments["outputs"]
     if not is_interpreted():
         programs = min(max(tiles), _device.multiprocessors(like.device.index))
         counter = torch.zeros(1, dtype=torch.int32, device=like.device)
         try:
             with torch.cuda.device(like.device):
                 program[(programs,)](
-                    begin, steps, counter, **given, RUNS=whole.ALL, num_warps=WARPS,
+                    start, steps, counter, **arguments, RUNS=whole.ALL, num_warps=WARPS,
                     num_stages=STAGES, launch_cooperative_grid=True,
                 )  # fmt: skip
         except TritonError as error:
@@ -81,7 +83,7 @@ def launch(program: Any, begin: int, steps: int, tiles: tuple[int, int, int], **
                 "Give backend='reference', and tell us which device that is."
             ) from error
         return
-    way = 1 if program is whole.forward_program else -1
+    direction = 1 if program is whole.forward_program else -1
     for step in range(steps):
         for phase, count in enumerate(tiles):
-            program[(count,)](begin + way * step, 1, None, **given, RUNS=phase)
+            program[(count,)](start + direction * step, 1, None, **arguments, RUNS=phase)

@@ -1,4 +1,4 @@
-"""A call as the programs take it: its sizes, and how it is cut into tiles."""
+"""The sizes and tiles of a call for the Triton programs."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from unbounded.kernels.gpu.programs.rows import KINDS
 
 
 class Plan(NamedTuple):
-    """The sizes of a call as the programs take them."""
+    """The sizes of a call for the programs."""
 
     sizes: Sizes
     op: RecurrenceCall
 
     @property
     def lanes(self) -> int:
-        """Sums of products that a unit has in a step."""
+        """Number of sums of products for a unit in a step."""
         return CONTROLLERS[self.op.controller].lanes
 
     @property
     def ends(self) -> int:
-        """Ends that are pushed, popped and read."""
-        return self.sizes.structure.reading // self.sizes.structure.options[0]
+        """Number of ends that are pushed, popped and read."""
+        return self.sizes.structure.read_vector // self.sizes.structure.options[0]
 
     @property
     def base(self) -> int:
-        """The place of the first row that came in."""
+        """Index of the first initial row."""
         return self.sizes.steps if self.op.structure == "deque" else 0
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Sequences of a tile, and terms of a sum that it takes at once."""
+        """Sequences in a tile, and the number of terms that a sum takes at once."""
         return _launch.tile_for(self.sizes.batch, self.op.x)
 
     def lengths(self) -> Tensor:
-        """Int64 [B]: T where none are told."""
+        """Int64 [B]; T without lengths."""
         if self.op.lengths is not None:
             return self.op.lengths
         return torch.full(
@@ -51,11 +51,11 @@ class Plan(NamedTuple):
         )
 
     def numbers(self) -> dict[str, Any]:
-        """What the programs are told beside tensors."""
+        """The programs' arguments other than tensors."""
         sizes, width = self.sizes, self.sizes.structure.options[0]
-        reading = sizes.structure.reading
+        read_vector = sizes.structure.read_vector
         return {
-            "T": sizes.steps, "B": sizes.batch, "H": sizes.hidden, "R": reading,
+            "T": sizes.steps, "B": sizes.batch, "H": sizes.hidden, "R": read_vector,
             "K": sizes.structure.head_rows,
             "N": sizes.structure.rows_after(sizes.rows, sizes.steps), "N0": sizes.rows, "M": width,
             "CELL": CELLS[self.op.controller], "LANES": self.lanes,
@@ -68,6 +68,6 @@ class Plan(NamedTuple):
         }  # fmt: skip
 
     def tiles(self, *sizes: tuple[int, int]) -> list[int]:
-        """Tiles of phases, from how many rows there are and how many are one tile's."""
+        """Numbers of tiles of phases, from pairs (rows, rows per tile)."""
         batches = triton.cdiv(self.sizes.batch, self.tile[0])
         return [triton.cdiv(rows, of_tile) * batches for rows, of_tile in sizes]

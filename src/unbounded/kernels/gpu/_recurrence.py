@@ -1,7 +1,6 @@
-"""`unbounded::recurrence` and its backward pass on CUDA, by the programs of this folder.
+"""`unbounded::recurrence` and its backward pass on CUDA, with the programs of this folder.
 
-Tensors that are kept have the shapes of the CPU's kernels (`Sizes.kept`); what is in
-them is this folder's own.
+Kept tensors have the shapes of the CPU's kernels (`Sizes.kept`), but their contents differ.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     op.checked(sizes)
     check_lengths(op.lengths, sizes.batch, sizes.steps)
     for name, activation in zip(sizes.structure.heads, op.activations, strict=True):
-        wanted = "tanh" if name.endswith("value") else "sigmoid"
-        if activation != wanted:
-            raise ChoiceError(f"activation of {name} on CUDA", activation, [wanted])
+        expected = "tanh" if name.endswith("value") else "sigmoid"
+        if activation != expected:
+            raise ChoiceError(f"activation of {name} on CUDA", activation, [expected])
     plan = Plan(sizes, op)
     results = new_results(sizes, op.x)
-    # Of what is kept for a backward pass a forward pass alone needs these.
+    # Without a backward pass only these buffers are needed.
     kept = new_kept(sizes, op.x, None if saves else ("cells", "saved.pushes_and_pops"))
     for name in sizes.kept:
         kept.setdefault(name, op.x.new_empty(0))
@@ -49,8 +48,8 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     carried = len(op.state) - 2
     values, strengths = results["memory.values_last"], results["memory.strengths_last"]
     strengths.zero_()
-    if op.lengths is not None:  # what no step writes
-        for tensor in (results["outputs"], results["readings"], values):
+    if op.lengths is not None:  # steps beyond a length write nothing
+        for tensor in (results["outputs"], results["read_vectors"], values):
             tensor.zero_()
     rows = slice(plan.base, plan.base + sizes.rows)
     values[:, rows], strengths[:, rows] = op.state[carried], op.state[carried + 1]
@@ -59,7 +58,7 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
         bias = op.x.new_zeros(sizes.structure.head_rows)
     has_cell = "cells" in sizes.kept
     cells = kept["cells"] if has_cell else results["outputs"]
-    spoiled = _spoiled(op.state[carried:])
+    has_nan = _has_nan(op.state[carried:])
     numbers = plan.numbers()
     first, second = plan.tiles((sizes.hidden, numbers["UNITS"]), (numbers["K"], numbers["ROWS"]))
     if sizes.steps and sizes.batch:
@@ -68,38 +67,39 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
             of_x=of_inputs(plan), weight=recurrent_weight(plan), head_weight=weights.head_weight,
             head_bias=bias, hidden0=op.state[0], outputs=results["outputs"],
             cell0=op.state[1] if has_cell else op.state[0], cells=cells,
-            reading0=op.state[carried - 1], readings=results["readings"], gates=kept["gates"],
+            read_vector0=op.state[carried - 1], read_vectors=results["read_vectors"],
+            gates=kept["gates"],
             values=values, strengths=strengths, pushes_pops=kept["saved.pushes_and_pops"],
             changes=kept["saved.changes"], kept=kept["saved.kept"],
             grave_codes=kept["saved.grave_rows"], grave_strengths=kept["saved.grave_strengths"],
-            spoiled=spoiled, lengths=lengths, **numbers, SAVES=saves,
+            has_nan=has_nan, lengths=lengths, **numbers, SAVES=saves,
         )  # fmt: skip
     _last(results, cells, op, lengths, has_cell)
     return list(results.values()), list(kept.values()) if saves else []
 
 
-def _spoiled(memory: Sequence[Tensor]) -> Tensor:
-    """Int32 [B]: whether a number of the memory that came in is none."""
-    found = [field.flatten(1).isnan().any(1) for field in memory]
-    return (found[0] | found[1]).to(torch.int32)
+def _has_nan(memory: Sequence[Tensor]) -> Tensor:
+    """Int32 [B]: whether a sequence's initial memory has a NaN."""
+    values, strengths = (field.flatten(1).isnan().any(1) for field in memory)
+    return (values | strengths).to(torch.int32)
 
 
 def _last(
     results: dict[str, Tensor], cells: Tensor, op: RecurrenceCall, lengths: Tensor, has_cell: bool
 ) -> None:
-    """Fill in what the controller and the reading are after each sequence's last step."""
-    histories = {"hidden": results["outputs"], "reading": results["readings"]}
+    """Fill in the controller's state and the read vector after each sequence's last step."""
+    histories = {"hidden": results["outputs"], "read_vector": results["read_vectors"]}
     if has_cell:
         histories["cell"] = cells
-    names = [name for name in ("hidden", "cell", "reading") if name in histories]
-    began = (lengths > 0).unsqueeze(1)
-    for name, first in zip(names, op.state, strict=False):
+    names = [name for name in ("hidden", "cell", "read_vector") if name in histories]
+    has_steps = (lengths > 0).unsqueeze(1)
+    for name, initial in zip(names, op.state, strict=False):
         last = results[f"{name}_last"]
         if not len(op.x):
-            last.copy_(first)
+            last.copy_(initial)
             continue
-        place = (lengths - 1).clamp(min=0).view(1, -1, 1).expand(1, -1, first.shape[1])
-        torch.where(began, histories[name].gather(0, place).squeeze(0), first, out=last)
+        place = (lengths - 1).clamp(min=0).view(1, -1, 1).expand(1, -1, initial.shape[1])
+        torch.where(has_steps, histories[name].gather(0, place).squeeze(0), initial, out=last)
 
 
 def backward(
@@ -114,18 +114,18 @@ def backward(
     sizes = op.sizes
     plan = Plan(sizes, op)
     _, of_forward, of_results = backward_inputs(op, results, kept, grads)
-    made = new_gradients(op, sizes, need)
+    gradients = new_gradients(op, sizes, need)
 
-    def begun(name: str) -> Tensor:
+    def start_of(name: str) -> Tensor:
         grad = of_results[name]
         return op.x.new_zeros(sizes.results[name]) if grad is None else grad.clone()
 
     has_cell = "cells" in of_forward
-    of_last = {name: begun(f"{name}_last") for name in (*sizes.carried, *sizes.fields)}
+    of_last = {name: start_of(f"{name}_last") for name in (*sizes.carried, *sizes.fields)}
     numbers = plan.numbers()
     new = op.x.new_empty if op.lengths is None else op.x.new_zeros
     of_gates = new(sizes.steps, sizes.batch, plan.lanes * sizes.hidden)
-    # Rows of a multiple of 16 are read many numbers at once.
+    # A width that is a multiple of 16 allows wide loads.
     beyond = -numbers["K"] % 16
     of_heads = op.x.new_zeros(sizes.steps, sizes.batch, numbers["K"] + beyond)
     head_weight = F.pad(op.named_weights.head_weight.t(), (0, beyond)).contiguous()
@@ -148,14 +148,14 @@ def backward(
             grave_codes=of_forward["saved.grave_rows"],
             grave_strengths=of_forward["saved.grave_strengths"],
             of_strengths=of_last["memory.strengths"], of_values=of_last["memory.values"],
-            of_outputs=begun("outputs"), of_readings=begun("readings"),
+            of_outputs=start_of("outputs"), of_read_vectors=start_of("read_vectors"),
             of_hidden=of_last["hidden"], of_cell=of_last["cell" if has_cell else "hidden"],
-            of_reading=of_last["reading"], of_gates=of_gates, of_heads=of_heads,
+            of_read_vector=of_last["read_vector"], of_gates=of_gates, of_heads=of_heads,
             lengths=plan.lengths(), **(numbers | {"UNITS": _launch.TILE, "K": of_heads.shape[-1]}),
         )  # fmt: skip
-    if made.state:
+    if gradients.state:
         rows = slice(plan.base, plan.base + sizes.rows)
-        for name, to in zip(sizes.state, made.state, strict=True):
-            to.copy_(of_last[name][:, rows] if name in sizes.fields else of_last[name])
-    make_products(plan, of_forward, of_gates, of_heads[..., : numbers["K"]], made)
-    return made
+        for name, target in zip(sizes.state, gradients.state, strict=True):
+            target.copy_(of_last[name][:, rows] if name in sizes.fields else of_last[name])
+    make_products(plan, of_forward, of_gates, of_heads[..., : numbers["K"]], gradients)
+    return gradients

@@ -1,4 +1,4 @@
-"""What the kernels know of each memory: one file a header of csrc/."""
+"""The kernels' declarations of memories: one file for each header of csrc/."""
 
 from dataclasses import fields
 from functools import lru_cache
@@ -12,7 +12,7 @@ from unbounded.kernels.structures.structure import ACTIVATIONS, Field, Structure
 from unbounded.kernels.structures.superposition import SuperpositionList, SuperpositionStack
 from unbounded.kernels.structures.turing_tape import TuringTape
 
-#: Every memory that has a kernel, by the name in csrc/library.cpp.
+#: Every memory with a kernel, by its name in csrc/library.cpp.
 STRUCTURES: Final[dict[str, type[Structure]]] = {
     "stack": Stack,
     "queue": Queue,
@@ -27,10 +27,10 @@ STRUCTURES: Final[dict[str, type[Structure]]] = {
 
 @lru_cache(maxsize=256)
 def structure_of(name: str, options: tuple[int, ...]) -> Structure:
-    """Make a structure from what an operator is called with.
+    """Create a structure from an operator's arguments.
 
     Raises:
-        ChoiceError: no such structure. ShapeError: not its number of options, or one out of range.
+        ChoiceError: unknown structure. ShapeError: wrong number of options, or one out of range.
     """
     if name not in STRUCTURES:
         raise ChoiceError("structure", name, STRUCTURES)

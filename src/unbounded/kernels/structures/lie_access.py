@@ -22,24 +22,24 @@ from unbounded.kernels.structures.structure import (
 GROUPS: Final = ("translation", "scaling_rotation", "rotation", "sphere")
 #: In the order of `LieStep` in csrc/lie_heads.h.
 STEPS: Final = ("free", "normalised", "bounded", "normalised_candidate")
-#: Those with which an action may be longer than 1.
+#: Steps with which an action may be longer than 1.
 LONG_STEPS: Final = ("free", "normalised_candidate")
-#: A coordinate beyond which its square is no number of 32 bits.
+#: Largest coordinate; the square of a larger one overflows 32 bits.
 MOST: Final = 1e18
-# Sizes of keys and actions; those of a translation are as one likes.
+# Sizes of keys and actions; 0 for a translation, whose size is free.
 _SIZES: Final = ((0, 0), (2, 2), (2, 2), (3, 5))
 
 
 @dataclass(frozen=True)
 class LieAccess(Structure):
-    """Rows of a key, a value and a strength, found by their distances from a head that moves.
+    """Rows of a key, a value and a strength, read by their distances from a moving head.
 
     Args:
         width: M. key_size: n.
-        group: a place in GROUPS. step: one in STEPS.
-        is_softmax: whether distances are weighed by a softmax, and not by their inverse.
-        has_key_gates, has_action_gates: whether the heads have them.
-        capacity: as of the memory; 0 for none. drop: oldest rows that are let go at once.
+        group: an index of GROUPS. step: an index of STEPS.
+        is_softmax: whether distances are weighted by a softmax instead of their inverse.
+        has_key_gates, has_action_gates: whether the heads have these gates.
+        capacity: of the memory; 0 for none. drop: number of oldest rows dropped at once.
     """
 
     width: int
@@ -60,10 +60,10 @@ class LieAccess(Structure):
         for name, value, choices in (("group", self.group, GROUPS), ("step", self.step, STEPS)):
             if value >= len(choices):
                 raise ShapeError(f"{name}: expected a place in {choices}, got {value}.")
-        wanted = _SIZES[self.group][0] or self.key_size
-        if self.key_size != wanted:
+        expected = _SIZES[self.group][0] or self.key_size
+        if self.key_size != expected:
             raise ShapeError(
-                f"key_size: expected {wanted} of the group {GROUPS[self.group]}, got "
+                f"key_size: expected {expected} of the group {GROUPS[self.group]}, got "
                 f"{self.key_size}."
             )
         if self.capacity and self.drop > self.capacity:
@@ -89,7 +89,7 @@ class LieAccess(Structure):
         return heads | {"temperature": ()} if self.is_softmax else heads
 
     @property
-    def reading(self) -> int:
+    def read_vector(self) -> int:
         """M."""
         return self.width
 
@@ -113,7 +113,7 @@ class LieAccess(Structure):
         )
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """What each step was told, where it put the heads, and every row there was."""
+        """The instruction and the head positions of each step, and every row."""
         leading, rows = (sizes.steps, sizes.batch), sizes.rows + sizes.steps
         padded = -(-rows // sizes.lanes) * sizes.lanes
         capped = 1 if self.capacity else 0
@@ -123,24 +123,24 @@ class LieAccess(Structure):
             "keys": Buffer((sizes.batch, self.key_size, padded)),
             "strengths": Buffer((sizes.batch, padded)),
             "values": Buffer((sizes.batch, rows * self.width + sizes.lanes)),
-            "firsts": Buffer((sizes.batch, capped * sizes.steps), True, begins_zero=True),
-            "slots": Buffer((sizes.batch, capped * (self.capacity + 1)), True, begins_zero=True),
+            "firsts": Buffer((sizes.batch, capped * sizes.steps), True, starts_zero=True),
+            "slots": Buffer((sizes.batch, capped * (self.capacity + 1)), True, starts_zero=True),
         }
 
     def can_fail(self, rows: int, steps: int) -> bool:
         """Whether keys can grow without bound."""
         return GROUPS[self.group] == "scaling_rotation" and STEPS[self.step] in LONG_STEPS
 
-    def check_faults(self, faults: Tensor | None) -> None:
-        """Raise NonFiniteError if a key grew too large."""
-        if faults is None or not bool(faults.any()):
+    def check_errors(self, errors: Tensor | None) -> None:
+        """Raise NonFiniteError if a key exceeds the limit."""
+        if errors is None or not bool(errors.any()):
             return
-        name = "read_key" if bool((faults & 1).any()) else "write_key"
+        name = "read_key" if bool((errors & 1).any()) else "write_key"
         raise NonFiniteError(growth_message(name, GROUPS[self.group], STEPS[self.step]))
 
 
 def growth_message(name: str, group: str, step: str) -> str:
-    """What is said of a key that grew too large."""
+    """The error message for a key that exceeds the limit."""
     return (
         f"{name}: expected coordinates up to {MOST:g}, got larger ones: with group={group!r} and "
         f"step={step!r} a head multiplies its key by the scale of its action in each step, without "

@@ -27,7 +27,7 @@ class PushPop(Structure, ABC):
 
     width: int
 
-    #: What the names of an end's heads begin with.
+    #: Prefixes of the heads' names, one for each end.
     ends: ClassVar[tuple[str, ...]] = ("",)
     growth = (0, 1)
     nonnegative: ClassVar[tuple[str, ...]] = ("push", "pop", "strengths")
@@ -43,7 +43,7 @@ class PushPop(Structure, ABC):
         return {f"{end}{kind}": shape for end in self.ends for kind, shape in kinds.items()}
 
     @property
-    def reading(self) -> int:
+    def read_vector(self) -> int:
         """M for each end."""
         return len(self.ends) * self.width
 
@@ -53,15 +53,15 @@ class PushPop(Structure, ABC):
         return Field("values", (ROWS, self.width), is_live=True), Field("strengths", (ROWS,))
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """What each step was told, what its pops changed, and what died."""
+        """Pushes and pops of each step, the changes by its pops, and dead rows."""
         ends, of_pops = len(self.ends), (sizes.batch, sizes.steps, len(self.ends))
         rows = (sizes.batch, self.rows_after(sizes.rows, sizes.steps))
         return {
             "pushes_and_pops": Buffer((sizes.steps, sizes.batch, 2 * ends)),
             "changes": Buffer(of_pops, is_integer=True),
             "kept": Buffer(of_pops),
-            "grave_rows": Buffer(rows, is_integer=True, begins_zero=True),
-            "grave_strengths": Buffer(rows, begins_zero=True),
+            "grave_rows": Buffer(rows, is_integer=True, starts_zero=True),
+            "grave_strengths": Buffer(rows, starts_zero=True),
             "live_range": Buffer((sizes.batch, 3), is_integer=True),
         }
 

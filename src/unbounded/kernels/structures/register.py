@@ -9,7 +9,7 @@ from unbounded.kernels.structures.structure import Buffer, CallSizes, Field, Sha
 
 @dataclass(frozen=True)
 class Register(Structure):
-    """One value [M] that is overwritten, M being the width."""
+    """One value [M] that is overwritten; `width` is M."""
 
     width: int
     name = "register"
@@ -24,7 +24,7 @@ class Register(Structure):
         return {"value": (self.width,), "write": ()}
 
     @property
-    def reading(self) -> int:
+    def read_vector(self) -> int:
         """M."""
         return self.width
 
@@ -34,6 +34,6 @@ class Register(Structure):
         return (Field("value", (self.width,)),)
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """What each step was told, and the value before it."""
+        """The instruction of each step, and the value before it."""
         widths = {"instructions": self.width + 1, "before": self.width}
         return {name: Buffer((sizes.steps, sizes.batch, w)) for name, w in widths.items()}

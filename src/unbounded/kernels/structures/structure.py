@@ -1,4 +1,4 @@
-"""What the kernels must know of a memory: its options, heads, state and saved buffers."""
+"""The kernels' declaration of a memory: its options, heads, state and saved buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIVATIONS: Final = (
     "one_plus_relu",
     "one_plus_softplus",
 )
-#: The axis of a field of a state that counts its rows.
+#: Marks the axis of rows in a field of a state.
 ROWS: Final = "N"
 
 Shape = tuple[int, ...]
@@ -36,9 +36,9 @@ class Field(NamedTuple):
 
     Fields:
         name: as in the memory's State.
-        shape: axes after the batch; ROWS is the one that counts rows.
-        is_live: whether the kernel fills the last state's own memory all along; in a session it
-            then has room for further steps. Any other field is written at the end.
+        shape: axes after the batch; ROWS marks the axis of rows.
+        is_live: whether the kernel keeps the field in the tensor of the final state throughout; in
+            a session that tensor has room for later steps. Other fields are written at the end.
     """
 
     name: str
@@ -47,26 +47,26 @@ class Field(NamedTuple):
 
     @property
     def row_axis(self) -> int | None:
-        """The axis of the field, the batch counted, that counts its rows; None without rows."""
+        """The axis of rows, counting the batch axis; None without rows."""
         return 1 + self.shape.index(ROWS) if ROWS in self.shape else None
 
     def with_rows(self, rows: int) -> Shape:
-        """The axes after the batch where there are so many rows."""
+        """The axes after the batch for a number of rows."""
         return tuple(rows if isinstance(axis, str) else axis for axis in self.shape)
 
 
 class Buffer(NamedTuple):
-    """What the forward pass keeps for the backward pass.
+    """A buffer that the forward pass keeps for the backward pass.
 
     Fields:
         shape: all axes.
-        is_integer: int32 in place of the call's dtype.
-        begins_zero: for one most of which is never written.
+        is_integer: int32 instead of the call's dtype.
+        starts_zero: whether it is zeroed first, because most of it is never written.
     """
 
     shape: Shape
     is_integer: bool = False
-    begins_zero: bool = False
+    starts_zero: bool = False
 
 
 class CallSizes(NamedTuple):
@@ -84,10 +84,10 @@ class CallSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Structure(ABC):
-    """A memory as the kernels see it; its dataclass fields are the options of its C++ header.
+    """The kernels' view of a memory; its dataclass fields are the options of its C++ header.
 
-    A subclass says the header's name for it, and what the header says in words: heads, state,
-    saved buffers. `growth` and `most_rows` are the memory's own.
+    A subclass declares the header's name, its heads, state and saved buffers. `growth` and
+    `most_rows` are those of the memory.
 
     Raises:
         ShapeError: an option is out of range.
@@ -96,7 +96,7 @@ class Structure(ABC):
     name: ClassVar[str]
     #: Rows that a step adds before the first and after the last one.
     growth: ClassVar[tuple[int, int]] = (0, 0)
-    #: Fields of instruction and state that the kernel takes only where they are at least 0.
+    #: Fields of instruction and state that the kernel requires to be at least 0.
     nonnegative: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -116,8 +116,8 @@ class Structure(ABC):
 
     @property
     @abstractmethod
-    def reading(self) -> int:
-        """R, size of the reading."""
+    def read_vector(self) -> int:
+        """R, size of the read vector."""
 
     @property
     @abstractmethod
@@ -126,39 +126,39 @@ class Structure(ABC):
 
     @abstractmethod
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """What the forward pass keeps, in the header's order."""
+        """The buffers that the forward pass keeps, in the header's order."""
 
     def activations(self, head: str) -> tuple[str, ...]:
-        """The activations that the kernel knows for a head."""
-        del head  # all heads alike, unless the header says otherwise
+        """The activations that the kernel supports for a head."""
+        del head  # the same for all heads by default
         return ACTIVATIONS
 
     @property
     def most_rows(self) -> int | None:
-        """Most rows of a state; None for no limit."""
+        """Largest number of rows of a state; None for no limit."""
         return None
 
     def checkpoint_size(self, sizes: CallSizes) -> int:
-        """Values of a checkpoint of one sequence; 0 for none."""
+        """Values in a checkpoint of one sequence; 0 for none."""
         return 0
 
     def check_rows(self, rows: int) -> None:
-        """Raise ShapeError if a state cannot have so many rows."""
-        del rows  # any number will do
+        """Raise ShapeError if a state cannot have this number of rows."""
+        del rows  # any number is valid
 
     def can_fail(self, rows: int, steps: int) -> bool:
-        """Whether a step up to this one may find a fault that is an error."""
+        """Whether a step up to this one may cause an error."""
         return False
 
-    def new_faults(self, like: Tensor, batch: int, rows: int, steps: int) -> Tensor | None:
-        """Where the kernel notes faults [B] up to this step; None if there can be none."""
+    def new_errors(self, like: Tensor, batch: int, rows: int, steps: int) -> Tensor | None:
+        """Allocate the kernel's error numbers [B] up to this step; None if no error can occur."""
         if not self.can_fail(rows, steps):
             return None
         return like.new_zeros(batch, dtype=torch.int32)
 
-    def check_faults(self, faults: Tensor | None) -> None:
-        """Raise the error that the header's fault numbers [B] stand for, if any is not 0."""
-        del faults  # none stands for anything
+    def check_errors(self, errors: Tensor | None) -> None:
+        """Raise the error for the header's error numbers [B], if any is not 0."""
+        del errors  # no numbers by default
 
     @property
     def head_rows(self) -> int:
@@ -166,14 +166,14 @@ class Structure(ABC):
         return sum(prod(shape) for shape in self.heads.values())
 
     def rows_after(self, rows: int, steps: int) -> int:
-        """Rows of the state after so many steps."""
+        """Rows of the state after `steps` steps."""
         added = sum(self.growth)
         if added and self.most_rows is not None:
             steps = min(steps, max(0, self.most_rows - rows) // added)
         return rows + added * steps
 
     def expect_at_least(self, least: int, *options: str) -> None:
-        """Raise ShapeError unless these options are at least so large."""
+        """Raise ShapeError unless these options are at least `least`."""
         for option in options:
             if getattr(self, option) < least:
                 raise ShapeError(

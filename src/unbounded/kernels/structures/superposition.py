@@ -28,10 +28,10 @@ class Superposition(Structure, ABC):
     """Cells that are mixed by the weights of actions.
 
     Args:
-        count: S. actions: A, of each structure. depth: k, cells of each that are read.
-        capacity: as of the memory; 0 for none.
-        is_strict: whether it is an error that a full one loses a cell that is not empty.
-        is_zero: whether an empty cell holds 0, and not -1.
+        count: S. actions: A, of each structure. depth: k, cells read from each.
+        capacity: of the memory; 0 for none.
+        is_strict: whether a full structure that loses a cell that is not empty is an error.
+        is_zero: whether an empty cell holds 0 instead of -1.
     """
 
     count: int
@@ -43,9 +43,9 @@ class Superposition(Structure, ABC):
 
     #: Actions without NO-OP.
     basic_actions: ClassVar[int]
-    #: What is lost at either end of a full structure.
+    #: The cell lost at either end of a full structure.
     lost: ClassVar[tuple[str, ...]]
-    #: The policy that allows it.
+    #: The policy that drops it.
     policy: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -67,12 +67,12 @@ class Superposition(Structure, ABC):
         return {"action": (self.count, self.actions), "value": (self.count,)}
 
     def activations(self, head: str) -> tuple[str, ...]:
-        """Values lie side by side, so that no softmax goes over them."""
+        """Values have no axis of their own, so softmax is excluded for them."""
         known = super().activations(head)
         return known if head == "action" else tuple(a for a in known if a != "softmax")
 
     @property
-    def reading(self) -> int:
+    def read_vector(self) -> int:
         """S k."""
         return self.count * self.depth
 
@@ -83,10 +83,10 @@ class Superposition(Structure, ABC):
 
     @abstractmethod
     def buffer_rows(self, rows: int) -> int:
-        """Rows of the kernel's buffers for so many cells, those on either side included."""
+        """Rows of the kernel's buffers for a number of cells, margins included."""
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The weights of the actions and the values, a plane each."""
+        """The weights of the actions and the values, one plane each."""
         planes = (sizes.steps, sizes.batch, self.actions + 1, self._padded(sizes))
         return {"planes": Buffer(planes)}
 
@@ -99,18 +99,18 @@ class Superposition(Structure, ABC):
         return -(-self.count // sizes.lanes) * sizes.lanes
 
     def can_fail(self, rows: int, steps: int) -> bool:
-        """Whether the next step would find no room, and a lost cell is an error."""
+        """Whether the next step would exceed the capacity, and a lost cell is an error."""
         full = self.rows_after(rows, steps + 1) == self.rows_after(rows, steps)
         return self.is_strict and full
 
-    def check_faults(self, faults: Tensor | None) -> None:
+    def check_errors(self, errors: Tensor | None) -> None:
         """Raise MemoryOverflowError if a cell was lost."""
-        if faults is None or not bool(faults.any()):
+        if errors is None or not bool(errors.any()):
             return
-        place = self.lost[int((faults & 1).max() == 0)]
+        place = self.lost[int((errors & 1).max() == 0)]
         raise MemoryOverflowError(
             f"{place} is not empty and would be lost at capacity {self.capacity}, in "
-            f"{int((faults > 0).sum())} of {len(faults)} sequences. Give a larger capacity, "
+            f"{int((errors > 0).sum())} of {len(errors)} sequences. Give a larger capacity, "
             f"capacity=None, or overflow={self.policy!r} to drop it."
         )
 
@@ -130,7 +130,7 @@ class SuperpositionStack(Superposition):
         return self.capacity or None
 
     def buffer_rows(self, rows: int) -> int:
-        """As many as are read, at least."""
+        """At least the number of cells read."""
         return max(rows, self.depth)
 
 
@@ -149,11 +149,11 @@ class SuperpositionList(Superposition):
         return 2 * self.capacity - 1 if self.capacity else None
 
     def buffer_rows(self, rows: int) -> int:
-        """As many on either side of the head as are read, at least."""
+        """On either side of the head, at least the number of cells read."""
         return 2 * max(rows // 2, self.depth - 1) + 1
 
     def check_rows(self, rows: int) -> None:
-        """Raise ShapeError unless the cells have a middle."""
+        """Raise ShapeError unless the number of cells is odd."""
         if rows % 2 == 0:
             raise ShapeError(
                 f"cells: expected an odd number N with HEAD in the middle, got {rows}."

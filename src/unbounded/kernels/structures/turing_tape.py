@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unbounded.errors import ShapeError
 from unbounded.kernels.structures.structure import Buffer, CallSizes, Field, Shape, Structure
 
-# 10 to the minus more is no normal number of 32 bits.
+# 10 to a smaller power is no normal number of 32 bits.
 _MOST_DIGITS = 37
 
 
@@ -19,9 +19,9 @@ class TuringTape(Structure):
     Args:
         slots: N. width: M. read_heads: R. write_heads: W.
         shift_range: s; a head has 2 s + 1 shifts.
-        is_circular: whether the last location is beside the first.
+        is_circular: whether the last location is next to the first.
         reads_before: whether a step reads before it writes.
-        floor_digits: 10 to the minus this many is added to weights before they are sharpened.
+        floor_digits: 10^-floor_digits is added to weights before sharpening.
     """
 
     slots: int
@@ -66,7 +66,7 @@ class TuringTape(Structure):
         }
 
     @property
-    def reading(self) -> int:
+    def read_vector(self) -> int:
         """R M."""
         return self.read_heads * self.width
 
@@ -80,7 +80,7 @@ class TuringTape(Structure):
         )
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """What each step was told, and all heads' weights after it."""
+        """The instruction of each step, and all heads' weights after it."""
         leading, heads = (sizes.steps, sizes.batch), self.read_heads + self.write_heads
         return {
             "instructions": Buffer((*leading, self.head_rows)),

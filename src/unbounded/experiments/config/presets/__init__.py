@@ -1,4 +1,4 @@
-"""The preset of each task for `unbounded train TASK`, as YAML files beside this one."""
+"""The presets of `unbounded train TASK`, as YAML files in this folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from unbounded.experiments.config import plain_yaml
 
-#: Each task with its preset, which tasks may share; of several files each changes those before it.
-#: A task of your own has the general defaults.
+#: Preset files of each task; later files change earlier ones, and tasks may share files. A custom
+#: task has the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "copy": "copy.yaml",
     "reversal": "reversal.yaml",
@@ -44,15 +44,12 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "text": "text.yaml",
 }
 
-#: What a protocol changes in the presets: a file of the same name in the folder of that name.
+#: Protocols; each has a folder of files that change the presets of the same name.
 PROTOCOLS: Final = ("paper",)
 
 
 def preset_paths(task: str, protocol: str | None = None) -> list[Path]:
-    """The files of a task's preset, and behind them those with what a protocol changes.
-
-    Of a task of your own there are none.
-    """
+    """The files of a task's preset, followed by the protocol's changes; none for a custom task."""
     names = PRESETS.get(task, ())
     names = (names,) if isinstance(names, str) else names
     here = Path(__file__).parent

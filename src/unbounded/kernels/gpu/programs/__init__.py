@@ -1,1 +1,1 @@
-"""What runs on the device, in Triton: phases of a step, and the two programs made of them."""
+"""The device code in Triton: phases of a step, and the two programs that combine them."""

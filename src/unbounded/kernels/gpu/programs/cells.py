@@ -1,7 +1,7 @@
 """The phases of the controller: gates and cell of a step, and their gradients.
 
-A tile is some units of some sequences; its program makes all lanes of these units. Lanes, H units
-each: i, f, g, o of an LSTM; r, z and both parts of n of a GRU; one of an Elman network.
+A tile is some units of some sequences; its program computes all lanes of these units. Lanes, H
+units each: i, f, g, o of an LSTM; r, z and both parts of n of a GRU; one of an Elman network.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ import triton.language as tl
 
 from unbounded.kernels.gpu.programs.tiles import add_product, lane_of, sigmoid, tanh
 
-#: By `ControllerKind`'s names; what the phases are told as CELL.
+#: Values of CELL in the phases, by `ControllerKind`'s names.
 CELLS = {"lstm": 0, "gru": 1, "elman_tanh": 2, "elman_sigmoid": 3, "elman_relu": 4}
 
 
 @triton.jit
 def cell_phase(
-    tile, t, of_x, weight, hidden0, outputs, cell0, cells, reading0, readings, gates, lengths,
+    tile, t, of_x, weight, hidden0, outputs, cell0, cells, read_vector0, read_vectors, gates,
+    lengths,
     B, H, R,
     CELL: tl.constexpr, LANES: tl.constexpr, UNITS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr, SAVES: tl.constexpr,
 ):  # fmt: skip
-    """h_t and, where there is one, c_t, from h_{t-1}, r_{t-1} and what x_t adds.
+    """Compute h_t and, with a cell, c_t from h_{t-1}, r_{t-1} and the part of x_t.
 
-    of_x [T, B, LANES H]; weight [LANES H, R + H], of reading and h; gates [T, B, LANES H].
+    of_x [T, B, LANES H]; weight [LANES H, R + H], for read vector and h; gates [T, B, LANES H].
     """
     tiles = tl.cdiv(H, UNITS)
     first = (tile % tiles) * UNITS
@@ -39,10 +40,10 @@ def cell_phase(
         mask=(unit < H)[:, None] & active[None, :],
         other=0.0,
     )
-    before_r, before_h, before_c = reading0, hidden0, cell0
+    before_r, before_h, before_c = read_vector0, hidden0, cell0
     if t > 0:
         before = (t - 1).to(tl.int64) * B
-        before_r = readings + before * R
+        before_r = read_vectors + before * R
         before_h = outputs + before * H
         before_c = cells + before * H
     total = add_product(
@@ -98,10 +99,11 @@ def cell_gradient_phase(
     CELL: tl.constexpr, LANES: tl.constexpr, UNITS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of the gates of step t, from those of h_t and of the heads.
+    """Compute the gradient of the gates of step t from those of h_t and of the heads.
 
-    head_weight [H, K], transposed; of_heads [T, B, K]; of_hidden, of_cell [B, H]: what comes from
-    the step after, then what goes past the product to the step before; of_gates [T, B, LANES H].
+    head_weight [H, K], transposed; of_heads [T, B, K]; of_hidden, of_cell [B, H]: first the part
+    from the next step, then the part that bypasses the product to the previous step; of_gates
+    [T, B, LANES H].
     """
     tiles = tl.cdiv(H, UNITS)
     units = (tile % tiles) * UNITS + tl.arange(0, UNITS)
@@ -164,14 +166,14 @@ def cell_gradient_phase(
 
 @triton.jit
 def before_gradient_phase(
-    tile, t, weight, of_gates, of_hidden, of_reading, lengths, B, H, R,
+    tile, t, weight, of_gates, of_hidden, of_read_vector, lengths, B, H, R,
     LANES: tl.constexpr, COLUMNS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of r_{t-1} and h_{t-1} from those of the gates of step t.
+    """Compute the gradients of r_{t-1} and h_{t-1} from those of the gates of step t.
 
-    weight [R + H, LANES H], transposed. of_reading [B, R] is overwritten, to of_hidden [B, H] is
-    added.
+    weight [R + H, LANES H], transposed. of_read_vector [B, R] is overwritten; of_hidden [B, H] is
+    added to.
     """
     tiles = tl.cdiv(R + H, COLUMNS)
     columns = (tile % tiles) * COLUMNS + tl.arange(0, COLUMNS)
@@ -189,4 +191,4 @@ def before_gradient_phase(
     )  # fmt: skip
     tl.store(of_hidden + at, total, mask=mask)
     mask = (columns < R)[:, None] & active[None, :]
-    tl.store(of_reading + batch[None, :] * R + columns[:, None], total, mask=mask)
+    tl.store(of_read_vector + batch[None, :] * R + columns[:, None], total, mask=mask)

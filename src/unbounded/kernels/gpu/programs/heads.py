@@ -1,4 +1,4 @@
-"""The phase of the heads: what a neural stack, queue or deque is told in a step."""
+"""The phase of the heads: the instruction of a neural stack, queue or deque."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def heads_phase(
     KIND: tl.constexpr, ENDS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """What step t is told: values go to their rows, [B, N, M], strengths to [T, B, 2 ENDS]."""
+    """Compute step t's instruction: values to their rows [B, N, M], strengths to [T, B, 2 ENDS]."""
     of_end = M + 2
     size = ENDS * of_end
     tiles = tl.cdiv(size, ROWS)

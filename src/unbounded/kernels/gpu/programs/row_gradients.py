@@ -1,9 +1,9 @@
-"""The gradients of `rows`: a step is taken back, its rows as they were before it.
+"""The gradients of `rows`: a step is undone, which restores its previous rows.
 
-At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1): a row
-that a pop left nothing of has none through its own strength, nor one that was 0 already, and both
-still have that of the sums over nearer rows. So a row that died begins anew with it when its death
-is taken back; whatever was noted for it while it was dead does not matter.
+At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1). A row
+that a pop reduced to 0 thus has none through its own strength, nor has a row that was 0 before.
+Both still have that of the sums over nearer rows. A row that died therefore restarts with that part
+when its death is undone; gradients accumulated while it was dead are discarded.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from unbounded.kernels.gpu.programs.rows import (
 
 @triton.jit
 def read_back(
-    strengths, values, of_strengths, of_values, of_reading, pushed, other, low, high, M,
+    strengths, values, of_strengths, of_values, of_read_vector, pushed, other, low, high, M,
     CHUNK: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, IS_TOP: tl.constexpr,
 ):  # fmt: skip
-    """Add a reading's gradient [M] to those of strengths [N] and values [N, M].
+    """Add a read vector's gradient [M] to those of strengths [N] and values [N, M].
 
-    pushed, other: the rows of this step, whose strength counts even where it is 0.
+    pushed, other: the rows of this step, whose strength counts even if it is 0.
     """
     count = high - low
     begin = count * 0
     column = tl.arange(0, WIDTH)
-    of_read = tl.load(of_reading + column, mask=column < M, other=0.0, cache_modifier=".cg")
+    of_read = tl.load(of_read_vector + column, mask=column < M, other=0.0, cache_modifier=".cg")
     above = tl.sum(of_read, axis=0) * 0.0
     of_room = above
-    last = begin - 1  # the place of the row that was read in part
+    last = begin - 1  # place of the partly read row
     while (begin < count) & (above < 1):
         place = begin + tl.arange(0, CHUNK)
         row = row_at(place, low, high, IS_TOP)
@@ -47,11 +47,11 @@ def read_back(
         is_room = strength > room
         weight = tl.where(is_room, room, strength)
         counts = mask & ((strength > 0) | (row == pushed) | (row == other))
-        wanted = counts & ((weight > 0) | (strength <= room))
+        expected = counts & ((weight > 0) | (strength <= room))
         of_weight = tl.zeros((CHUNK // PART, PART), dtype=of_read.dtype)
         which = tl.arange(0, CHUNK // PART)[:, None]
         for part in range(CHUNK // PART):
-            some = part_of(wanted.to(tl.int32), part, CHUNK, PART) > 0
+            some = part_of(expected.to(tl.int32), part, CHUNK, PART) > 0
             if tl.max(some.to(tl.int32), axis=0) > 0:
                 at = row_at(begin + part * PART + tl.arange(0, PART), low, high, IS_TOP)
                 cell = at.to(tl.int64)[:, None] * M + column[None, :]
@@ -64,17 +64,17 @@ def read_back(
                 added += by[:, None] * of_read[None, :]
                 tl.store(of_values + cell, added, mask=inside)
         of_weight = tl.reshape(of_weight, (CHUNK,))
-        own = wanted & (strength <= room)
+        own = expected & (strength <= room)
         before = tl.load(of_strengths + row, mask=own, other=0.0, cache_modifier=".cg")
         tl.store(of_strengths + row, before + of_weight, mask=own)
-        partial = wanted & is_room
+        partial = expected & is_room
         first = tl.min(tl.where(partial, place, count), axis=0)
         if (last < 0) & (first < count):
             last = first
             of_room = tl.sum(tl.where(place == first, of_weight, 0.0), axis=0)
         above += tl.sum(strength, axis=0)
         begin += CHUNK
-    # A row of this step beyond what was read, with nothing in it and no room: a tie.
+    # A row of this step beyond the read rows, with strength 0 and no room: a tie.
     for which_row in range(2):
         row = tl.where(which_row == 0, pushed, other)
         place = place_of(row, low, high, IS_TOP)
@@ -104,10 +104,10 @@ def pop_back(
     fresh, other, initial, initial_count,
     CHUNK: tl.constexpr, IS_TOP: tl.constexpr,
 ):  # fmt: skip
-    """Take a pop back: strengths and their gradients before it. Returns the gradient of its amount.
+    """Undo a pop: restore strengths and their gradients. Returns the gradient of its amount.
 
-    fresh, other: rows pushed in the step before, or a row below `low`; initial, initial_count: rows
-    that came in, in the first step. Of these, one of strength 0 is dead though no pop killed it.
+    fresh, other: rows pushed in the previous step, or a row below `low`; initial, initial_count:
+    initial rows, in the first step. Among these, a row of strength 0 is dead without a pop.
     """
     count = high - low
     begin = count * 0
@@ -156,14 +156,14 @@ def pop_back(
 
 
 @triton.jit
-def push_back(values, of_strengths, of_values, told, of_heads, row, M, WIDTH: tl.constexpr):
-    """The gradients of what the heads of value and push made, before their activations."""
+def push_back(values, of_strengths, of_values, gates, of_heads, row, M, WIDTH: tl.constexpr):
+    """Gradients of the outputs of the heads of value and push, before their activations."""
     column = tl.arange(0, WIDTH)
     at = row.to(tl.int64) * M + column
     value = tl.load(values + at, mask=column < M, other=0.0)
     of_value = tl.load(of_values + at, mask=column < M, other=0.0, cache_modifier=".cg")
     tl.store(of_heads + column, of_value * (1.0 - value * value), mask=column < M)
-    push = tl.load(told)
+    push = tl.load(gates)
     of_push = tl.load(of_strengths + row, cache_modifier=".cg")
     tl.store(of_heads + M, of_push * push * (1.0 - push))
 
@@ -171,19 +171,19 @@ def push_back(values, of_strengths, of_values, told, of_heads, row, M, WIDTH: tl
 @triton.jit
 def rows_gradient_phase(
     b, t, values, strengths, pushes_pops, changes, kept, grave_codes, grave_strengths, of_strengths,
-    of_values, of_readings, of_reading, of_heads, lengths, T, B, K, N, N0, M,
+    of_values, of_read_vectors, of_read_vector, of_heads, lengths, T, B, K, N, N0, M,
     KIND: tl.constexpr, ENDS: tl.constexpr, CHUNK: tl.constexpr, PART: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Take step t of sequence b back.
+    """Undo step t of sequence b.
 
-    of_readings [T, B, ENDS M]: of the result; of_reading [B, ENDS M]: from the step after, to which
-    the result's is added; of_heads [T, B, K], where K may be more than the heads have. strengths
-    [B, N] is a copy that goes back in time.
+    of_read_vectors [T, B, ENDS M]: of the result; of_read_vector [B, ENDS M]: from the next step,
+    to which the result's is added; of_heads [T, B, K], where K may be padded. strengths [B, N] is a
+    copy that goes back in time.
     """
     if t < tl.load(lengths + b):
         own = b.to(tl.int64) * N
-        told = pushes_pops + (t * B + b).to(tl.int64) * (2 * ENDS)
+        gates = pushes_pops + (t * B + b).to(tl.int64) * (2 * ENDS)
         note = (b.to(tl.int64) * T + t) * ENDS
         heads = of_heads + (t * B + b).to(tl.int64) * K
         top = pushed_row(0, t, T, N0, KIND)
@@ -192,16 +192,16 @@ def rows_gradient_phase(
         column = tl.arange(0, WIDTH)
         for end in range(ENDS):
             at = b * (ENDS * M) + end * M + column
-            total = tl.load(of_reading + at, mask=column < M, other=0.0, cache_modifier=".cg")
+            total = tl.load(of_read_vector + at, mask=column < M, other=0.0, cache_modifier=".cg")
             total += tl.load(
-                of_readings + (t * B).to(tl.int64) * (ENDS * M) + at, mask=column < M, other=0.0
+                of_read_vectors + (t * B).to(tl.int64) * (ENDS * M) + at, mask=column < M, other=0.0
             )
-            tl.store(of_reading + at, total, mask=column < M)
+            tl.store(of_read_vector + at, total, mask=column < M)
         tl.debug_barrier()
         first = low
         if KIND == 2:
             first = low - 1
-        mine = of_reading + b * (ENDS * M)
+        mine = of_read_vector + b * (ENDS * M)
         if KIND != 1:
             read_back(
                 strengths + own, values + own * M, of_strengths + own, of_values + own * M, mine,
@@ -213,14 +213,14 @@ def rows_gradient_phase(
                 mine + (ENDS - 1) * M, top, bottom, first, high + 1, M, CHUNK, PART, WIDTH, False,
             )  # fmt: skip
         push_back(
-            values + own * M, of_strengths + own, of_values + own * M, told, heads, top, M, WIDTH
+            values + own * M, of_strengths + own, of_values + own * M, gates, heads, top, M, WIDTH
         )
         if KIND == 2:
             push_back(
-                values + own * M, of_strengths + own, of_values + own * M, told + 2,
+                values + own * M, of_strengths + own, of_values + own * M, gates + 2,
                 heads + M + 2, bottom, M, WIDTH,
             )  # fmt: skip
-        # Rows that may be 0 without having died: those of the step before, or that came in.
+        # Rows that may be 0 without a death: those of the previous step, and initial ones.
         fresh = pushed_row(0, t - 1, T, N0, KIND)
         other = pushed_row(ENDS - 1, t - 1, T, N0, KIND)
         initial_count = low * 0
@@ -229,14 +229,14 @@ def rows_gradient_phase(
             initial_count += N0
         code = 1 + t * ENDS
         if KIND == 2:
-            amount = tl.load(told + 3)
+            amount = tl.load(gates + 3)
             of_pop = pop_back(
                 strengths + own, of_strengths + own, amount, code + 1, low, high, grave_codes + own,
                 grave_strengths + own, changes + note + 1, kept + note + 1, fresh, other, low,
                 initial_count, CHUNK, False,
             )  # fmt: skip
             tl.store(heads + 2 * M + 3, of_pop * amount * (1.0 - amount))
-        amount = tl.load(told + 1)
+        amount = tl.load(gates + 1)
         if KIND != 1:
             of_pop = pop_back(
                 strengths + own, of_strengths + own, amount, code, low, high, grave_codes + own,

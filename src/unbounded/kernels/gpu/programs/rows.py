@@ -1,11 +1,11 @@
-"""The phase of neural stack, queue and deque: rows that are popped, pushed and read.
+"""The phase of neural stack, queue and deque: rows are popped, pushed and read.
 
-A step of a memory is one program's for each sequence; nothing is added up by two programs, so that
-each result has the same bits each time. Rows of all steps have their places from the beginning
-(those of a deque's bottom before the initial ones), of which `low` to `high` are there.
+One program runs a memory's step for each sequence. No two programs add to one number, so results
+are bitwise reproducible. Rows of all steps have fixed places from the start (those of a deque's
+bottom before the initial ones); rows `low` to `high` exist.
 
-A pop goes over the rows from its end in chunks until its quantity is used up. It takes the whole
-strength of some rows, which die, and a part of at most one, which is noted with what it was.
+A pop scans the rows from its end in chunks until its quantity is used up. It takes the whole
+strength of some rows, which die, and a part of at most one, whose previous strength is recorded.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-#: By `Structure.name`; what the phases are told as KIND.
+#: Values of KIND in the phases, by `Structure.name`.
 KINDS = {"stack": 0, "queue": 1, "deque": 2}
 
 
 @triton.jit
 def first_row(t, T, KIND: tl.constexpr):
-    """The lowest row that is there before step t."""
+    """The lowest row that exists before step t."""
     if KIND == 2:
         return T - t
     return t * 0
@@ -27,7 +27,7 @@ def first_row(t, T, KIND: tl.constexpr):
 
 @triton.jit
 def pushed_row(end, t, T, N0, KIND: tl.constexpr):
-    """Where step t pushes at an end, 0 the only one or the top, 1 the bottom."""
+    """The row that step t pushes at an end: 0 the only one or the top, 1 the bottom."""
     if KIND == 2:
         return tl.where(end == 0, T + N0 + t, T - 1 - t)
     return N0 + t + end * 0
@@ -35,7 +35,7 @@ def pushed_row(end, t, T, N0, KIND: tl.constexpr):
 
 @triton.jit
 def row_at(place, low, high, IS_TOP: tl.constexpr):
-    """The row that is so many places from an end."""
+    """The row at a number of places from an end."""
     if IS_TOP:
         return high - 1 - place
     return low + place
@@ -43,7 +43,7 @@ def row_at(place, low, high, IS_TOP: tl.constexpr):
 
 @triton.jit
 def place_of(row, low, high, IS_TOP: tl.constexpr):
-    """How many places a row is from an end."""
+    """The number of places between a row and an end."""
     if IS_TOP:
         return high - 1 - row
     return row - low
@@ -53,7 +53,7 @@ def place_of(row, low, high, IS_TOP: tl.constexpr):
 def nearer_sum(
     strengths, begin, count, low, high, above, CHUNK: tl.constexpr, IS_TOP: tl.constexpr
 ):
-    """For each row of a chunk the sum of all nearer ones: shifted, then summed (ties!)."""
+    """For each row of a chunk the sum of all nearer ones; shifted, then summed, for exact ties."""
     place = begin + tl.arange(0, CHUNK)
     shifted = tl.load(
         strengths + row_at(place - 1, low, high, IS_TOP),
@@ -69,7 +69,7 @@ def pop(
     strengths, amount, code, low, high, grave_codes, grave_strengths, change, kept,
     CHUNK: tl.constexpr, IS_TOP: tl.constexpr, SAVES: tl.constexpr,
 ):  # fmt: skip
-    """Take an amount off the strengths from an end; eq. 2, 4, 7, 8."""
+    """Remove an amount from the strengths, starting at an end; eq. 2, 4, 7, 8."""
     count = high - low
     begin = count * 0
     above = amount * 0.0
@@ -112,7 +112,7 @@ def part_of(vector, part, CHUNK: tl.constexpr, PART: tl.constexpr):
 
 @triton.jit
 def read(
-    strengths, values, reading, low, high, M,
+    strengths, values, read_vector, low, high, M,
     CHUNK: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, IS_TOP: tl.constexpr,
 ):  # fmt: skip
     """Sum the values that make up the first unit of strength from an end; eq. 3, 5, 10, 11."""
@@ -141,31 +141,31 @@ def read(
                 total += tl.sum(some[:, None] * value, axis=0)
         above += tl.sum(strength, axis=0)
         begin += CHUNK
-    tl.store(reading + column, total, mask=column < M)
+    tl.store(read_vector + column, total, mask=column < M)
 
 
 @triton.jit
 def rows_phase(
-    b, t, values, strengths, pushes_pops, changes, kept, grave_codes, grave_strengths, readings,
-    spoiled, lengths, T, B, N, N0, M,
+    b, t, values, strengths, pushes_pops, changes, kept, grave_codes, grave_strengths, read_vectors,
+    has_nan, lengths, T, B, N, N0, M,
     KIND: tl.constexpr, ENDS: tl.constexpr, CHUNK: tl.constexpr, PART: tl.constexpr,
     WIDTH: tl.constexpr, SAVES: tl.constexpr,
 ):  # fmt: skip
     """Pop, push and read in sequence b.
 
     values [B, N, M], strengths [B, N]; pushes_pops [T, B, 2 ENDS]; changes, kept [B, T, ENDS] and
-    grave_codes, grave_strengths [B, N]: what the pops did; readings [T, B, ENDS M].
+    grave_codes, grave_strengths [B, N]: records of the pops; read vectors [T, B, ENDS M].
     """
     if t < tl.load(lengths + b):
         low, high = first_row(t, T, KIND), pushed_row(0, t, T, N0, KIND)
         own = b.to(tl.int64) * N
-        told = pushes_pops + (t * B + b).to(tl.int64) * (2 * ENDS)
+        gates = pushes_pops + (t * B + b).to(tl.int64) * (2 * ENDS)
         note = (b.to(tl.int64) * T + t) * ENDS
-        reading = readings + (t * B + b).to(tl.int64) * (ENDS * M)
+        read_vector = read_vectors + (t * B + b).to(tl.int64) * (ENDS * M)
         code = 1 + t * ENDS
-        push = tl.load(told, cache_modifier=".cg")
-        amount = tl.load(told + 1, cache_modifier=".cg")
-        # A number that is none would be hidden by nearer rows; in the sums of eq. 1-11 it is not.
+        push = tl.load(gates, cache_modifier=".cg")
+        amount = tl.load(gates + 1, cache_modifier=".cg")
+        # Nearer rows would hide a NaN here; in the sums of eq. 1-11 it is not hidden.
         column = tl.arange(0, WIDTH)
         value = tl.load(
             values + (own + high) * M + column, mask=column < M, other=0.0, cache_modifier=".cg"
@@ -184,8 +184,8 @@ def rows_phase(
             )  # fmt: skip
         tl.debug_barrier()
         if KIND == 2:
-            bottom = tl.load(told + 2, cache_modifier=".cg")
-            amount = tl.load(told + 3, cache_modifier=".cg")
+            bottom = tl.load(gates + 2, cache_modifier=".cg")
+            amount = tl.load(gates + 3, cache_modifier=".cg")
             value = tl.load(
                 values + (own + low - 1) * M + column, mask=column < M, other=0.0,
                 cache_modifier=".cg",
@@ -202,17 +202,29 @@ def rows_phase(
         high += 1
         tl.debug_barrier()
         if KIND != 1:
-            read(strengths + own, values + own * M, reading, low, high, M, CHUNK, PART, WIDTH, True)
-        if KIND != 0:
-            bottom_reading = reading + (ENDS - 1) * M
             read(
-                strengths + own, values + own * M, bottom_reading, low, high, M, CHUNK, PART, WIDTH,
+                strengths + own,
+                values + own * M,
+                read_vector,
+                low,
+                high,
+                M,
+                CHUNK,
+                PART,
+                WIDTH,
+                True,
+            )
+        if KIND != 0:
+            bottom_read_vector = read_vector + (ENDS - 1) * M
+            read(
+                strengths + own, values + own * M, bottom_read_vector, low, high, M, CHUNK, PART,
+                WIDTH,
                 False,
             )  # fmt: skip
         if bad:
-            tl.store(spoiled + b, 1)
+            tl.store(has_nan + b, 1)
         tl.debug_barrier()
-        if tl.load(spoiled + b, cache_modifier=".cg") != 0:
+        if tl.load(has_nan + b, cache_modifier=".cg") != 0:
             none = tl.zeros((WIDTH,), dtype=push.dtype) + float("nan")
             for end in range(ENDS):
-                tl.store(reading + end * M + column, none, mask=column < M)
+                tl.store(read_vector + end * M + column, none, mask=column < M)

@@ -1,4 +1,4 @@
-"""What all phases are made of, in Triton: tiles of matrix products, activations, a barrier."""
+"""Building blocks of all phases, in Triton: tiles of matrix products, activations, a barrier."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_product(
 ):  # fmt: skip
     """`total` [rows, batch] + weight[rows, :size] taken[batch, :size]^T.
 
-    What another program wrote in this launch is read past the first-level cache.
+    Values that another program wrote in this launch are read past the first-level cache.
     """
     for begin in range(0, size, CHUNK):
         k = begin + tl.arange(0, CHUNK)
@@ -55,11 +55,11 @@ def lane_of(parts, lane, LANES: tl.constexpr):
 
 @triton.jit
 def wait_for_all(counter, target):
-    """Wait until every program has come here: `counter` only rises, by 1 for each.
+    """Wait until every program is here; each adds 1 to `counter`, which only rises.
 
-    The last addition acquires what the others wrote. Without it a copy in the first-level cache
-    stays: loads past it (".cg") of less than 16 bytes go through it where a loop has several under
-    way.
+    The last addition acquires the others' writes. Without it a copy in the first-level cache
+    remains: loads past it (".cg") of less than 16 bytes go through it if a loop has several in
+    flight.
     """
     tl.debug_barrier()
     here = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") + 1

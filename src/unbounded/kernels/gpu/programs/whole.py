@@ -1,8 +1,8 @@
 """The two programs, forward and backward: all phases of all steps, or one phase of one step.
 
 On a device all programs of a launch run at once, step after step, and wait for each other between
-two phases (RUNS is ALL). Where no two run at once, as in Triton's interpreter, each phase is a
-launch of its own.
+two phases (RUNS is ALL). Where programs run sequentially, as in Triton's interpreter, each phase is
+a separate launch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from unbounded.kernels.gpu.programs.row_gradients import rows_gradient_phase
 from unbounded.kernels.gpu.programs.rows import rows_phase
 from unbounded.kernels.gpu.programs.tiles import wait_for_all
 
-#: What RUNS can be: everything, or one of the three phases.
+#: Values of RUNS: everything, or one of the three phases.
 ALL = 3
 
 
 @triton.jit(do_not_specialize=["begin", "steps", "T", "B", "N", "N0"])
 def forward_program(
     begin, steps, counter, of_x, weight, head_weight, head_bias, hidden0, outputs, cell0, cells,
-    reading0, readings, gates, values, strengths, pushes_pops, changes, kept, grave_codes,
-    grave_strengths, spoiled, lengths, T, B, H, R, K, N, N0, M,
+    read_vector0, read_vectors, gates, values, strengths, pushes_pops, changes, kept, grave_codes,
+    grave_strengths, has_nan, lengths, T, B, H, R, K, N, N0, M,
     CELL: tl.constexpr, LANES: tl.constexpr, KIND: tl.constexpr, ENDS: tl.constexpr,
     UNITS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr, CHUNK: tl.constexpr,
     SCAN: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
@@ -42,7 +42,8 @@ def forward_program(
         if RUNS == 0 or RUNS == 3:
             for tile in range(own, tl.cdiv(H, UNITS) * batches, programs):
                 cell_phase(
-                    tile, t, of_x, weight, hidden0, outputs, cell0, cells, reading0, readings,
+                    tile, t, of_x, weight, hidden0, outputs, cell0, cells, read_vector0,
+    read_vectors,
                     gates, lengths, B, H, R, CELL, LANES, UNITS, BATCH, CHUNK, PRECISION, SAVES,
                 )  # fmt: skip
         if RUNS == 3:
@@ -62,7 +63,8 @@ def forward_program(
                 b = own + turn * programs
                 rows_phase(
                     b, t, values, strengths, pushes_pops, changes, kept, grave_codes,
-                    grave_strengths, readings, spoiled, lengths, T, B, N, N0, M, KIND, ENDS, SCAN,
+                    grave_strengths, read_vectors, has_nan, lengths, T, B, N, N0, M, KIND, ENDS,
+                    SCAN,
                     PART, WIDTH, SAVES,
                 )  # fmt: skip
         if RUNS == 3:
@@ -74,7 +76,7 @@ def forward_program(
 def backward_program(
     begin, steps, counter, weight, head_weight, hidden0, outputs, cell0, cells, gates, values,
     strengths, pushes_pops, changes, kept, grave_codes, grave_strengths, of_strengths, of_values,
-    of_outputs, of_readings, of_hidden, of_cell, of_reading, of_gates, of_heads, lengths,
+    of_outputs, of_read_vectors, of_hidden, of_cell, of_read_vector, of_gates, of_heads, lengths,
     T, B, H, R, K, N, N0, M,
     CELL: tl.constexpr, LANES: tl.constexpr, KIND: tl.constexpr, ENDS: tl.constexpr,
     UNITS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr, CHUNK: tl.constexpr,
@@ -91,7 +93,8 @@ def backward_program(
                 b = own + turn * programs
                 rows_gradient_phase(
                     b, t, values, strengths, pushes_pops, changes, kept, grave_codes,
-                    grave_strengths, of_strengths, of_values, of_readings, of_reading, of_heads,
+                    grave_strengths, of_strengths, of_values, of_read_vectors, of_read_vector,
+                    of_heads,
                     lengths, T, B, K, N, N0, M, KIND, ENDS, SCAN, PART, WIDTH,
                 )  # fmt: skip
         if RUNS == 3:
@@ -110,7 +113,8 @@ def backward_program(
         if RUNS == 2 or RUNS == 3:
             for tile in range(own, tl.cdiv(R + H, ROWS) * batches, programs):
                 before_gradient_phase(
-                    tile, t, weight, of_gates, of_hidden, of_reading, lengths, B, H, R, LANES, ROWS,
+                    tile, t, weight, of_gates, of_hidden, of_read_vector, lengths, B, H, R, LANES,
+                    ROWS,
                     BATCH, CHUNK, PRECISION,
                 )  # fmt: skip
         if RUNS == 3:

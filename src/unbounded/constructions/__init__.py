@@ -1,0 +1,64 @@
+"""Constructed networks: models with a memory whose weights are set by hand, exact at any length.
+
+They are ordinary models, such as `unbounded.constructions.copy()`. They separate what a memory
+cannot express from what was not learned, and serve as references for tests and figures.
+docs/constructions.md explains one line by line.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from unbounded.constructions.addition import binary_addition
+from unbounded.constructions.assembly import Unit, assemble
+from unbounded.constructions.brackets import dyck
+from unbounded.constructions.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
+from unbounded.constructions.memorization import memorization
+from unbounded.constructions.places import (
+    anbn_on_tape,
+    copy_on_tape,
+    reversal_by_keys,
+    reversal_on_tape,
+)
+from unbounded.constructions.product import anbmc_product
+from unbounded.constructions.transduction import bigram_flip, copy, reversal
+from unbounded.models.memory_model import MemoryModel
+
+#: By the name of the task.
+CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
+    "copy": copy,
+    "reversal": reversal,
+    "bigram_flip": bigram_flip,
+    "anbn": anbn,
+    "anbncn": anbncn,
+    "anbncndn": anbncndn,
+    "anb2n": anb2n,
+    "anbmc_sum": anbmc_sum,
+    "anbmc_product": anbmc_product,
+    "anbmcndm": anbmcndm,
+    "memorization": memorization,
+    "binary_addition": binary_addition,
+    "dyck": dyck,
+}
+
+__all__ = [
+    "CONSTRUCTIONS",
+    "Unit",
+    "anb2n",
+    "anbmc_product",
+    "anbmc_sum",
+    "anbmcndm",
+    "anbn",
+    "anbn_on_tape",
+    "anbncn",
+    "anbncndn",
+    "assemble",
+    "bigram_flip",
+    "binary_addition",
+    "copy",
+    "copy_on_tape",
+    "dyck",
+    "memorization",
+    "reversal",
+    "reversal_by_keys",
+    "reversal_on_tape",
+]

@@ -1,0 +1,115 @@
+"""Assembly of a network from hand-set weights: units that are on or off, and a memory.
+
+A unit of the controller is on if a sum exceeds a bound. The sum is over the current input, the read
+vector and the units of the previous step. The weights are so large that the unit's sigmoid is
+exactly 0 or 1, and so are the memory's strengths and actions, in float32 and in float64. Nothing
+drifts, however long the input is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ConfigError
+from unbounded.layers import MemoryRNN
+from unbounded.models.memory_model import MemoryModel
+
+#: Weights are multiples of this; half of it saturates a sigmoid in float64.
+SCALE: Final = 2048.0
+#: Difference between logits.
+LOGIT: Final = 20.0
+#: The unit that is always on, as a bias; as a signal it is 0 at the first step only.
+ONE: Final = "one"
+
+#: A weighted sum: of signals in a unit, of units in a head or a logit.
+Terms = Mapping[str, float]
+
+
+class Unit(NamedTuple):
+    """A unit that is on if a sum exceeds a bound.
+
+    Signals are named "x:SYMBOL" (1 if that is the input), "r:NUMBER" (a number of the last read
+    vector) and NAME (whether that unit was on at the previous step).
+
+    Fields:
+        terms: signal -> weight.
+        above: the bound; sums must differ from it by at least 0.5.
+    """
+
+    terms: Terms
+    above: float = 0.5
+
+
+def either(signals: Sequence[str]) -> dict[str, float]:
+    """The sum of signals: above 0.5 if one of them is on."""
+    return dict.fromkeys(signals, 1.0)
+
+
+def is_on(unit: str) -> dict[str, float]:
+    """The sum of a strength's head: 1 if a unit is on, -1 otherwise."""
+    return {unit: 2.0, ONE: -1.0}
+
+
+def assemble(
+    inputs: Sequence[str],
+    memory: Mapping[str, Any],
+    units: Mapping[str, Unit],
+    heads: Mapping[str, Sequence[Terms]],
+    logits: Sequence[Terms],
+) -> MemoryModel:
+    """Build a MemoryModel with an Elman controller of these units.
+
+    Args:
+        inputs: the input symbols, in the order of their numbers.
+        memory: name and options.
+        units: name -> unit, of the controller; ONE is added.
+        heads: head of the memory -> a sum of units for each of its numbers.
+        logits: a sum of units for each logit.
+    Raises:
+        ConfigError: a sum has an unknown name.
+    """
+    units = {**units, ONE: Unit({}, above=-1.0)}
+    names = list(units)
+    model = MemoryModel(
+        inputs=len(inputs),
+        outputs=len(logits),
+        memory=memory,
+        controller={"name": "elman", "activation": "sigmoid"},
+        hidden_size=len(units),
+        embedding_size=None,
+        output_bias=False,
+    ).requires_grad_(False)
+    layer = model.sequence.layer
+    assert isinstance(layer, MemoryRNN)
+    columns = {f"x:{symbol}": place for place, symbol in enumerate(inputs)}
+    columns |= {f"r:{k}": len(inputs) + k for k in range(layer.memory.read_vector_size)}
+    width = len(columns)
+    columns |= {name: width + place for place, name in enumerate(names)}
+    rows = _matrix([unit.terms for unit in units.values()], columns)
+    controller: Any = layer.controller
+    controller.weight_ih.copy_(SCALE * rows[:, :width])
+    controller.weight_hh.copy_(SCALE * rows[:, width:])
+    controller.bias_ih.copy_(torch.tensor([-SCALE * unit.above for unit in units.values()]))
+    places = {name: place for place, name in enumerate(names)}
+    layer.heads.weight.zero_()
+    if layer.heads.bias is not None:
+        layer.heads.bias.zero_()
+    for name, sums in heads.items():
+        layer.heads.weight[layer.heads.rows(name)] = SCALE * _matrix(sums, places)
+    model.sequence.output.weight.copy_(LOGIT * _matrix(logits, places))
+    return model.eval()
+
+
+def _matrix(sums: Sequence[Terms], columns: Mapping[str, int]) -> Tensor:
+    """A matrix with one row per sum."""
+    matrix = torch.zeros(len(sums), len(columns))
+    for row, terms in enumerate(sums):
+        for name, weight in terms.items():
+            if name not in columns:
+                raise ConfigError([f"{name!r}: there is no such signal or unit in this network"])
+            matrix[row, columns[name]] = weight
+    return matrix

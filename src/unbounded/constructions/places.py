@@ -1,0 +1,157 @@
+"""Constructed networks with a tape (copy, reversal, a^n b^n) and with keyed rows (reversal).
+
+No head uses content addressing: every head moves from its position. The tasks are those of
+Grefenstette et al. 2015 and Joulin & Mikolov 2015; the networks are added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from unbounded.constructions.assembly import ONE, Terms, Unit, assemble, either, is_on
+from unbounded.constructions.transduction import ANSWERS, input_names, reads, transduction_task
+from unbounded.errors import ConfigError
+from unbounded.models.memory_model import MemoryModel
+
+_NEVER: Terms = {ONE: -1.0}
+_ALWAYS: Terms = {ONE: 1.0}
+
+
+def copy_on_tape(symbols: int = 128, slots: int = 128) -> MemoryModel:
+    """Repeat the source: the read head waits at the first symbol until the answer starts.
+
+    Args:
+        symbols: number of symbols in the task, at least 1.
+        slots: of the tape, one more than the symbols of the longest sequence.
+    Raises:
+        ConfigError: `symbols` or `slots` is out of range.
+    """
+    forward = ["x:<s>", *ANSWERS]
+    return _on_tape("copy", symbols, slots, forward=forward, back=[])
+
+
+def reversal_on_tape(symbols: int = 128, slots: int = 128) -> MemoryModel:
+    """Reverse the source: the read head follows the write head, and then moves back.
+
+    Args and errors as for `copy_on_tape`.
+    """
+    task = transduction_task("reversal", symbols)
+    return _on_tape("reversal", symbols, slots, forward=reads(task), back=list(ANSWERS))
+
+
+def anbn_on_tape(slots: int = 128) -> MemoryModel:
+    """Predict a^n b^n: both heads move forward on a and back on b; the first a is marked.
+
+    Args:
+        slots: of the tape, one more than the largest n.
+    Raises:
+        ConfigError: `slots` is out of range.
+    """
+    plain, marked = "r:0", "r:1"
+    units = {
+        "a": Unit({"x:a": 1.0}),
+        "b": Unit({"x:b": 1.0}),
+        # The cell below the head is empty: this a is the first.
+        "marking": Unit({"x:a": 1.0, plain: -1.0, marked: -1.0}),
+        "counting": Unit({"x:a": 1.0, plain: 1.0, marked: 1.0}, above=1.5),
+        # The first a is reached: no b is left.
+        "last": Unit({"x:b": 1.0, marked: 1.0}, above=1.5),
+    }
+    moves = _moves({"a": 1.0}, {"b": 1.0})
+    heads: dict[str, Sequence[Terms]] = {
+        "read_shift": moves,
+        "write_shift": moves,
+        "erase": [is_on("a")] * 2,
+        "add": [{"counting": 1.0}, {"marking": 1.0}],
+    }
+    logits: list[Terms] = [{"a": 1.0, "last": 2.0}, {"b": 1.0}]
+    return _with_tape(["a", "b"], 2, slots, units, heads, logits)
+
+
+def reversal_by_keys(symbols: int = 128) -> MemoryModel:
+    """Reverse the source with a Lie-access memory whose heads move by steps of length 1.
+
+    A row is not read at the step that writes it. The read head is one row behind, and the last
+    symbol waits in the controller. At <s> an empty row is written at the heads' initial position;
+    it ends the answer.
+
+    Args:
+        symbols: number of symbols in the task, at least 1.
+    Raises:
+        ConfigError: `symbols` is out of range.
+    """
+    task = transduction_task("reversal", symbols)
+    units = {
+        "answering": Unit(ANSWERS),
+        "read_vector": Unit(either(reads(task))),
+        # The read head is one row behind, and stays there at |||.
+        "following": Unit({**either(reads(task)), "read_vector": 1.0}, above=1.5),
+        "back": Unit({"answering": 1.0}),
+        "putting": Unit({"x:<s>": 1.0, **either(reads(task))}),
+    }
+    for i, symbol in enumerate(reads(task)):
+        units[f"put{i}"] = Unit({symbol: 1.0})
+        # At ||| the last written symbol, whatever is read; later the read vector.
+        last, shown = {"x:|||": 1.0, f"put{i}": 2.0}, {"answering": 2.0, f"r:{i}": 1.0}
+        units[f"say{i}"] = Unit({**last, **shown}, above=2.5)
+    nowhere: Terms = {}
+    heads: dict[str, Sequence[Terms]] = {
+        **{f"{who}_key_gate": [_NEVER] for who in ("read", "write")},
+        **{f"{who}_action_gate": [_ALWAYS] for who in ("read", "write")},
+        "read_action": [{"following": 1.0, "back": -1.0}, nowhere],
+        "write_action": [{"read_vector": 1.0}, nowhere],
+        "value": [{f"put{i}": 1.0} for i in range(symbols)],
+        "strength": [is_on("putting")],
+    }
+    memory = {"name": "lie_access", "width": symbols, "write_gate_bias": None}
+    return assemble(input_names(task), memory, units, heads, _end_or_symbol(symbols))
+
+
+def _on_tape(
+    name: str, symbols: int, slots: int, *, forward: Sequence[str], back: Sequence[str]
+) -> MemoryModel:
+    """Write each symbol one cell further; move the read head while certain signals are on."""
+    task = transduction_task(name, symbols)
+    units = {
+        "answering": Unit(ANSWERS),
+        "putting": Unit(either(reads(task))),
+        "forward": Unit(either(forward)),
+        "back": Unit(either(back)),
+    }
+    for i, symbol in enumerate(reads(task)):
+        units[f"put{i}"] = Unit({symbol: 1.0})
+        units[f"say{i}"] = Unit({f"r:{i}": 1.0, **ANSWERS}, above=1.5)
+    heads: dict[str, Sequence[Terms]] = {
+        "read_shift": _moves({"forward": 1.0}, {"back": 1.0}),
+        "write_shift": _moves({"putting": 1.0}, {}),
+        "erase": [is_on("putting")] * symbols,
+        "add": [{f"put{i}": 1.0} for i in range(symbols)],
+    }
+    return _with_tape(input_names(task), symbols, slots, units, heads, _end_or_symbol(symbols))
+
+
+def _with_tape(
+    inputs: Sequence[str],
+    width: int,
+    slots: int,
+    units: Mapping[str, Unit],
+    heads: Mapping[str, Sequence[Terms]],
+    logits: Sequence[Terms],
+) -> MemoryModel:
+    """Assemble a network with one read and one write head without content addressing."""
+    if not isinstance(slots, int) or slots < 3:
+        raise ConfigError([f"slots: expected an integer of at least 3, got {slots!r}"])
+    memory = {"name": "turing_tape", "slots": slots, "width": width}
+    gates = {f"{who}_gate": [_NEVER] for who in ("read", "write")}
+    return assemble(inputs, memory, units, {**gates, **heads}, logits)
+
+
+def _moves(forward: Terms, back: Terms) -> list[Terms]:
+    """The sums of a shift: back, stay (if neither is on), forward."""
+    stays = {ONE: 0.5}
+    return [back, stays, forward]
+
+
+def _end_or_symbol(symbols: int) -> list[Terms]:
+    """Logits of the symbols; without an active symbol the end token has the largest."""
+    return [{ONE: 1.0}, *({f"say{i}": 2.0} for i in range(symbols))]

@@ -1,0 +1,76 @@
+"""Find memories, groups, controllers, tasks and metric sets by name or import path.
+
+A custom component is named `package.module.Name`. Nothing here imports a module, because a name may
+come from a file by someone else: the running program must have imported it. The command line
+imports only modules named on it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from unbounded.errors import ChoiceError, ConfigError, did_you_mean
+
+T = TypeVar("T")
+
+#: The name of the model without a memory.
+NO_MEMORY: Final = "none"
+
+
+def part_of(value: Any) -> dict[str, Any]:
+    """A memory or controller as a mapping; a name alone has no options."""
+    return dict(value) if isinstance(value, Mapping) else {"name": value}
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is an import path, not a name of the library."""
+    return all(part.isidentifier() for part in name.split(".")) and "." in name
+
+
+def module_of(path: str) -> str:
+    """The module of an import path: "mypackage.memories" of "mypackage.memories.Heap"."""
+    return path.rpartition(".")[0]
+
+
+def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) -> T | type[Any]:
+    """The component of a name.
+
+    Args:
+        kind: "memory", "group", "controller", "task" or "scoring", for messages.
+        name: a name in `registry`, or the import path of a custom class.
+        registry: the library's components by name.
+        base: base class of custom classes.
+    Raises:
+        ChoiceError: the library has no component of that name.
+        ConfigError: the module is not imported, or has no such class.
+    """
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    if not isinstance(name, str) or not is_path(name):
+        raise ChoiceError(kind, name, registry)
+    module, _, attribute = name.rpartition(".")
+    if module not in sys.modules:
+        raise ConfigError(
+            [
+                f"{kind} {name!r} is a custom component of package {module.partition('.')[0]}. A "
+                f"file imports nothing by itself: give --import {module}, or import {module} before"
+            ]
+        )
+    part = vars(sys.modules[module]).get(attribute)
+    if not (isinstance(part, type) and issubclass(part, base)):
+        classes = [
+            key
+            for key, value in vars(sys.modules[module]).items()
+            if isinstance(value, type) and issubclass(value, base) and value is not base
+        ]
+        raise ConfigError(
+            [
+                f"{kind} {name!r}: expected a subclass of {base.__module__}.{base.__qualname__} in "
+                f"{module}, which has {'none of that name' if part is None else repr(part)}; of "
+                f"such classes it has {', '.join(classes) or 'none'}."
+                f"{did_you_mean(attribute, classes)}"
+            ]
+        )
+    return part

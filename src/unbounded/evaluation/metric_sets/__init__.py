@@ -1,0 +1,42 @@
+"""The metric sets by name; a task names its metric set."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from unbounded.custom_components import find_part
+from unbounded.evaluation.metric_sets.answers import Programs, Sizes
+from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Place
+from unbounded.evaluation.metric_sets.bits import Bits
+from unbounded.evaluation.metric_sets.labels import labels
+from unbounded.evaluation.metric_sets.lengths import Lengths
+from unbounded.evaluation.metric_sets.membership import Membership
+from unbounded.evaluation.metric_sets.perplexity import Perplexity
+from unbounded.evaluation.metric_sets.sequences import Sequences
+
+__all__ = ["METRIC_SETS", "EvaluationPlan", "Evaluator", "MetricSet", "Place", "metric_set_of"]
+
+METRIC_SETS: Final[dict[str, MetricSet]] = {
+    "sequences": Sequences(),
+    "labels": labels(),
+    "membership": Membership(),
+    "bits": Bits(),
+    "lengths": Lengths(),
+    "perplexity": Perplexity(),
+    "answers": Sizes(),
+    "programs": Programs(),
+}
+
+
+def metric_set_of(name: str) -> MetricSet:
+    """The metric set of that name, or of that import path.
+
+    Raises:
+        ChoiceError: there is no such metric set.
+        ConfigError: the module was not imported, or has no such class.
+    """
+    component = find_part("metric_set", name, METRIC_SETS, MetricSet)
+    if isinstance(component, MetricSet):
+        return component
+    metric_set: MetricSet = component()
+    return metric_set

@@ -1,0 +1,281 @@
+"""Answers: exact match, symbol accuracy (share correct), prefix accuracy (share before the error).
+
+"fine" has two meanings in the papers: symbol accuracy (Yang) and prefix accuracy (Grefenstette et
+al.). Reports contain both, under these names.
+
+Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import torch
+from torch import Tensor
+
+from unbounded.evaluation.metric_sets.base import (
+    SURENESS,
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Values,
+    roles_of,
+    row_of,
+)
+from unbounded.evaluation.metrics import check_scored, sequence_scores
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.tasks import LengthRange
+from unbounded.training.objective import OBJECTIVES
+
+#: Keys of a row -> names in a table.
+MEASURES: Final = {
+    "exact_match": "exact_match",
+    "symbol_accuracy": "symbol_accuracy",
+    "prefix_accuracy": "prefix_accuracy",
+}
+
+
+def answer_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """Score each answer of a batch.
+
+    Args:
+        predicted, targets: tokens, int64 [B, T].
+        mask: True at the answer's symbols, its end among them, bool [B, T], at least one a row.
+    Returns:
+        exact match, bool [B]; symbol accuracy, float64 [B], the share of correct symbols (Yang);
+        prefix accuracy, float64 [B], the share before the first error (Grefenstette et al.).
+    Raises:
+        ShapeError: the three shapes differ, or a row has no symbol.
+    """
+    length = check_scored(predicted, targets, mask)
+    correct = ((predicted == targets) & mask).sum(dim=1)
+    exact_match, prefix = sequence_scores(predicted, targets, mask)
+    return exact_match, correct.double() / length, prefix
+
+
+class Answers(MetricSet):
+    """Scores answers that are not fed back; a subclass defines the ranges of the test."""
+
+    selection_metric = selection_metric_heading = "validation errors"
+    why = ": the share of validation symbols that are wrong (plus a thousandth of its nats)"
+
+    @abstractmethod
+    def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
+        """The ranges of a report without explicit ranges."""
+
+    @abstractmethod
+    def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """The rows by the names of their columns."""
+
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """See `MetricSet.assess`; the partial accuracy is the symbol accuracy."""
+        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
+        exact_match, partial_accuracy, _, nan = numbers
+        error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
+        return Score(
+            count, int(exact_match.sum()), float(partial_accuracy.mean()), error, int(nan.sum())
+        )
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """See `MetricSet.rows`; "times" is a range's longest length over training's."""
+        rows = []
+        ranges = evaluation_plan.lengths or self.default_lengths(evaluator)
+        roles = roles_of(evaluator, ranges)
+        for lengths, _, _ in evaluation_plan.in_turn(ranges):
+            numbers = self._numbers(
+                evaluator,
+                evaluation_plan.split,
+                evaluation_plan.seed,
+                lengths,
+                0,
+                evaluation_plan.count,
+            )
+            row = {
+                "lengths": str(lengths),
+                "role": roles[lengths],
+                "times": lengths.maximum / evaluator.train_lengths.maximum,
+            }
+            rows.append({**row, **_numbers_of_answers(*numbers)})
+        return rows
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        lengths, count = evaluator.validation_lengths, evaluator.validation_count
+        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
+        facts = {"lengths": str(lengths), **_numbers_of_answers(*numbers)}
+        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """Share of incorrect validation symbols; the loss breaks ties."""
+        facts = report["validation"]
+        wrong = 1 - float(facts["symbol_accuracy"])
+        return wrong + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether exact match at the test range is 1.00, to two digits."""
+        tested = row_of(rows, "test")
+        return None if tested is None else f"{tested['exact_match']:.2f}" == "1.00"
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        shown = self.rows_of(report["rows"])
+        return {
+            f"{measure}_{name}": None if row is None else float(row[field])
+            for name, row in shown.items()
+            for measure, field in MEASURES.items()
+        }
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `MetricSet.further`."""
+        shown = list(self.rows_of(rows).values())
+        return {
+            row["lengths"]: tuple(float(row[field]) for field in MEASURES.values())
+            for row in rows
+            if row not in shown
+        }
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.lines`."""
+        head = ("lengths", "of training", "sequences", "exact_match", "95 % interval")
+        return [
+            (*head, "symbol accuracy", "+-", "prefix accuracy"),
+            *(
+                (
+                    row["lengths"],
+                    f"{row['times']:g}x",
+                    str(row["count"]),
+                    f"{row['exact_match']:.3f}",
+                    "{:.3f}-{:.3f}".format(*row["exact_match_95"]),
+                    f"{row['symbol_accuracy']:.3f}",
+                    f"{row['symbol_accuracy_error']:.3f}",
+                    f"{row['prefix_accuracy']:.3f}",
+                )
+                for row in rows
+            ),
+        ]
+
+    def notes(self, rows: Sequence[Row]) -> list[str]:
+        """Define the two accuracies."""
+        return [
+            'symbol accuracy: share of correct symbols ("fine" of Yang); prefix accuracy: share '
+            'before the first error ("fine" of Grefenstette)'
+        ]
+
+    def _numbers(
+        self,
+        evaluator: Evaluator,
+        split: str,
+        seed: int,
+        lengths: LengthRange,
+        start: int,
+        count: int,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Exact match, symbol and prefix accuracy of each answer, float64 [B], and NaN."""
+        predict = OBJECTIVES[evaluator.task.objective].predict
+
+        def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+            scores = answer_scores(predict(logits).cpu(), targets, mask)
+            return torch.stack([score.double() for score in scores], dim=1)
+
+        place = evaluator.place
+        numbers, nan = numbers_of(
+            evaluator.model,
+            evaluator.task.batch(seed, split, start, count, lengths),
+            look,
+            len(MEASURES),
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
+        return numbers[:, 0] * ~nan, numbers[:, 1], numbers[:, 2], nan
+
+
+class Sizes(Answers):
+    """Answers at the lengths of training and at twice, four and eight times these."""
+
+    columns: ClassVar[Mapping[str, int]] = {
+        f"{measure}_{times}x": 2 for times in (1, 2, 4, 8) for measure in MEASURES
+    }
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        f"{times}x": tuple(f"{measure}_{times}x" for measure in MEASURES) for times in (1, 2, 4, 8)
+    }
+    shown = "2x"
+    spread = ("exact_match_2x", "2x exact match")
+    success = "2x exact match 1.00"
+    solved = "2x exact match 1.00 to two digits"
+    legend = """\
+Each cell is exact match / symbol accuracy / prefix accuracy: the share of answers that are wholly
+correct, the mean share of correct symbols of an answer ("fine" of Yang 2016), and the mean share
+before the first error ("fine" of Grefenstette et al. 2015). Sequences are of the test split, at the
+lengths of training (1x) and at those up to twice, four and eight times the longest of training."""
+
+    def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
+        """Training, test, and ranges up to four and eight times the longest of training."""
+        train, test = evaluator.train_lengths, evaluator.task.test_lengths
+        longest = max(train.maximum, test.maximum)
+        further = [LengthRange(k * longest + 1, 2 * k * longest) for k in (1, 2)]
+        possible = [each for each in further if not evaluator.task.range_errors(each)]
+        return tuple(dict.fromkeys((train, test, *possible)))
+
+    def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """See `Answers.rows_of`."""
+        longer = {
+            f"{times}x": next(
+                (row for row in rows if row["role"] == "longer" and row["times"] == times), None
+            )
+            for times in (4, 8)
+        }
+        return {"1x": row_of(rows, "train"), "2x": row_of(rows, "test"), **longer}
+
+
+class Programs(Answers):
+    """Answers to programs: numbers of as many digits as in training, programs never seen."""
+
+    columns: ClassVar[Mapping[str, int]] = {f"{measure}_test": 2 for measure in MEASURES}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "test": tuple(f"{measure}_test" for measure in MEASURES)
+    }
+    shown = "test"
+    spread = ("symbol_accuracy_test", "test symbol accuracy")
+    legend = """\
+Accuracies are coarse / symbol accuracy / prefix accuracy: answers that are right to the end, the
+mean share of characters of an answer that are right (Yang 2016), and the mean share before the
+first error (Grefenstette et al. 2015), on programs of the test split."""
+
+    def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
+        """Training, and test."""
+        return tuple(dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths)))
+
+    def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """See `Answers.rows_of`."""
+        return {"test": row_of(rows, "test")}
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """None: tables count no success of programs."""
+        return None
+
+
+def _numbers_of_answers(
+    exact_match: Tensor, partial_accuracy: Tensor, prefix: Tensor, nan: Tensor
+) -> dict[str, Any]:
+    count, right = len(exact_match), int(exact_match.sum())
+
+    def error(shares: Tensor) -> float:
+        return float(shares.std()) / math.sqrt(count) if count > 1 else 0.0
+
+    return {
+        "count": count,
+        "right": right,
+        "exact_match": right / count,
+        "exact_match_95": list(wilson(right, count)),
+        "symbol_accuracy": float(partial_accuracy.mean()),
+        "symbol_accuracy_error": error(partial_accuracy),
+        "prefix_accuracy": float(prefix.mean()),
+        "prefix_accuracy_error": error(prefix),
+        **nan_fact(int(nan.sum())),
+    }

@@ -1,0 +1,273 @@
+"""The interface of a metric set: scores of a model on a task, as numbers, rows, columns and text.
+
+A metric set depends on no task's rule and no model's parts. Each metric set is one file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.evaluation.score import mean_nats
+from unbounded.tasks import Batch, LengthRange
+from unbounded.training.stopping import Score
+
+#: Weight of a nat relative to the share of incorrect sequences.
+SURENESS = 1e-3
+#: A row of a report.
+Row = Mapping[str, Any]
+#: Column of a table -> its number; None where the report has none.
+Values = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The device and the processes that score a model.
+
+    Fields:
+        device: the model's device.
+        share: this process's rank and the number of processes.
+        total: sums a tensor over all processes; needed with several.
+        check: is called regularly; may raise to interrupt.
+    """
+
+    device: torch.device
+    share: tuple[int, int] = (0, 1)
+    total: Callable[[Tensor], Tensor] | None = None
+    check: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """A model with everything that its metric set needs.
+
+    Fields:
+        model: called as model(inputs, state), returns logits [B, T, V] and the state; in any mode.
+        task: yields the examples; a metric set may use what only its tasks have.
+        seed: of the validation examples.
+        place: device and processes.
+        train_lengths, validation_lengths: ranges of training and of the stop rule.
+        validation_count: number of validation sequences.
+        strips: parallel streams of a text in validation.
+    """
+
+    model: nn.Module
+    task: Any
+    seed: int
+    place: Place
+    train_lengths: LengthRange
+    validation_lengths: LengthRange
+    validation_count: int
+    strips: int
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """The options of a report's rows.
+
+    Fields:
+        split: "train", "validation" or "test".
+        seed: of the sequences.
+        lengths: ranges; None for the metric set's own.
+        count: sequences a range, or for each n where each n has a score.
+        every, streams, carry_state, symbols, multiples: as in `EvaluationConfig`.
+        looking: called with a description of the next sequences ("" at the end) and the share of
+            the rows that is done, in [0, 1].
+    """
+
+    split: str
+    seed: int
+    lengths: Sequence[LengthRange] | None
+    count: int
+    every: int = 1
+    streams: int = 1
+    carry_state: bool = False
+    looking: Callable[[str, float], None] = lambda what, share: None
+    symbols: int | None = None
+    multiples: Sequence[int] = ()
+
+    def count_of(self, lengths: LengthRange) -> int:
+        """Sequences of a range, at least 1: `count`, or as few as `symbols` allows."""
+        if self.symbols is None:
+            return self.count
+        return max(1, min(self.count, self.symbols // max(1, lengths.maximum)))
+
+    def in_turn(
+        self, ranges: Iterable[LengthRange], count_of: Callable[[LengthRange], int] | None = None
+    ) -> Iterator[tuple[LengthRange, int, Callable[[float], None]]]:
+        """The ranges in turn; each is announced before it is scored.
+
+        Args:
+            ranges: the rows of a report.
+            count_of: sequences of a range; None for `count`.
+        Yields:
+            the range, its count, and a function that takes its share that is scored.
+        """
+        counted = [(each, self.count if count_of is None else count_of(each)) for each in ranges]
+        # Longer sequences take longer.
+        steps = [count * max(1, lengths.maximum) for lengths, count in counted]
+        for place, (lengths, count) in enumerate(counted):
+            look = partial(
+                self._look,
+                f"{count} sequences of length {lengths}",
+                sum(steps[:place]) / sum(steps),
+                steps[place] / sum(steps),
+            )
+            look(0.0)
+            yield lengths, count, look
+        self.looking("", 1.0)
+
+    def _look(self, what: str, done: float, weight: float, share: float) -> None:
+        self.looking(what, done + share * weight)
+
+
+class MetricSet(ABC):
+    """How a task's models are scored, and the columns of their tables.
+
+    Attributes:
+        stops: stop rules that are meaningful.
+        fields: fields of `EvaluationConfig` that are meaningful.
+        validates_on: default range of the stop rule: "train" or "test".
+        columns: columns of a table, with their numbers of digits.
+        groups: title -> its columns, separated by strokes.
+        shown: the group whose median is shown.
+        spread: the column whose spread is shown, and its title.
+        selection_metric: the criterion for choosing among runs, lower is better; never of the test
+            split.
+        selection_metric_heading: the same as a column heading.
+        why: the reason for that criterion, follows its name.
+        success: the definition of success; empty where none is counted.
+        solved: the same, in a sentence on the number of seeds.
+        longer: whether there are rows beyond the columns.
+        rounds: whether hardening can be judged by it: sequences are correct or not.
+        curve, curve_title: the number of each n of a row that a figure shows, and its description.
+        curve_shaded: whether the figure shades the training lengths, and a run has that figure.
+        baseline: the definition of "1-layer LSTM then" where a table shows it; else empty.
+        legend: the definition of the numbers.
+    """
+
+    stops: ClassVar[tuple[str, ...]] = ("solved", "budget")
+    fields: ClassVar[tuple[str, ...]] = ("count", "lengths")
+    validates_on: ClassVar[str] = "test"
+    columns: ClassVar[Mapping[str, int]]
+    groups: ClassVar[Mapping[str, tuple[str, ...]]]
+    shown: ClassVar[str]
+    spread: ClassVar[tuple[str, str]]
+    selection_metric: ClassVar[str]
+    selection_metric_heading: ClassVar[str]
+    why: ClassVar[str] = ""
+    success: ClassVar[str] = ""
+    solved: ClassVar[str] = ""
+    longer: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+    curve: ClassVar[str] = "accuracy"
+    curve_title: ClassVar[str] = "sequences that are right"
+    curve_shaded: ClassVar[bool] = False
+    baseline: ClassVar[str] = ""
+    legend: str
+
+    @abstractmethod
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """Score validation examples, for the accuracies and the stop rule."""
+
+    def validation_batch(self, evaluator: Evaluator) -> Batch:
+        """The fixed set of validation examples."""
+        lengths, count = evaluator.validation_lengths, evaluator.validation_count
+        batch: Batch = evaluator.task.batch(evaluator.seed, "validation", 0, count, lengths)
+        return batch
+
+    def validate(self, evaluator: Evaluator) -> float:
+        """The loss on the fixed set of validation examples, in nats per token."""
+        batch, place = self.validation_batch(evaluator), evaluator.place
+        return mean_nats(
+            evaluator.model, batch, evaluator.task.objective, device=place.device, check=place.check
+        )
+
+    def validation_error(self, evaluator: Evaluator) -> float:
+        """The validation error for hardening, lower is better.
+
+        It is the share of incorrect sequences; the loss breaks ties.
+        """
+        score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
+        return 1 - float(score.exact_match) + SURENESS * min(self.validate(evaluator), 1.0)
+
+    @abstractmethod
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """The rows of a report, each with its role: "train", "test" or "longer"."""
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """Facts on the validation split for a run's report; they may choose among runs."""
+        return {}
+
+    @abstractmethod
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """The selection metric, from a report."""
+
+    @abstractmethod
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether a run is a success; None where none is counted, or its range is no row."""
+
+    @abstractmethod
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """The columns of a table, from a report."""
+
+    @abstractmethod
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """Lengths -> numbers, for every row beyond the columns."""
+
+    @abstractmethod
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """The rows as text, headings first, for the screen."""
+
+    def notes(self, rows: Sequence[Row]) -> list[str]:
+        """Notes below the rows."""
+        return []
+
+    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """More than `lines`, headings first, for `evaluate`; empty where there is nothing more."""
+        return []
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """A name for a file of these rows, with their lengths and counts."""
+        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+        return f"{lengths}-n{rows[0]['count']}"
+
+
+def row_of(rows: Sequence[Row], role: str) -> Row | None:
+    """The first row of that role; None where there is none."""
+    return next((row for row in rows if row["role"] == role), None)
+
+
+def default_lengths(evaluator: Evaluator) -> tuple[LengthRange, ...]:
+    """The training range, the test range, and one up to twice as long: 8:64, 65:128, 129:256."""
+    train, test = evaluator.train_lengths, evaluator.task.test_lengths
+    beyond = LengthRange(test.maximum + 1, 2 * test.maximum)
+    has_beyond = evaluator.task.available("test", test) is None and not evaluator.task.range_errors(
+        beyond
+    )
+    return tuple(dict.fromkeys((train, test, *([beyond] if has_beyond else []))))
+
+
+def roles_of(evaluator: Evaluator, ranges: Iterable[LengthRange]) -> dict[LengthRange, str]:
+    """The role of each range in a run: "train", "test", "longer" or "other".
+
+    "test" is the task's test range. If that is not among `ranges`, it is the range of the stop
+    rule, unless that is the training range, which tests nothing.
+    """
+    range_list, train = list(ranges), evaluator.train_lengths
+    test = evaluator.task.test_lengths
+    if test not in range_list and evaluator.validation_lengths != train:
+        test = evaluator.validation_lengths
+
+    def role(lengths: LengthRange) -> str:
+        if lengths in (train, test):
+            return "test" if lengths == test else "train"
+        return "longer" if lengths.maximum > train.maximum else "other"
+
+    return {lengths: role(lengths) for lengths in range_list}

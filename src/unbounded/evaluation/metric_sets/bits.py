@@ -1,0 +1,195 @@
+"""Incorrect bits per sequence, for answers that are bit vectors, at ranges of lengths.
+
+Source: Graves et al. 2014, arXiv:1410.5401, section 4; the criterion of success, Collier & Beel
+2018, arXiv:1807.08518.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from unbounded.evaluation.metric_sets.base import (
+    SURENESS,
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Values,
+    roles_of,
+    row_of,
+)
+from unbounded.evaluation.metrics import check_scored
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.tasks import LengthRange
+from unbounded.training.objective import OBJECTIVES
+
+#: A run is a success below so many incorrect bits per sequence, at the training lengths.
+FEW = 0.1
+
+
+class Bits(MetricSet):
+    """Scores each sequence by the incorrect bits of its answer."""
+
+    validates_on = "train"  # longer sequences are for the test alone
+    columns: ClassVar[Mapping[str, int]] = {"train": 2, "test": 2}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"bits wrong": ("train", "test")}
+    shown = "bits wrong"
+    spread = ("test", "test bits wrong")
+    selection_metric = selection_metric_heading = "validation bits wrong"
+    why = " (plus a thousandth of its nats per step)"
+    success = f"fewer than {FEW} bits wrong per sequence"
+    solved = f"fewer than {FEW} bits wrong per sequence of the training lengths"
+    legend = """\
+Bits wrong are those of a sequence's answer, as the mean over sequences of the test split, at the
+training range / at the test range."""
+
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """See `MetricSet.assess`; the partial accuracy is the share of correct bits."""
+        wrong, bits, nan = self._numbers(
+            evaluator, "validation", evaluator.seed, lengths, start, count
+        )
+        partial_accuracy = 1 - wrong / bits
+        error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
+        right = int(((wrong == 0) & ~nan).sum())
+        return Score(count, right, float(partial_accuracy.mean()), error, int(nan.sum()))
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """See `MetricSet.rows`; by default the training range and the test range."""
+        train, test = evaluator.train_lengths, evaluator.task.test_lengths
+        rows = []
+        ranges = tuple(evaluation_plan.lengths or dict.fromkeys((train, test)))
+        roles = {**roles_of(evaluator, ranges), train: "train"}  # success is counted at "train"
+        for lengths, _, _ in evaluation_plan.in_turn(ranges):
+            wrong, bits, nan = self._numbers(
+                evaluator,
+                evaluation_plan.split,
+                evaluation_plan.seed,
+                lengths,
+                0,
+                evaluation_plan.count,
+            )
+            row = {"lengths": str(lengths), "role": roles[lengths]}
+            rows.append({**row, **_numbers_of_sequences(wrong, bits, nan)})
+        return rows
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        lengths, count = evaluator.validation_lengths, evaluator.validation_count
+        wrong, bits, nan = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
+        numbers = {"lengths": str(lengths), **_numbers_of_sequences(wrong, bits, nan)}
+        return {"validation": {**numbers, "nats_per_token": self.validate(evaluator)}}
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """Incorrect bits per validation sequence; the loss breaks ties."""
+        facts = report["validation"]
+        wrong, nats = facts["bits_wrong_per_sequence"], facts["nats_per_token"]
+        return float(wrong) + SURENESS * min(float(nats), 1.0)
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether few bits are incorrect at the training lengths."""
+        trained = row_of(rows, "train")
+        return None if trained is None else bool(trained["bits_wrong_per_sequence"] < FEW)
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        rows = {role: row_of(report["rows"], role) for role in self.columns}
+        return {
+            role: None if row is None else float(row["bits_wrong_per_sequence"])
+            for role, row in rows.items()
+        }
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `MetricSet.further`."""
+        shown = [row_of(rows, role) for role in self.columns]
+        return {
+            row["lengths"]: (float(row["bits_wrong_per_sequence"]),)
+            for row in rows
+            if row not in shown
+        }
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.lines`."""
+        head = ("lengths", "sequences", "bits wrong", "+-", "of bits", "flawless", "95 % interval")
+        return [
+            head,
+            *(
+                (
+                    row["lengths"],
+                    str(row["count"]),
+                    f"{row['bits_wrong_per_sequence']:.3f}",
+                    f"{row['bits_wrong_error']:.3f}",
+                    f"{row['bits_per_sequence']:.1f}",
+                    f"{row['exact_match']:.3f}",
+                    "{:.3f}-{:.3f}".format(*row["exact_match_95"]),
+                )
+                for row in rows
+            ),
+        ]
+
+    def _numbers(
+        self,
+        evaluator: Evaluator,
+        split: str,
+        seed: int,
+        lengths: LengthRange,
+        start: int,
+        count: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Incorrect bits and all bits of each sequence, float64 [B], and whether it has NaN."""
+        predict = OBJECTIVES[evaluator.task.objective].predict
+
+        def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+            wrong = bits_wrong(predict(logits).cpu(), targets, mask)
+            bits = mask.sum(dim=1) * logits.shape[-1]
+            return torch.stack([wrong.double(), bits.double()], dim=1)
+
+        place = evaluator.place
+        numbers, nan = numbers_of(
+            evaluator.model,
+            evaluator.task.batch(seed, split, start, count, lengths),
+            look,
+            2,
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
+        return numbers[:, 0], numbers[:, 1], nan
+
+
+def bits_wrong(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """The number of differing bits of each sequence, int64 [B].
+
+    Args:
+        predicted, targets: numbers whose bits are compared, int64 [B, T].
+        mask: True at the counted steps, bool [B, T], at least one a row.
+    Raises:
+        ShapeError: the three shapes differ, or a row has no counted step.
+    """
+    check_scored(predicted, targets, mask)
+    different = (predicted ^ targets).masked_fill(~mask, 0)
+    wrong = torch.zeros(len(mask), dtype=torch.int64)
+    while bool(different.any()):
+        wrong += (different & 1).sum(dim=1)
+        different = different >> 1
+    return wrong
+
+
+def _numbers_of_sequences(wrong: Tensor, bits: Tensor, nan: Tensor) -> dict[str, Any]:
+    count, right = len(wrong), int(((wrong == 0) & ~nan).sum())
+    return {
+        "count": count,
+        "right": right,
+        "exact_match": right / count,
+        "exact_match_95": list(wilson(right, count)),
+        "symbol_accuracy": float((1 - wrong / bits).mean()),
+        "bits_wrong_per_sequence": float(wrong.mean()),
+        "bits_wrong_error": float(wrong.std()) / math.sqrt(count) if count > 1 else 0.0,
+        "bits_per_sequence": float(bits.mean()),
+        **nan_fact(int(nan.sum())),
+    }

@@ -1,0 +1,276 @@
+"""Lengths mastered: streams of sequences, scored n by n.
+
+Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from unbounded.evaluation.memory_room import room_note
+from unbounded.evaluation.metric_sets.base import (
+    SURENESS,
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Values,
+)
+from unbounded.evaluation.score import nan_fact, wilson
+from unbounded.evaluation.streams import (
+    LengthScore,
+    StreamScore,
+    percent_of_lengths,
+    score_lengths,
+    score_streams,
+    stream_loss,
+)
+from unbounded.tasks import Batch, LengthRange
+
+#: Number of parallel streams that share the validation sequences.
+VALIDATION_STREAMS = 32
+#: In validation at most so many lengths, the shortest, have a stream of their own.
+MOST_ALONE = 64
+_MOST_MISSED = 12
+
+
+class Lengths(MetricSet):
+    """Scores each n by whether every sequence of it is correct."""
+
+    fields = ("count", "lengths", "every", "streams", "carry_state")
+    # A loss that counts undetermined symbols does not converge (config.check).
+    stops: ClassVar[tuple[str, ...]] = ("solved", "converged", "budget")
+    validates_on = "train"  # longer sequences are for the test alone
+    columns: ClassVar[Mapping[str, int]] = {"percent": 1}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}
+    shown = "percent"
+    spread = ("percent", "percent")
+    selection_metric = selection_metric_heading = "validation nats per determined symbol"
+    success = "every length mastered"
+    solved = "100 percent"
+    legend = """\
+"percent" is the percentage of lengths n = 2, 3, ..., 60 of which every sequence of the test split
+is right: each symbol that the rest determines was the likeliest."""
+
+    def assess(
+        self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int
+    ) -> StreamScore:
+        """See `MetricSet.assess`; streams of mixed n, and each n alone as in the test.
+
+        A network that knows mixed sequences may still lose count in a run of short ones.
+        """
+        streams, sequences = shared(count, VALIDATION_STREAMS)
+        task = evaluator.task.with_sequences(sequences)
+        mixed = task.judged(evaluator.seed, "validation", start, streams, lengths)
+        middle = (lengths.minimum + lengths.maximum) / 2
+        alone = [
+            # About as many steps as a mixed stream, so that each costs one row more.
+            evaluator.task.with_sequences(max(2, int(sequences * middle / n))).judged(
+                evaluator.seed, "validation", start, 1, LengthRange(n, n)
+            )
+            for n in list(lengths)[:MOST_ALONE]
+        ]
+        place = evaluator.place
+        return score_streams(evaluator.model, mixed, *alone, device=place.device, check=place.check)
+
+    def validation_batch(self, evaluator: Evaluator) -> Batch:
+        """See `MetricSet.validation_batch`."""
+        streams, sequences = shared(evaluator.validation_count, VALIDATION_STREAMS)
+        task = evaluator.task.with_sequences(sequences)
+        batch: Batch = task.batch(
+            evaluator.seed, "validation", 0, streams, evaluator.validation_lengths
+        )
+        return batch
+
+    def validate(self, evaluator: Evaluator) -> float:
+        """See `MetricSet.validate`."""
+        batch = self.validation_batch(evaluator)
+        return stream_loss(
+            evaluator.model, batch, device=evaluator.place.device, check=evaluator.place.check
+        )
+
+    def validation_error(self, evaluator: Evaluator) -> float:
+        """See `MetricSet.validation_error`; the loss is that of determined symbols alone."""
+        score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
+        return 1 - float(score.exact_match) + SURENESS * min(float(score.nats), 1.0)
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """See `MetricSet.rows`; the first range is the test, by default the task's test range."""
+        streams, sequences = shared(evaluation_plan.count, evaluation_plan.streams)
+        task = evaluator.task.with_sequences(sequences)
+        rows: list[dict[str, Any]] = []
+        for lengths, _, look in evaluation_plan.in_turn(
+            evaluation_plan.lengths or (evaluator.task.test_lengths,)
+        ):
+            scores = score_lengths(
+                evaluator.model,
+                task,
+                range(lengths.minimum, lengths.maximum + 1, evaluation_plan.every),
+                look=look,
+                seed=evaluation_plan.seed,
+                split=evaluation_plan.split,
+                streams=streams,
+                carry_state=evaluation_plan.carry_state,
+                device=evaluator.place.device,
+                check=evaluator.place.check,
+            )
+            rows.append(
+                stream_row(lengths, evaluation_plan.every, scores, "longer" if rows else "test")
+            )
+        return rows
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
+        return {
+            "validation": {
+                "lengths": str(evaluator.validation_lengths),
+                "count": score.count,
+                "right": score.right,
+                "exact_match": score.exact_match,
+                "symbol_accuracy": score.partial_accuracy,
+                "nats_per_token": self.validate(evaluator),
+                "determined_nats_per_token": score.nats,
+            }
+        }
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """Nats per determined symbol of the validation sequences."""
+        return float(report["validation"]["determined_nats_per_token"])
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether every length of the first range is mastered."""
+        return bool(rows[0]["lengths_mastered"] == rows[0]["lengths_scored"])
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        return {"percent": float(report["rows"][0]["percent_of_lengths"])}
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `MetricSet.further`."""
+        return {row["lengths"]: (float(row["percent_of_lengths"]),) for row in rows[1:]}
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.lines`."""
+        lines: list[tuple[str, ...]] = [
+            ("n", "sequences", "right", "mastered n", "percent", "95 % interval")
+        ]
+        for row in rows:
+            low, high = row["percent_of_lengths_95"]
+            mastered = f"{row['lengths_mastered']} of {row['lengths_scored']}"
+            accuracy, percent = row["exact_match"], row["percent_of_lengths"]
+            numbers = (f"{accuracy:.3f}", mastered, f"{percent:.1f}", f"{low:.1f}-{high:.1f}")
+            lines.append((scored_n(row), str(row["count"]), *numbers))
+        return lines
+
+    def notes(self, rows: Sequence[Row]) -> list[str]:
+        """The lengths that are not mastered, and where a memory got more room."""
+        texts = [text for row in rows for text in (*_step_notes(row), *_missed_notes(row))]
+        return texts + _capacity_notes(rows)
+
+    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """The score of each n."""
+        lines: list[tuple[str, ...]] = [("n", "sequences", "right", "accuracy")]
+        for row in rows:
+            lines += [
+                (str(at["n"]), str(at["count"]), str(at["right"]), f"{at['accuracy']:.3f}")
+                for at in row["per_n"]
+            ]
+        return lines
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """See `MetricSet.label`."""
+        lengths = "_".join(map(scored_n, rows)).replace(":", "-").replace(" ", "")
+        scored = sum(row["lengths_scored"] for row in rows)
+        return f"{lengths}-n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}"
+
+
+def stream_row(
+    lengths: LengthRange, every: int, scores: Sequence[LengthScore], role: str = "test"
+) -> dict[str, Any]:
+    """One row of a report on streams: a range of n, with the score of each.
+
+    Its only interval is over n: the sequences of a stream are often alike, and each starts in the
+    state after the one before, so they are not independent draws.
+
+    Args:
+        lengths: the range.
+        every: the step from one n to the next.
+        scores: one for each n, at least one.
+        role: the row's role.
+    """
+    right, count = sum(score.right for score in scores), sum(score.count for score in scores)
+    mastered = sum(score.right == score.count for score in scores)
+    return {
+        "lengths": str(lengths),
+        "role": role,
+        "every": every,
+        "count": count,
+        "right": right,
+        "exact_match": right / count,
+        "lengths_scored": len(scores),
+        "lengths_mastered": mastered,
+        "percent_of_lengths": percent_of_lengths(scores),
+        "percent_of_lengths_95": [100 * end for end in wilson(mastered, len(scores))],
+        **nan_fact(sum(score.nan for score in scores)),
+        "capacity_given": max((score.capacity or 0 for score in scores), default=0) or None,
+        "per_n": [
+            {
+                "n": score.n,
+                "count": score.count,
+                "right": score.right,
+                "accuracy": score.accuracy,
+                "wrong_first": score.wrong_first,
+            }
+            for score in scores
+        ],
+    }
+
+
+def shared(count: int, streams: int) -> tuple[int, int]:
+    """Parallel streams, and sequences of each, for at least `count` scored sequences.
+
+    The last sequence of a stream is not scored.
+    """
+    used = min(count, streams)
+    return used, -(-count // used) + 1
+
+
+def scored_n(row: Row) -> str:
+    """The scored n of a row: 2:60, 100:1000 by 100, or a single one."""
+    if row["every"] == 1:
+        return str(row["lengths"])
+    first, last = row["per_n"][0]["n"], row["per_n"][-1]["n"]
+    return str(first) if first == last else f"{first}:{last} by {row['every']}"
+
+
+def _step_notes(row: Row) -> list[str]:
+    """The note that only one n of a range was scored."""
+    lengths = LengthRange.parse(row["lengths"])
+    if row["lengths_scored"] > 1 or lengths.minimum == lengths.maximum:
+        return []
+    alone = f"n = {row['per_n'][0]['n']} alone"
+    return [f"of {row['lengths']} {alone} was scored: the step from n to n is {row['every']}"]
+
+
+def _missed_notes(row: Row) -> list[str]:
+    """The first n of a row that are not mastered, with their numbers of correct sequences."""
+    missed = [score for score in row["per_n"] if score["right"] < score["count"]]
+    if not missed:
+        return []
+    named = [f"{score['n']} ({score['right']}/{score['count']})" for score in missed]
+    more = f" and {len(named) - _MOST_MISSED} more" if len(named) > _MOST_MISSED else ""
+    text = f"not mastered of {scored_n(row)}: {', '.join(named[:_MOST_MISSED])}{more}"
+    # Older reports lack it.
+    wrong_first = sum(score.get("wrong_first", 0) for score in missed)
+    if wrong_first < sum(score["count"] - score["right"] for score in missed):
+        return [text]
+    return [f"{text}; only sequences scored first after an empty memory are wrong"]
+
+
+def _capacity_notes(rows: Sequence[Row]) -> list[str]:
+    """The note that a memory got more room than its capacity in training."""
+    # Older reports lack it.
+    most = max((row.get("capacity_given") or 0 for row in rows), default=0)
+    return [room_note(most)] if most else []

@@ -1,0 +1,252 @@
+"""Membership in a language: the area under the ROC curve by length, and the correct labels.
+
+Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from unbounded.evaluation.auc import Auc, auc
+from unbounded.evaluation.metric_sets.base import (
+    SURENESS,
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Values,
+    default_lengths,
+    roles_of,
+    row_of,
+)
+from unbounded.evaluation.metric_sets.labels import label_scores
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.tasks import LengthRange
+from unbounded.training.objective import OBJECTIVES
+
+#: Area that a success needs at every length of the test range.
+ENOUGH = 0.999
+_ROLES = ("train", "test", "longer")
+_SCORE, _LABEL, _IS_CORRECT, _EXACT_MATCH, _PARTIAL, _NAN = range(6)
+
+
+class Membership(MetricSet):
+    """Scores each word by the prediction at its last step, for the whole word.
+
+    A range is cut into bands of `every` lengths, from its shortest on. Each band has `count` words
+    of its own.
+    """
+
+    stops = ("solved", "converged", "budget")
+    fields = ("count", "lengths", "every")
+    columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3, "follows": 2}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "AUC": ("train", "test", "longer"),
+        "head and path": ("follows",),
+    }
+    shown = "AUC"
+    spread = ("test", "test AUC")
+    selection_metric = "1 - validation AUC"
+    selection_metric_heading = "1 - validation AUC"
+    why = " (plus a thousandth of its nats per label)"
+    success = f"test AUC {ENOUGH} at every length"
+    solved = f"AUC at least {ENOUGH} in every band of the test range"
+    curve = "auc_so_far"
+    curve_title = "AUC on words of semi-length up to n"
+    curve_shaded = True
+    legend = """\
+AUC is the area under the ROC curve of what is said at the last symbol of words of the test split,
+at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words.
+"Head and path" is the correlation of where the read head of a tape has its greatest weight with the
+height of the word's path, as the mean over words of the validation lengths whose path does not go
+below 0: 1 or -1 where it follows the path."""
+
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """See `MetricSet.assess`; a word is correct when all of its labels are."""
+        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
+        partial_accuracy = numbers[:, _PARTIAL]
+        error = float(partial_accuracy.std()) / count**0.5 if count > 1 else 0.0
+        right, nan = int(numbers[:, _EXACT_MATCH].sum()), int(numbers[:, _NAN].sum())
+        return Score(count, right, float(partial_accuracy.mean()), error, nan)
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """See `MetricSet.rows`; by default training, test, and a range up to twice as long."""
+        rows: list[dict[str, Any]] = []
+        so_far = torch.zeros(0, 6, dtype=torch.float64)
+        start = 0
+        ranges = sorted(evaluation_plan.lengths or default_lengths(evaluator))
+        roles = roles_of(evaluator, ranges)
+        for lengths, _, look in evaluation_plan.in_turn(ranges):
+            parts, bands = [], []
+            for band in bands_of(lengths, evaluation_plan.every):
+                look((band.minimum - lengths.minimum) / max(1, lengths.maximum - lengths.minimum))
+                numbers = self._numbers(
+                    evaluator,
+                    evaluation_plan.split,
+                    evaluation_plan.seed,
+                    band,
+                    start,
+                    evaluation_plan.count,
+                )
+                start += evaluation_plan.count  # bands share no random numbers
+                parts.append(numbers)
+                so_far = torch.cat([so_far, numbers])
+                bands.append(_band(band, numbers, so_far))
+            row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
+            rows.append({**row, **_numbers_of_words(torch.cat(parts)), "per_n": bands})
+        return rows
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        lengths, count = evaluator.validation_lengths, evaluator.validation_count
+        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
+        words = {"lengths": str(lengths), **_numbers_of_words(numbers)}
+        return {"validation": {**words, "nats_per_token": self.validate(evaluator)}}
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """1 minus the area on validation words; the loss breaks ties."""
+        facts = report["validation"]
+        if facts["auc"] is None:
+            return None
+        return 1 - float(facts["auc"]) + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether every band of the test range has an area of at least ENOUGH."""
+        tested = row_of(rows, "test")
+        if tested is None:
+            return None
+        return all(at["auc"] is not None and at["auc"] >= ENOUGH for at in tested["per_n"])
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        rows = {role: row_of(report["rows"], role) for role in _ROLES}
+        values = {role: None if row is None else row["auc"] for role, row in rows.items()}
+        return {**values, "follows": report.get("read_head_follows_path")}
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `MetricSet.further`."""
+        shown = [row_of(rows, role) for role in _ROLES]
+        further = (row for row in rows if row not in shown and row["auc"] is not None)
+        return {row["lengths"]: (float(row["auc"]),) for row in further}
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """One line for each band."""
+        head = ("n", "words", "AUC", "95 % interval", "AUC so far", "right", "95 % interval")
+        lines: list[tuple[str, ...]] = [head]
+        for row in rows:
+            for at in row["per_n"]:
+                interval = at["auc_95"]
+                lines.append(
+                    (
+                        at["lengths"],
+                        str(at["count"]),
+                        _text(at["auc"]),
+                        "–" if interval is None else "{:.4f}-{:.4f}".format(*interval),
+                        _text(at["auc_so_far"]),
+                        f"{at['accuracy']:.3f}",
+                        "{:.3f}-{:.3f}".format(*at["accuracy_95"]),
+                    )
+                )
+        return lines
+
+    def notes(self, rows: Sequence[Row]) -> list[str]:
+        """The longest n up to which all areas are large enough."""
+        bands = [at for row in rows for at in row["per_n"]]
+        reached = None
+        for at in bands:
+            if (at["auc"] or 0) < ENOUGH:
+                break
+            reached = at
+        if reached is None:
+            return [f"AUC is below {ENOUGH} already at the shortest lengths"]
+        n = int(reached["n"])
+        return [f"AUC is at least {ENOUGH} up to n = {n}: words of {2 * n} symbols"]
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """See `MetricSet.label`."""
+        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+
+    def _numbers(
+        self,
+        evaluator: Evaluator,
+        split: str,
+        seed: int,
+        lengths: LengthRange,
+        start: int,
+        count: int,
+    ) -> Tensor:
+        """For each word: logit and label at its end, correctness, exact match, share, NaN."""
+        predict = OBJECTIVES[evaluator.task.objective].predict
+
+        def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+            finite_logits = against_nan(logits.cpu(), targets)
+            exact_match, partial_accuracy = label_scores(predict(finite_logits), targets, mask)
+            rows = torch.arange(len(mask))
+            last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
+            score, label = finite_logits[rows, last, 0].double(), targets[rows, last].double()
+            is_correct = (score > 0) == (label > 0)
+            return torch.stack(
+                [score, label, is_correct.double(), exact_match.double(), partial_accuracy], dim=1
+            )
+
+        place = evaluator.place
+        numbers, nan = numbers_of(
+            evaluator.model,
+            evaluator.task.batch(seed, split, start, count, lengths),
+            look,
+            5,
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
+        return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
+
+
+def against_nan(logits: Tensor, targets: Tensor) -> Tensor:
+    """Replace NaN by the surest incorrect answer: a model that overflowed predicts nothing.
+
+    Args:
+        logits: [B, T, 1]. targets: 0 or 1, [B, T].
+    """
+    wrong = torch.where(targets > 0, -torch.inf, torch.inf).unsqueeze(-1)
+    return torch.where(logits.isnan(), wrong.to(logits.dtype), logits)
+
+
+def bands_of(lengths: LengthRange, every: int) -> list[LengthRange]:
+    """A range in bands of `every` lengths; the last one may have fewer."""
+    starts = range(lengths.minimum, lengths.maximum + 1, every)
+    return [LengthRange(start, min(start + every - 1, lengths.maximum)) for start in starts]
+
+
+def _band(band: LengthRange, numbers: Tensor, so_far: Tensor) -> dict[str, Any]:
+    area = auc(so_far[:, _SCORE], so_far[:, _LABEL])
+    words = _numbers_of_words(numbers)
+    so_far_area = None if area is None else area.area
+    return {"n": band.maximum, "lengths": str(band), **words, "auc_so_far": so_far_area}
+
+
+def _numbers_of_words(numbers: Tensor) -> dict[str, Any]:
+    area: Auc | None = auc(numbers[:, _SCORE], numbers[:, _LABEL])
+    count, right = len(numbers), int(numbers[:, _IS_CORRECT].sum())
+    return {
+        "count": count,
+        "positives": int(numbers[:, _LABEL].sum()),
+        "auc": None if area is None else area.area,
+        "auc_95": None if area is None else [area.low, area.high],
+        "right": right,
+        "accuracy": right / count,
+        "accuracy_95": list(wilson(right, count)),
+        "exact_match": float(numbers[:, _EXACT_MATCH].mean()),
+        "symbol_accuracy": float(numbers[:, _PARTIAL].mean()),
+        **nan_fact(int(numbers[:, _NAN].sum())),
+    }
+
+
+def _text(area: float | None) -> str:
+    return "–" if area is None else f"{area:.4f}"

@@ -1,0 +1,102 @@
+"""Perplexity of a text per token, with the state carried over the whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from unbounded.errors import ConfigError
+from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Row, Values
+from unbounded.evaluation.streams import stream_loss
+from unbounded.tasks import Batch, LengthRange
+from unbounded.training.objective import perplexity
+from unbounded.training.stopping import Score
+
+# The logits of a chunk are as wide as the vocabulary.
+_CHUNK_STEPS = 100
+
+
+class Perplexity(MetricSet):
+    """Scores a split by the likelihood of each of its tokens."""
+
+    stops = ("budget",)
+    fields = ("streams",)
+    columns: ClassVar[Mapping[str, int]] = {"validation": 1, "test": 1}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"perplexity": ("validation", "test")}
+    shown = "perplexity"
+    spread = ("test", "test perplexity")
+    selection_metric = selection_metric_heading = "validation perplexity"
+    longer = rounds = False
+    legend = """\
+Perplexities are per token, validation / test, with the state carried over the whole text."""
+
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """Raise ConfigError: a text is neither correct nor incorrect."""
+        raise ConfigError(["training.stop: a text is never solved; choose budget"])
+
+    def validation_batch(self, evaluator: Evaluator) -> Batch:
+        """The split in strips."""
+        batch: Batch = evaluator.task.batch(0, "validation", 0, evaluator.strips)
+        return batch
+
+    def validate(self, evaluator: Evaluator) -> float:
+        """See `MetricSet.validate`."""
+        return self._nats(evaluator, "validation", evaluator.strips)
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """One row: the split."""
+        if evaluation_plan.lengths is not None:
+            raise ConfigError(["lengths: have no meaning on a text"])
+        tokens = evaluator.task.tokens(evaluation_plan.split)
+        evaluation_plan.looking(f"{tokens} tokens of the {evaluation_plan.split} split", 0.0)
+        nats = self._nats(evaluator, evaluation_plan.split, evaluation_plan.streams)
+        row = {
+            "split": evaluation_plan.split,
+            "role": "test",
+            "tokens": tokens,
+            "streams": evaluation_plan.streams,
+        }
+        return [{**row, "nats_per_token": nats, "perplexity": perplexity(nats)}]
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        nats = self._nats(evaluator, "validation", evaluation_plan.streams)
+        return {"validation": {"nats_per_token": nats, "perplexity": perplexity(nats)}}
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """Validation perplexity."""
+        return float(report["validation"]["perplexity"])
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """None: no success is counted."""
+        return None
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        validation, test = report["validation"]["perplexity"], report["rows"][0]["perplexity"]
+        return {"validation": float(validation), "test": float(test)}
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """None."""
+        return {}
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.lines`."""
+        lines: list[tuple[str, ...]] = [("split", "tokens", "nats per token", "perplexity")]
+        for row in rows:
+            numbers = (f"{row['nats_per_token']:.4f}", f"{row['perplexity']:.2f}")
+            lines.append((row["split"], str(row["tokens"]), *numbers))
+        return lines
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """Nothing: a split has one text."""
+        return ""
+
+    def _nats(self, evaluator: Evaluator, split: str, strips: int) -> float:
+        return stream_loss(
+            evaluator.model,
+            evaluator.task.batch(0, split, 0, strips),
+            chunk_steps=_CHUNK_STEPS,
+            device=evaluator.place.device,
+            check=evaluator.place.check,
+        )

@@ -1,0 +1,274 @@
+"""Studies: the trials that reproduce a paper's table, and their configs, from data files."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.config.compose import PARTS, merged, preset_of
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.config.steady import last_steady, steady
+from unbounded.experiments.tables.published import published, read_data
+
+#: Grid lists of a study, and the config field of each.
+_GRIDS = {
+    "hidden_sizes": ("model", "hidden_size"),
+    "layers": ("model", "controller"),
+    "learning_rates": ("training", "learning_rate"),
+    "clips": ("training", "clip"),
+    "batch_sizes": ("training", "batch_size"),
+    "output_initializations": ("model", "output_initialization"),
+    "symbol_initializations": ("model", "symbol_initialization"),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a study.
+
+    Fields:
+        task, model: names as in the published table.
+        config: the config; its hash and seed name the run folder.
+        phase: "trained", or "hardened" for the run's hardened model.
+        lacks_data: whether its corpus is missing, so it cannot be trained.
+        verify: non-default options of its verification; None for no verification.
+        keep_at: batches whose checkpoints are kept, for trials that start from this one.
+    """
+
+    task: str
+    model: str
+    config: RunConfig
+    phase: str = "trained"
+    lacks_data: bool = False
+    verify: Mapping[str, Any] | None = None
+    keep_at: tuple[int, ...] = ()
+
+    @property
+    def cell(self) -> str:
+        """The trial's cell of the table, "task/model"."""
+        return f"{self.task}/{self.model}"
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the run folder; two phases of one run share it."""
+        return run_name(self.config)
+
+    @property
+    def key(self) -> str:
+        """A key that is unique within a study."""
+        return f"{self.cell}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A part of a paper's experiments, as a set of trials.
+
+    Fields:
+        paper, name: the paper, and the study's name.
+        about: one line on what it omits.
+        trials: all its runs.
+        verify: whether to verify runs after training.
+        extract: tasks for whose hardened runs to extract the automaton.
+    """
+
+    paper: str
+    name: str
+    about: str
+    trials: tuple[Trial, ...]
+    verify: bool = False
+    extract: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of its table, in order."""
+        return tuple(dict.fromkeys(trial.cell for trial in self.trials))
+
+
+def load_study(paper: str, name: str, data: str | None = None) -> Study:
+    """Load a study with its trials.
+
+    Args:
+        paper, name: the paper, and the study's name.
+        data: folder of the corpus, if a task needs one; None skips the training of these tasks.
+    Raises:
+        ChoiceError: unknown paper or study.
+    """
+    studies = read_data("studies", paper)
+    if name not in studies:
+        raise ChoiceError("study", name, studies)
+    return make_study(paper, name, studies[name], data)
+
+
+def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None = None) -> Study:
+    """Build the trials of a study's data: tasks x models x grid x seeds.
+
+    A trial's config comes, in rising precedence, from the task's preset if the study has
+    `preset: true` (with `protocol`), from the study, the model, the cell, and the grid.
+
+    Args:
+        paper, name: the paper, and the study's name.
+        data: the fields about, tasks, models and seeds, and optionally
+
+            - hidden_sizes, layers, learning_rates, clips, batch_sizes, output_initializations,
+              symbol_initializations: lists of the grid;
+            - batches, preset, protocol and any of PARTS;
+            - cells: from a pattern such as "copy/queue" or "*/queue" to lists, batches, protocol
+              and PARTS of the matching cells, later patterns last; or to grids, alternatives of
+              such lists;
+            - skip: patterns of cells to omit;
+            - needs_data: tasks that need a corpus;
+            - verify: true to verify each run; in a cell, options such as {count: 1000};
+            - extract: tasks whose automata are extracted.
+        corpus: folder of a corpus.
+    Raises:
+        ConfigError: unknown cells, or missing or unknown fields; lists all errors.
+    """
+    models = published(paper).models
+    errors = _errors(name, data, models)
+    if errors:
+        raise ConfigError(errors)
+    trials: list[Trial] = []
+    for task, model in product(data["tasks"], data["models"]):
+        cell = f"{task}/{model}"
+        needs = task in data.get("needs_data", ())
+        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
+        if skipped:
+            continue
+        own = [
+            fields
+            for pattern, fields in data.get("cells", {}).items()
+            if fnmatchcase(cell, pattern)
+        ]
+        settings = [data, models[model].settings, *own]
+        lists = {key: value for part in (data, *own) for key, value in part.items()}
+        base = merged(_base(task, lists), *map(_with_batches, settings))
+        if needs:
+            base["hardware"]["data"] = corpus
+        phase = models[model].phase
+        lacks = needs and corpus is None
+        options: dict[str, Any] | None = None
+        if data.get("verify", False):
+            options = {key: value for part in own for key, value in part.get("verify", {}).items()}
+        grids = [{**lists, **one} for one in lists.get("grids", [{}])]
+        configs = (config for one in grids for config in _grid(base, one))
+        trials += [Trial(task, model, config, phase, lacks, options) for config in configs]
+    counted = Counter(trial.key for trial in trials)
+    twice = [f"study {name!r}: {key} occurs twice" for key, n in counted.items() if n > 1]
+    if twice:
+        raise ConfigError(twice)
+    trials = _keeping(trials)
+    verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
+    return Study(paper, name, data["about"], tuple(trials), verify, extract)
+
+
+def _errors(name: str, data: Mapping[str, Any], models: Container[str]) -> list[str]:
+    """All errors of a study's data, one line each."""
+    errors = [
+        f"study {name!r}: {field} is missing"
+        for field in ("about", "tasks", "models", "seeds")
+        if field not in data
+    ]
+    tasks, chosen = data.get("tasks", []), data.get("models", [])
+    cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
+    known = {*_GRIDS, *PARTS, "seeds", "batches", "protocol", "verify"}
+    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset", "extract"}
+    errors += [f"study {name!r}: unknown field {each!r}" for each in data if each not in named]
+    errors += [
+        f"study {name!r}: {task!r} under extract is not one of its tasks"
+        for task in data.get("extract", ())
+        if task not in data.get("tasks", ())
+    ]
+    for where in ("cells", "skip"):
+        errors += [
+            f"study {name!r}: {pattern!r} under {where} is not one of its tasks and models"
+            for pattern in sorted(data.get(where, ()))
+            if not any(fnmatchcase(cell, pattern) for cell in cells)
+        ]
+    errors += [
+        f"study {name!r}: unknown field {field!r} of cell {cell!r}"
+        for cell, fields in data.get("cells", {}).items()
+        for field in fields
+        if field not in {*known, "grids"}
+    ]
+    for where, fields in {"": data, **data.get("cells", {})}.items():
+        errors += _list_errors(f"study {name!r}{where and f', cell {where!r}'}", fields)
+    errors += [f"study {name!r}: unknown model {each!r}" for each in chosen if each not in models]
+    return errors
+
+
+def _list_errors(where: str, fields: Mapping[str, Any]) -> list[str]:
+    """Errors of grid lists, and of the grids of a cell."""
+    lists = {*_GRIDS, "seeds"}
+    errors = [
+        f"{where}: {name}: expected a list of one or more, got {fields[name]!r}"
+        for name in sorted(lists & fields.keys())
+        if not isinstance(fields[name], list) or not fields[name]
+    ]
+    if "grids" not in fields:
+        return errors
+    grids = fields["grids"]
+    if not isinstance(grids, list) or not grids or not all(isinstance(one, dict) for one in grids):
+        expected = "expected a list of one or more, each of fields and their lists"
+        return [*errors, f"{where}: grids: {expected}, got {grids!r}"]
+    for one in grids:
+        unknown = sorted(one.keys() - lists)
+        errors += [f"{where}: unknown field {field!r} in grids" for field in unknown]
+        errors += _list_errors(f"{where}, grids", {key: one[key] for key in lists & one.keys()})
+    return errors
+
+
+def _keeping(trials: Sequence[Trial]) -> list[Trial]:
+    """Add to each trial the batches at which others start from it (run/beginning.py)."""
+    at: dict[str, set[int]] = {}
+    for trial in trials:
+        other, batch = steady(trial.config), last_steady(trial.config)
+        if other is not None and batch is not None:
+            at.setdefault(run_name(other), set()).add(batch)
+    return [replace(trial, keep_at=tuple(sorted(at.get(trial.name, ())))) for trial in trials]
+
+
+def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a task before study, model and cell settings."""
+    if not data.get("preset", False):
+        return to_dict(RunConfig(task=task))
+    return preset_of(task, data.get("protocol"))
+
+
+def _with_batches(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the `batches` of settings to their place in a config."""
+    if "batches" not in settings:
+        return dict(settings)
+    training = {**settings.get("training", {}), "batches": settings["batches"]}
+    return {**settings, "training": training}
+
+
+def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:
+    """The configs of all grid points and seeds."""
+    lists = [
+        [(place, value) for value in settings[name]]
+        for name, place in _GRIDS.items()
+        if name in settings
+    ]
+    configs = []
+    for *point, seed in product(*lists, settings["seeds"]):
+        data = copy.deepcopy(base)
+        for (part, name), value in point:
+            if name == "controller":
+                # Only the deep LSTM has this option; other controllers have one layer.
+                layers = {} if value == 1 else {"num_layers": value}
+                data[part][name] = {**data[part][name], **layers}
+            else:
+                data[part][name] = value
+        # One thread per trial: parallel trials use the cores better than threads do.
+        data["hardware"]["threads"] = 1
+        data["seed"] = seed
+        configs.append(from_dict(data))
+    return configs

@@ -1,0 +1,266 @@
+"""Layers for static-buffer steps: chunk by chunk, without torch's graph or new tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from unbounded import kernels
+from unbounded.layers.alone import REGISTER, REGISTER_ACTIVATIONS, with_register
+from unbounded.layers.controller_rnn import ControllerRNN
+from unbounded.layers.controllers import CONTROLLERS, WeightedController
+from unbounded.layers.deep_lstm import DeepLSTM
+from unbounded.layers.fused import (
+    flatten_state,
+    kernel_arguments,
+    kernel_weights,
+    why_not_fused,
+)
+from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights
+from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.layers.plain_layer import PlainLayer
+from unbounded.layers.recurrence import LoopState
+from unbounded.layers.state import joined, parted
+from unbounded.layers.static_recurrence import StaticRecurrence, set_gradients
+from unbounded.memories.state_field import StateField
+
+#: Numbers in a state above which copying it between chunks is too expensive.
+_MOST_NUMBERS: Final = 2**18
+
+
+class StaticBufferLayer(Protocol):
+    """A layer that runs chunks of B sequences forward and backward, with a carried state.
+
+    It uses the layer's parameters as they are at each call.
+    """
+
+    @property
+    def state(self) -> Any:
+        """The carried state in the layer's form: the same tensors, overwritten by `advance`."""
+
+    def set_state(self, state: Any) -> None:
+        """Set the carried state to a state of the layer, detached; None for the initial one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run over x [T, B, I]; return h of every step, [T, B, H], overwritten by the next chunk.
+
+        Raises:
+            MemoryOverflowError: a memory with overflow="error" lost a cell.
+        """
+
+    def backward(self, grad: Tensor) -> None:
+        """Map the gradient [T, B, H] of the last `forward` to the parameters' `grad`."""
+
+    def advance(self) -> None:
+        """Carry the state after the last chunk over to the next."""
+
+
+def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer | None:
+    """A layer with static buffers; None where it must go through torch's graph.
+
+    Args:
+        layer: without hooks, which would not run.
+        batch_size: B.
+    """
+    if not all(parameter.is_contiguous() for parameter in layer.parameters()):
+        return None
+    # Exact types only: a subclass may compute something else.
+    if type(layer) is MemoryRNN:
+        return None if why_not_static(layer, batch_size) else StaticBufferMemory(layer, batch_size)
+    if isinstance(layer, PlainLayer) and layer.backend == "reference":
+        return None
+    if type(layer) is DeepLSTM and layer.initial is None:
+        if any(type(parameter) is not LSTMLayer for parameter in layer.layers):
+            return None
+        weights = [
+            kernels.ControllerWeights(*lstm_weights(parameter)) for parameter in layer.layers
+        ]
+        return _static_controllers("lstm", weights, layer.skip_input, batch_size)
+    if type(layer) is ControllerRNN and layer.initial is None:
+        controller = layer.controller
+        is_known = type(controller) in CONTROLLERS.values()
+        if is_known and isinstance(controller, WeightedController) and controller.kernel_name:
+            name = controller.kernel_name
+            return _static_controllers(name, [controller.weights], None, batch_size)
+    return None
+
+
+class StaticBufferMemory:
+    """Static buffers of a MemoryRNN.
+
+    A memory with a capacity has all its rows from the start; an empty row equals an absent one.
+
+    Args:
+        layer: one for which `why_not_static` returns None.
+        batch_size: B.
+    """
+
+    def __init__(self, layer: MemoryRNN, batch_size: int) -> None:
+        controller = layer.controller
+        assert isinstance(controller, WeightedController)
+        self._memory, self._state_size = layer.memory, controller.state_size
+        self._weights = kernel_weights(controller, layer.heads)
+        with torch.no_grad():
+            self._first = self._full(layer.initial_loop_state(batch_size))
+        self._run = StaticRecurrence(
+            *kernel_arguments(controller, layer.memory), self._weights, self._first
+        )
+        hidden, (read_vector, *memory) = self._run.split(controller.state_size)
+        self.state = joined([LoopState(hidden, read_vector, layer.memory.State(*memory))])
+
+    def set_state(self, state: Any) -> None:
+        """See `StaticBufferLayer`."""
+        if state is self.state:
+            return
+        parts = self._first
+        if state is not None:
+            (part,) = parted(state, 1, self._state_size, self._memory.State)
+            parts = self._full(part)
+        self._run.set_state(parts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See `StaticBufferLayer`."""
+        return self._run.forward(x)
+
+    def backward(self, grad: Tensor) -> None:
+        """See `StaticBufferLayer`."""
+        set_gradients(self._weights, self._run.backward(grad))
+
+    def advance(self) -> None:
+        """See `StaticBufferLayer`."""
+        self._run.advance()
+
+    def _full(self, state: LoopState) -> list[Tensor]:
+        """The state's tensors in the kernels' order, padded to the memory's largest size."""
+        fields = [
+            part if field.most_rows is None else field.padded_to(part, field.most_rows)
+            for field, part in zip(self._memory.state_fields, state.memory, strict=True)
+        ]
+        full = state._replace(memory=self._memory.State(*fields))
+        return [tensor.detach().contiguous() for tensor in flatten_state(full)]
+
+
+class StaticBufferControllers:
+    """Static buffers of stacked controllers without a memory.
+
+    Each controller has a register of one number, as in `run_alone`.
+
+    Args:
+        name: the kernels' name of the controller.
+        weights: parameters of each layer.
+        skip_input: whether layers beyond the first also take the input; None for one layer whose
+            state is no tuple of layers.
+        batch_size: B.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        weights: Sequence[kernels.ControllerWeights],
+        skip_input: bool | None,
+        batch_size: int,
+    ) -> None:
+        self._weights, self._skip = list(weights), skip_input
+        kind = kernels.CONTROLLERS[name]
+        self._wide, self._runs = [], []
+        for k, layer_weights in enumerate(self._weights):
+            weight_ih = layer_weights.weight_ih.detach()
+            units = len(weight_ih) // kind.blocks
+            wide = weight_ih.new_zeros(len(weight_ih), weight_ih.shape[1] + 1)
+            self._wide.append(wide)
+            sizes = [units for _ in kind.state] + [1, 1]
+            first = [weight_ih.new_zeros(batch_size, size) for size in sizes]
+            self._runs.append(
+                StaticRecurrence(
+                    REGISTER,
+                    REGISTER_ACTIVATIONS,
+                    name,
+                    with_register(layer_weights, wide, units),
+                    first,
+                    of_x=k > 0,
+                )
+            )
+        self._size = len(kind.state)
+        states = tuple(run.split(self._size)[0] for run in self._runs)
+        self.state: tuple[Any, ...] = states[0] if skip_input is None else states
+
+    def set_state(self, state: Any) -> None:
+        """See `StaticBufferLayer`."""
+        if state is self.state:
+            return
+        states = [state] if self._skip is None else state
+        for k, run in enumerate(self._runs):
+            run.set_state(None if state is None else [*states[k], *run.split(self._size)[1]])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See `StaticBufferLayer`."""
+        hidden = x
+        for k, run in enumerate(self._runs):
+            self._wide[k][:, :-1].copy_(self._weights[k].weight_ih)
+            below = torch.cat([x, hidden], dim=-1) if k and self._skip else hidden
+            hidden = run.forward(below)
+        return hidden
+
+    def backward(self, grad: Tensor) -> None:
+        """See `StaticBufferLayer`."""
+        for run, weights in zip(reversed(self._runs), reversed(self._weights), strict=True):
+            weight_gradients = run.backward(grad)
+            set_gradients(
+                weights,
+                {
+                    **weight_gradients,
+                    "weight_ih": weight_gradients["weight_ih"][:, :-1].contiguous(),
+                },
+            )
+            if run.grad_x is not None:
+                grad = run.grad_x[..., -grad.shape[-1] :]
+
+    def advance(self) -> None:
+        """See `StaticBufferLayer`."""
+        for run in self._runs:
+            run.advance()
+
+
+def why_not_static(layer: MemoryRNN, batch_size: int) -> str | None:
+    """Why a MemoryRNN cannot have static buffers; None if it can."""
+    if layer.others or layer.readout is not None or layer.output_read_vector:
+        return "its output is not the controller's"
+    if layer.initial_controller or layer.initial_memory or layer.first_write:
+        return "its initial state is learned"
+    if layer.backend == "reference":
+        return "its backend is the reference"
+    fields = layer.memory.state_fields
+    if any(field.grows and field.most_rows is None for field in fields):
+        return "its memory grows without bound"
+    if batch_size * sum(map(_numbers, fields)) > _MOST_NUMBERS:
+        return "its state is large"
+    like = layer.heads.weight
+    if like.device.type != "cpu":
+        return "it is not on the CPU"
+    with torch.no_grad():
+        state = layer.initial_loop_state(batch_size)
+        x = like.new_zeros(1, batch_size, layer.input_size)
+    return why_not_fused(layer.controller, layer.heads, layer.memory, x, state)
+
+
+def _numbers(field: StateField) -> int:
+    rows = field.rows if field.most_rows is None else field.most_rows
+    return math.prod(rows if isinstance(axis, str) else axis for axis in field.shape)
+
+
+def _static_controllers(
+    name: str,
+    weights: Sequence[kernels.ControllerWeights],
+    skip_input: bool | None,
+    batch_size: int,
+) -> StaticBufferControllers | None:
+    if weights[0].weight_ih.device.type != "cpu":
+        return None
+    tensors = (parameter for layer_weights in weights for parameter in layer_weights)
+    if kernels.why_not("recurrence", None, *tensors) is not None:
+        return None
+    return StaticBufferControllers(name, weights, skip_input, batch_size)

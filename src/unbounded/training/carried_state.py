@@ -1,0 +1,75 @@
+"""The position inside a batch that is trained in chunks: the next chunk and the carried state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import CheckpointError
+from unbounded.memories.state import map_state, state_tensors
+
+_CHUNK = "chunk"
+
+
+class CarriedState:
+    """The position inside a batch, so that a checkpoint may lie between two chunks.
+
+    Between two batches the chunk is 0 and there is no state.
+
+    Fields:
+        chunk: number of the next chunk of the batch.
+        state: the model's state there, detached; None is the initial state.
+    """
+
+    def __init__(self) -> None:
+        self.chunk = 0
+        self.state: Any = None
+        self._loaded: list[Tensor] = []
+
+    def move(self, chunk: int, state: Any) -> None:
+        """Go on to a chunk."""
+        self.chunk, self.state, self._loaded = chunk, state, []
+
+    def rebuild(self, like: Any) -> None:
+        """Build the carried state from the tensors of a checkpoint.
+
+        Args:
+            like: a state of the same model, for its structure.
+        Raises:
+            CheckpointError: the structure has another number of tensors.
+        """
+        tensors = iter(self._loaded)
+        try:
+            self.state = map_state(lambda field: next(tensors).to(field.device), like)
+        except (StopIteration, RuntimeError) as error:
+            raise CheckpointError("the carried state has too few tensors") from error
+        if next(tensors, None) is not None:
+            raise CheckpointError("the carried state has too many tensors")
+        self._loaded = []
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a checkpoint's tensors wait for `rebuild`."""
+        return bool(self._loaded)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The chunk, and the state's tensors in order, for a checkpoint."""
+        tensors = [*self._loaded, *(() if self.state is None else state_tensors(self.state))]
+        # safetensors refuses tensors that share memory.
+        named = {f"{place:03d}": tensor.detach().clone() for place, tensor in enumerate(tensors)}
+        named = {name: tensor.contiguous() for name, tensor in named.items()}
+        return {_CHUNK: torch.tensor(self.chunk), **named}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what `tensors` returned.
+
+        Raises:
+            CheckpointError: the chunk is missing.
+        """
+        if _CHUNK not in tensors:
+            raise CheckpointError("the carried state has no chunk")
+        self.move(int(tensors[_CHUNK]), None)
+        self._loaded = [tensors[name] for name in sorted(set(tensors) - {_CHUNK})]

@@ -1,0 +1,143 @@
+"""A package of the user's own: named by import path, and imported only where it is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OUTSIDE = Path(__file__).resolve().parents[1] / "outside"
+TRAIN = (
+    *("train", "bucket.Parity", "--task_options.longest", "3"),
+    *("--model.memory", "bucket.Bucket", "--model.memory.keep_bias", "2.0"),
+    *("--model.controller", "bucket.Leaky", "--model.controller.leak", "0.25"),
+    *("--model.hidden_size", "4", "--model.embedding_size", "null", "--model.readout_size", "null"),
+    *("--model.learn_initial_state", "false", "--training.batches", "4"),
+    *("--training.validate_every", "2", "--training.validation_count", "4"),
+    *("--training.accuracy_every", "0", "--evaluation.count", "8", "--hardware.threads", "1"),
+)
+
+
+def unbounded(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "unbounded", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(OUTSIDE), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of the package's task, memory, controller and scoring."""
+    folder = tmp_path_factory.mktemp("own")
+    done = unbounded(folder, *TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert "labels" in done.stdout
+    return folder
+
+
+def test_a_run_names_its_parts_by_path(folder: Path) -> None:
+    (run,) = (folder / "runs").glob("bucket.Parity-bucket.Bucket-bucket.Leaky-*-seed1")
+    report = json.loads((run / "report.json").read_text())
+    assert report["metric_set"] == "bucket.RightLabels"
+    assert report["model"] == "bucket.Bucket-bucket.Leaky"
+    assert report["config"]["task"] == "bucket.Parity"
+    assert report["config"]["model"]["memory"] == {"name": "bucket.Bucket", "keep_bias": 2.0}
+    assert 0 <= report["rows"][0]["labels"] <= 1
+
+
+def test_a_run_imports_nothing_that_the_command_does_not_name(folder: Path) -> None:
+    (run,) = (folder / "runs").glob("bucket*")
+    done = unbounded(folder, "evaluate", str(run))
+    assert done.returncode == 2
+    assert (
+        "task 'bucket.Parity' is a custom component of package bucket. A file imports"
+        in done.stderr
+    )
+    assert "give --import bucket" in done.stderr
+    done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "5:6")
+    assert done.returncode == 0, done.stderr
+    assert (run / "evaluations" / "test-5-6-seed1.json").is_file()
+    # A name that somebody else put into a file is only looked up, and must be a part.
+    config = run / "config.yaml"
+    text = config.read_text()
+    for name, message in (("os.system", "expected a subclass of"), ("antigravity.x", "--import")):
+        config.write_text(text.replace("bucket.Parity", name))
+        done = unbounded(folder, "evaluate", str(run), "--import", "bucket")
+        assert done.returncode == 2
+        assert message in done.stderr
+    config.write_text(text)
+
+
+def test_restarts_in_processes_know_the_package(folder: Path) -> None:
+    done = unbounded(folder, *TRAIN, "--restarts", "2", "--jobs", "2", "--resume", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "bucket.Parity, 2 restarts" in done.stdout
+
+
+def test_a_memory_of_ones_own_on_a_task_of_the_library(folder: Path) -> None:
+    small = ("--model.hidden_size", "4", "--training.batches", "1", "--evaluation.count", "4")
+    few = ("--training.validation_count", "4", "--training.accuracy_every", "0", "--quiet")
+    done = unbounded(
+        folder,
+        *("train", "anbn", "--model.memory", "bucket.Bucket", "--evaluation.lengths", "2:3"),
+        *small,
+        *few,
+    )
+    assert done.returncode == 0, done.stderr
+    for path, message in (
+        ("bucket.Buckte", "Did you mean 'Bucket'?"),
+        ("nowhere.Heap", "the package of nowhere cannot be imported"),
+    ):
+        done = unbounded(folder, "train", "anbn", "--model.memory", path)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+def test_a_group_of_ones_own(folder: Path) -> None:
+    few = (
+        *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
+        *("--evaluation.count", "4", "--training.validation_count", "4", "--quiet"),
+    )
+    group = "--model.memory.group"
+    done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *few)
+    assert done.returncode == 0, done.stderr
+    assert "no kernel knows the group shear" in done.stderr
+    (run,) = (folder / "runs").glob("answer_copy-*")
+    report = json.loads((run / "report.json").read_text())
+    assert report["config"]["model"]["memory"]["group"] == "bucket.Shear"
+    done = unbounded(folder, "evaluate", str(run))
+    assert done.returncode == 2
+    assert "group 'bucket.Shear' is a custom component of package bucket" in done.stderr
+    done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "2:3")
+    assert done.returncode == 0, done.stderr
+    for path, message in (
+        ("bucket.Sheer", "which has none of that name; of such classes it has Shear"),
+        ("bucket.Sheer", "Did you mean 'Shear'?"),
+        ("bucket.Bucket", "expected a subclass of unbounded.memories.lie_groups.Group"),
+        ("nowhere.Shear", "the package of nowhere cannot be imported"),
+        ("sheer", "translation"),
+    ):
+        done = unbounded(folder, "train", "answer_copy", group, path)
+        assert done.returncode == 2
+        assert message in done.stderr, done.stderr
+
+
+def test_a_package_of_this_folder_is_found_by_pythonpath(tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "__init__.py").touch()
+    done = unbounded(tmp_path, "sample", "beside.Task")  # python -m finds what lies there
+    assert "expected a subclass of" in done.stderr
+    script = Path(sys.executable).with_name("unbounded")
+    told = subprocess.run(
+        [script, "sample", "beside.Task"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 2
+    assert "beside is in this folder: PYTHONPATH=. before the command" in told.stderr

@@ -1,0 +1,169 @@
+"""Machines beside a table: extracted from hardened runs, once for the same weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.experiments.made_up import write_report
+from tests.verification.runs import softened
+from unbounded import constructions
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation import make_report
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.run.folder import save_model, write_config
+from unbounded.experiments.run.verification import FORMAT, VERSION
+from unbounded.experiments.tables.automata import (
+    automata_grid,
+    extract_automata,
+    is_outdated,
+    read_automata,
+)
+from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.reproduce import missing
+from unbounded.experiments.tables.study_file import VERIFIED, add_to_study_file
+from unbounded.experiments.tables.verified import verifications
+from unbounded.experiments.trials.studies import make_study
+from unbounded.files import json_text, write_text
+
+STUDY = {"about": "one", "tasks": ["anbn"], "models": ["own-hardened"], "seeds": [1]}
+
+
+@pytest.fixture
+def study():
+    return make_study("exact", "tiny", {**STUDY, "preset": True, "extract": ["anbn"]})
+
+
+def hardened(study, runs, model):
+    """The run of the study's one trial, as if it had been trained and hardened to this model."""
+    trial = study.trials[0]
+    run = runs / trial.name
+    run.mkdir(parents=True)
+    write_config(run, to_dict(trial.config), {})
+    save_model(constructions.anbn(), run / "model")
+    save_model(model, run / "model-hardened")
+    facts = {"task": "anbn", "metric_set": "lengths", "split": "test", "seed": 1, "rows": []}
+    write_text(run / "report.json", json_text(make_report(**facts, config=to_dict(trial.config))))
+    return run
+
+
+def extracted(study, tmp_path):
+    lines: list[str] = []
+    extract_automata(study, study.trials, tmp_path / "runs", tmp_path / "out", lines.append)
+    return lines
+
+
+def test_a_machine_is_extracted_once_for_the_same_weights(study, tmp_path):
+    name = study.trials[0].name
+    run = hardened(study, tmp_path / "runs", constructions.anbn())
+    assert extracted(study, tmp_path) == [f"extracted the machine of {name}"]
+    folder = tmp_path / "out" / "automata" / name
+    files = {path.name for path in folder.iterdir()}
+    assert files == {f"automaton.{end}" for end in ("svg", "txt", "dot", "py", "json")}
+    assert not any(str(tmp_path) in path.read_text() for path in folder.iterdir())
+    program = [sys.executable, "-I", "-S", str(folder / "automaton.py"), *"aabb"]
+    ran = subprocess.run(program, capture_output=True, text=True, check=True)
+    # After a b comes a b; after the last one an a.
+    assert [line.split("\t")[-1] for line in ran.stdout.splitlines()][2:] == ["b", "a"]
+    text = automata_grid(read_automata(study, tmp_path / "out"), published("exact"))
+    assert (
+        "| a^n b^n, superposition_stack-elman | 1 | 1 | 1 | 6 | yes | every word to 98: 114/114; "
+        in text
+    )
+    assert f"[picture](automata/{name}/automaton.svg)" in text
+    assert extracted(study, tmp_path) == []
+    # Of other weights there is another one.
+    save_model(constructions.anb2n(), run / "model-hardened")
+    assert extracted(study, tmp_path) == [f"extracted the machine of {name}"]
+
+
+def test_a_machine_of_other_weights_than_the_verified_ones_is_missing(study, tmp_path):
+    (trial,) = study.trials
+    out = tmp_path / "out"
+    hardened(study, tmp_path / "runs", constructions.anbn())
+    extracted(study, tmp_path)
+    trained = replace(trial, phase="trained")
+    write_report(out, trained)
+    (made,) = read_automata(study, out)
+    found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
+    for digest, there in ((made[1]["weights_sha256"], True), ("0" * 64, False), (None, True)):
+        verification = {**found, "weights_sha256": digest}
+        add_to_study_file(out / VERIFIED, trial.name, verification)
+        assert bool(read_automata(study, out)) is there
+        assert missing([trained], out) == (() if there else (trained,))
+
+
+def test_what_is_no_machine_is_said_and_the_rest_goes_on(study, tmp_path):
+    hardened(study, tmp_path / "runs", softened(constructions.anbn(), 0.9, "action"))
+    (line,) = extracted(study, tmp_path)
+    assert line.startswith(f"no machine of {study.trials[0].name}: ")
+    assert "action has certainty 0.9000 at least" in line
+    assert read_automata(study, tmp_path / "out") == []
+    assert automata_grid([], published("exact")) == "None is extracted."
+
+
+@pytest.mark.parametrize("is_hardened", [True, False])
+def test_a_run_that_gives_no_machine_any_more_has_none(study, tmp_path, is_hardened):
+    """It stayed, of other weights, and its run was missing for ever."""
+    name, out = study.trials[0].name, tmp_path / "out"
+    run = hardened(study, tmp_path / "runs", constructions.anbn())
+    extracted(study, tmp_path)
+    if is_hardened:
+        save_model(softened(constructions.anbn(), 0.9, "action"), run / "model-hardened")
+    else:
+        shutil.rmtree(run / "model-hardened")
+    found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
+    verification = {**found, "weights_sha256": "0" * 64}
+    add_to_study_file(out / VERIFIED, name, verification)
+    if not is_hardened:
+        (run / "report.json").rename(tmp_path / "report.json")
+        extracted(study, tmp_path)
+        # A run that is not finished says nothing yet.
+        assert is_outdated(out, name, verifications(out))
+        (tmp_path / "report.json").rename(run / "report.json")
+    extracted(study, tmp_path)
+    assert not (out / "automata" / name).exists()
+    assert not is_outdated(out, name, verifications(out))
+
+
+def test_what_is_not_asked_for_or_not_there_is_left(tmp_path):
+    other = make_study("exact", "tiny", {**STUDY, "preset": True})
+    hardened(other, tmp_path / "runs", constructions.anbn())
+    assert extracted(other, tmp_path) == []
+    own = make_study("exact", "tiny", {**STUDY, "seeds": [2], "preset": True, "extract": ["anbn"]})
+    assert extracted(own, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no machine: "),
+        ("[]", "is no machine of version 1"),
+        ('{"format": "unbounded-automaton", "version": 1}', "is damaged: it has not all"),
+    ],
+)
+def test_a_damaged_machine_is_named(study, tmp_path, text, message):
+    path = tmp_path / "automata" / study.trials[0].name / "automaton.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match=message):
+        read_automata(study, tmp_path)
+
+
+def test_a_study_extracts_of_its_own_tasks_alone():
+    with pytest.raises(ConfigError, match="'copy' under extract is not one of its tasks"):
+        make_study("exact", "tiny", {**STUDY, "extract": ["copy"]})
+
+
+def test_the_study_that_is_shipped_counts_a_thousand_words_of_copy_and_reversal():
+    from unbounded.experiments.trials.studies import load_study
+
+    counts = {t.cell: t.verify.get("count", 100) for t in load_study("exact", "laptop").trials}
+    assert counts["copy/own-hardened"] == counts["reversal/own-hardened"] == 1000
+    assert counts["anbn/own-hardened"] == 100
+    assert json.dumps(counts)

@@ -1,0 +1,226 @@
+"""Runs whose learning rate falls at their end, or whose words grow as they learn."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.tiny import assert_same_run, tiny
+from tests.metrics import read_metrics
+from unbounded.errors import ConfigError
+from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.schema import HardeningConfig
+from unbounded.experiments.config.steady import last_steady, steady
+from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run import train_run
+from unbounded.tasks import LengthRange
+from unbounded.training import Growing, Interrupted
+from unbounded.training.loop import Phase
+from unbounded.training.metrics_log import MetricsLog
+from unbounded.training.state import LoopState
+from unbounded.training.steps import BatchTrainer
+
+COOLDOWN = {"schedule": "cooldown", "cooldown_batches": 15, "checkpoint_every": 10}
+
+
+def rates(folder: Path) -> list[float]:
+    records = read_metrics(folder / "metrics.jsonl")
+    return [record["learning_rate"] for record in records if record["kind"] == "train"]
+
+
+def test_a_budget_has_room_for_the_cooldown(tmp_path: Path) -> None:
+    result = train_run(tiny(**COOLDOWN, report_every=5), root=tmp_path, quiet=True)
+    assert result.report["batches"] == 40
+    assert result.report["stopped"] == (
+        "budget: 40 batches are done; the learning rate then fell to 0 over 15 batches"
+    )
+    found = rates(result.folder)
+    assert found[:5] == [0.01] * 5
+    assert found[5:] == pytest.approx([0.01 * 2 / 3, 0.01 / 3, 0.0])
+
+
+@pytest.mark.parametrize(("batches", "cooldown"), [(10, 5), (5, 2), (1, 0)])
+def test_of_a_small_budget_it_takes_half(tmp_path: Path, batches: int, cooldown: int) -> None:
+    config = tiny(**COOLDOWN | {"batches": batches, "checkpoint_every": 1})
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["batches"] == batches
+    assert report["stopped"].endswith(f"; the learning rate then fell to 0 over {cooldown} batches")
+
+
+def test_so_has_a_budget_of_symbols(tmp_path: Path) -> None:
+    symbols = train_run(tiny(batches=40), root=tmp_path, quiet=True).report["symbols"]
+    config = tiny(**COOLDOWN | {"batches": 1000, "symbols": symbols, "stop": "budget"})
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith(f"budget: {symbols} symbols are read; the learning rate")
+    assert 0.8 * symbols < report["symbols"] < 1.2 * symbols
+
+
+def test_progress_that_stops_begins_it(tmp_path: Path) -> None:
+    config = tiny(**COOLDOWN | {"batches": 400, "patience": 10, "learning_rate": 1e-9})
+    config.training.stop = "budget"
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith("stalled: training perplexity was not below the ")
+    assert report["stopped"].endswith("; the learning rate then fell to 0 over 15 batches")
+    assert report["batches"] < 400
+
+
+def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
+    config = tiny(**COOLDOWN, early_abort_after=20, early_abort_perplexity=1.01)
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith("failed early: ")
+    assert report["batches"] == 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        # Over by its budget, and by perplexity that does not fall.
+        {"batches": 40, "checkpoint_every": 5},
+        {"batches": 400, "patience": 20, "learning_rate": 1e-9, "stop": "budget"},
+    ],
+)
+def test_it_may_begin_as_the_run_whose_rate_stays(tmp_path: Path, options: dict[str, Any]) -> None:
+    config = tiny(**COOLDOWN | options)
+    other = steady(config)
+    assert other is not None
+    assert steady(other) is None
+    alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
+    last = last_steady(config)
+    assert last is not None
+    kept = train_run(other, root=tmp_path / "shared", quiet=True, keep_at=[last]).folder
+    batches = [int(each.name.removeprefix("batch-")) for each in (kept / "checkpoints").iterdir()]
+    assert (last in batches) == (options["batches"] == 40)
+    lines: list[str] = []
+    trained = BatchTrainer.train
+
+    def counted(self: BatchTrainer, *given: Any) -> Any:
+        lines.append("batch")
+        return trained(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchTrainer, "train", counted)
+        shared = train_run(config, root=tmp_path / "shared", quiet=True, share=True).folder
+    assert len(lines) == 15
+    assert_same_run(alone, shared)
+    reports = [json.loads((folder / "report.json").read_text()) for folder in (alone, shared)]
+    assert "began_as" not in reports[0]
+    last_batch = reports[1]["batches"] - 15
+    assert reports[1]["began_as"].startswith(f"{kept.name}, batch {last_batch}, commit ")
+
+
+def test_it_begins_anew_where_there_is_nothing_to_begin_as(tmp_path: Path, capsys: Any) -> None:
+    config = tiny(**COOLDOWN, early_abort_after=20, early_abort_perplexity=1.01)
+    other = steady(config)
+    assert other is not None
+    alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
+    # Of one that was given up there is nothing to go on with.
+    train_run(other, root=tmp_path / "given up", quiet=True)
+    shared = train_run(config, root=tmp_path / "given up", quiet=True, share=True).folder
+    assert_same_run(alone, shared)
+    # A damaged checkpoint is told of and passed over.
+    config = tiny(**COOLDOWN | {"checkpoint_every": 5})
+    other = steady(config)
+    assert other is not None
+    alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
+    damaged = train_run(other, root=tmp_path / "damaged", quiet=True, keep_at=[25]).folder
+    weights = damaged / "checkpoints" / "batch-000000025" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    shared = train_run(config, root=tmp_path / "damaged", share=True).folder
+    assert "this run does not start from" in "".join(capsys.readouterr())
+    assert_same_run(alone, shared)
+    # Nor one with fewer metrics than it counts, or of other kernels.
+    for name in ("short", "reference"):
+        before = replace(other, hardware=replace(other.hardware))
+        before.hardware.backend = name if name == "reference" else "auto"
+        folder = train_run(before, root=tmp_path / name, quiet=True, keep_at=[25]).folder
+        if name == "short":
+            (folder / "metrics.jsonl").write_text("")
+        shared = train_run(config, root=tmp_path / name, share=True).folder
+        said = "".join(capsys.readouterr())
+        assert "this run does not start from" in said
+        assert ("of the" if name == "short" else "'reference'") in said
+        assert_same_run(alone, shared)
+    # A tail of no batches is none.
+    assert last_steady(tiny(**COOLDOWN | {"batches": 1})) is None
+    # What a budget of symbols leaves for the tail nobody knows before.
+    assert last_steady(tiny(**COOLDOWN | {"symbols": 1000})) is None
+
+
+@pytest.mark.parametrize("batch", [24, 25, 26, 33, 39])
+def test_interrupted_around_the_cooldown_it_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    config = tiny(**COOLDOWN, report_every=1)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    append = MetricsLog.append
+
+    def interrupting(log: MetricsLog, line: dict[str, Any]) -> None:
+        append(log, line)
+        if line["kind"] == "train" and line["batch"] == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsLog, "append", interrupting)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path / "cut", quiet=True)
+    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
+    assert_same_run(whole, parted)
+
+
+@pytest.mark.parametrize("batch", [10, 11, 30])
+def test_interrupted_while_its_words_double_it_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
+    doubling |= {"curriculum": "doubling", "curriculum_below": 100.0, "curriculum_first": 2}
+    config = tiny(**doubling, report_every=10)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    records = read_metrics(whole / "metrics.jsonl")
+    assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
+    step = Phase._step
+
+    def interrupting(loop: Phase, state: LoopState) -> int:
+        if state.batch == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(loop, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Phase, "_step", interrupting)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path / "cut", quiet=True)
+    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
+    assert_same_run(whole, parted)
+
+
+@pytest.mark.parametrize(("lengths", "first"), [("1:7", 7), ("20:30", 20), ("8:20", 16)])
+def test_a_presets_curriculum_stands_beside_lengths_of_ones_own(lengths: str, first: int) -> None:
+    config = tiny(curriculum="growing", curriculum_first=16, lengths=lengths)
+    planned = plan(config, checked(config))
+    assert planned.phase_options().lengths == Growing(LengthRange.parse(lengths), 1, first)
+
+
+def test_what_does_not_go_together() -> None:
+    with pytest.raises(ConfigError, match=r"patience: expected a multiple of .* \(10\), got 7"):
+        checked(tiny(schedule="cooldown", patience=7))
+    with pytest.raises(ConfigError, match=r"cooldown_batches: .* without schedule cooldown"):
+        checked(tiny(cooldown_batches=3))
+    with pytest.raises(ConfigError, match="two rules would lower the rate"):
+        checked(tiny(schedule="cooldown", cooldown_batches=3, plateau_every=5))
+    config = tiny()
+    config.hardening = HardeningConfig(batches=60, every=15, cool=4)
+    with pytest.raises(ConfigError, match="4 checks of 15 batches take all of 60, so nothing"):
+        checked(config)
+    with pytest.raises(
+        ConfigError, match=r"training.length_bucketing: a doubling curriculum changes"
+    ):
+        checked(tiny(curriculum="doubling", length_bucketing=5))
+    with pytest.raises(ConfigError, match=r"curriculum_below: .* with curriculum growing"):
+        checked(tiny(curriculum="growing", curriculum_below=0.1))
+    with pytest.raises(ConfigError, match=r"curriculum_below: expected a number above 0, got 0"):
+        checked(tiny(curriculum="doubling", curriculum_below=0.0))

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.experiments.made_up import TINY, tiny_study
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.config.check import errors
+from unbounded.experiments.trials.selection import select
+from unbounded.experiments.trials.studies import load_study, make_study
+
+
+def test_the_laptop_study_is_every_task_with_five_models_and_three_seeds():
+    study = load_study("grefenstette2015", "laptop")
+    assert len(study.cells) == 5 * 5
+    assert {trial.config.seed for trial in study.trials} >= {0, 1, 2}
+    assert len({trial.name for trial in study.trials}) == len(study.trials)
+
+
+def test_the_paper_study_is_the_whole_grid():
+    study = load_study("grefenstette2015", "paper")
+    assert len(study.cells) == 5 * 7
+    assert len(study.trials) == 5 * 7 * 2 * 5 * 2 * 3
+    rates = {trial.config.training.learning_rate for trial in study.trials}
+    assert rates == {5e-3, 1e-3, 5e-4, 1e-4, 5e-5}
+    assert {trial.config.model.hidden_size for trial in study.trials} == {256, 512}
+    assert {trial.config.model.output_initialization for trial in study.trials} == {
+        "normal",
+        "torch",
+    }
+    models = [trial.config.model for trial in study.trials]
+    without = [model for model in models if model.memory["name"] == "none"]
+    layers = {model.controller.get("num_layers", 1) for model in without}
+    assert layers == {1, 2, 4, 8}
+
+
+@pytest.mark.parametrize("name", ["laptop", "long", "paper"])
+def test_no_trial_has_a_error_and_none_ends_by_an_accuracy(name):
+    trials = load_study("grefenstette2015", name).trials
+    kinds = {(trial.cell, trial.config.model.hidden_size): trial for trial in trials}
+    for trial in kinds.values():
+        assert errors(trial.config) == []
+        assert trial.config.training.stop in ("converged", "budget")
+        assert trial.config.training.batch_size == 10
+        assert trial.config.training.clip == 1.0
+        assert trial.config.hardware.threads == 1
+
+
+def test_a_cell_has_settings_of_its_own():
+    data = {**TINY, "cells": {"copy/queue": {"batches": 6, "learning_rates": [0.1, 0.2]}}}
+    trials = make_study("grefenstette2015", "tiny", data).trials
+    own = [trial.config.training for trial in trials if trial.cell == "copy/queue"]
+    assert {(t.batches, t.learning_rate) for t in own} == {(6, 0.1), (6, 0.2)}
+    others = {t.config.training.batches for t in trials if t.cell != "copy/queue"}
+    assert others == {TINY["batches"]}
+
+
+def test_a_cell_has_several_grids():
+    grids = [{"learning_rates": [0.1, 0.2]}, {"output_initializations": ["torch"], "seeds": [3]}]
+    data = {**TINY, "cells": {"copy/queue": {"grids": grids}}}
+    trials = make_study("grefenstette2015", "tiny", data).trials
+    own = [trial.config for trial in trials if trial.cell == "copy/queue"]
+    seeds, rate = TINY["seeds"], TINY["learning_rates"][0]
+    assert [(c.training.learning_rate, c.model.output_initialization, c.seed) for c in own] == [
+        *((each, "normal", seed) for each in (0.1, 0.2) for seed in seeds),
+        (rate, "torch", 3),
+    ]
+    for wrong, said in [
+        ([{"batches": 3}], "study 'tiny', cell 'copy/queue': unknown field 'batches' in grids"),
+        (
+            [{"seeds": []}],
+            "cell 'copy/queue', grids: seeds: expected a list of one or more, got []",
+        ),
+        ([{"output_initializations": "torch"}], "expected a list of one or more, got 'torch'"),
+        ([{}, {}], "copy/queue/"),
+        ([], "grids: expected a list of one or more, each of fields and their lists, got []"),
+        ({"seeds": [1]}, "grids: expected a list of one or more"),
+        ([3], "grids: expected a list of one or more"),
+        (None, "grids: expected a list of one or more"),
+    ]:
+        data["cells"]["copy/queue"]["grids"] = wrong
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            make_study("grefenstette2015", "tiny", data)
+    with pytest.raises(ConfigError, match="study 'tiny': seeds: expected a list of one or more"):
+        make_study("grefenstette2015", "tiny", {**TINY, "seeds": []})
+
+
+def test_all_errors_of_a_study_come_together():
+    data = {**TINY, "models": ["queue", "lstn-1"], "batchs": 3}
+    data["cells"] = {"copy/stac": {}, "copy/queue": {"batch": 3}}
+    del data["seeds"]
+    with pytest.raises(ConfigError) as caught:
+        make_study("grefenstette2015", "tiny", data)
+    text = str(caught.value)
+    assert "'copy/stac' under cells" in text
+    assert "seeds is missing" in text
+    assert "unknown field 'batchs'" in text
+    assert "unknown field 'batch' of cell 'copy/queue'" in text
+    assert "unknown model 'lstn-1'" in text
+
+
+def test_only_a_task_a_model_or_a_cell():
+    study = tiny_study()
+    assert select(study, None) == study.trials
+    assert {trial.task for trial in select(study, "copy")} == {"copy"}
+    assert {trial.model for trial in select(study, "queue")} == {"queue"}
+    assert {trial.cell for trial in select(study, "copy/queue")} == {"copy/queue"}
+    with pytest.raises(ChoiceError, match="Did you mean 'copy/queue'"):
+        select(study, "copy/queu")
+    with pytest.raises(ChoiceError, match=r"tasks: copy\n  models: lstm-1, queue$"):
+        select(study, "everything")
+    with pytest.raises(ChoiceError, match=r"unknown study 'labtop'\. Did you mean 'laptop'"):
+        load_study("grefenstette2015", "labtop")
+
+
+def test_a_part_of_a_study_is_chosen_by_fields_of_its_configs():
+    study = load_study("joulin2015", "paper")
+    some = select(study, "anbn/lstm", ["model.hidden_size=50,100", "seed=1,3"])
+    assert {(each.config.model.hidden_size, each.config.seed) for each in some} == {
+        (50, 1), (50, 3), (100, 1), (100, 3)
+    }  # fmt: skip
+    assert len(some) == 8  # with one layer and with two
+    one = select(study, "anbn/lstm", ["model.hidden_size=50", "model.controller.num_layers=null"])
+    assert len(one) == 10
+    assert len(select(study, "anbn/rnn", ["model.controller.num_layers=null"])) == 30
+    with pytest.raises(ChoiceError, match=r"Did you mean 'model.hidden_size'"):
+        select(study, None, ["model.hiden_size=50"])
+    with pytest.raises(ConfigError, match="no trial has seed=77; seed is"):
+        select(study, None, ["seed=77"])
+    with pytest.raises(ConfigError, match="expected FIELD=VALUE"):
+        select(study, None, ["seed"])
+    assert len(select(study, "anbn/rnn", "training.learning_rate=1e-1")) == 30
+    lengths = "evaluation.lengths=['2:60', '100:100', '200:200', '500:500', '1000:1000']"
+    assert len(select(study, "anbn/rnn", [lengths])) == 30
+    with pytest.raises(ConfigError, match="no trial has seed=true; seed is 1, 2, 3"):
+        select(study, None, ["seed=true"])
+    with pytest.raises(ConfigError, match=r"num_layers=1; model.controller.num_layers is null, 2"):
+        select(study, "anbn/lstm", ["model.controller.num_layers=1"])
+    for broken in ("seed=[1", "seed=@", "seed='1"):
+        with pytest.raises(ConfigError, match="is not a value"):
+            select(study, None, [broken])
+    with pytest.raises(ConfigError, match="data: penn_treebank needs the folder of its corpus"):
+        select(study, None, ["task=penn_treebank"])
