@@ -141,7 +141,9 @@ def test_onnx_exports_the_reference_and_refuses_kernels(monkeypatch):
         program = torch.export.export(layer, (inputs(),))
     assert not any("unbounded" in str(node.target) for node in program.graph.nodes)
     layer.backend = "cpu"
-    with pytest.raises(BackendError, match="ONNX has no operator for them; the reference implementation can"):
+    with pytest.raises(
+        BackendError, match="ONNX has no operator for them; the reference implementation can"
+    ):
         torch.export.export(layer, (inputs(),))
 
 
