@@ -41,7 +41,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 OPTIONS = PhaseOptions(
     seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=15.0, clip_by="value",
-    chunk_steps=STEPS, average=False,
+    chunk_steps=STEPS, reduction="sum",
 )  # fmt: skip
 
 

@@ -16,12 +16,12 @@ import time
 from datetime import UTC, datetime
 
 import torch
-from unbounded.training.carry import Carry
 
 from unbounded.evaluation.provenance import provenance
 from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import LengthRange, make_task
-from unbounded.training.online import DEFAULT_REACH, SymbolTrainer
+from unbounded.training.carried_state import CarriedState
+from unbounded.training.online import DEFAULT_REACH, PerSymbolTrainer
 
 ROUNDS = 12
 
@@ -31,12 +31,12 @@ def main() -> None:
     torch.manual_seed(0)
     memory = {"name": "superposition_stack", "capacity": 200, "overflow": "drop_bottom"}
     model = MemoryModel(inputs=2, outputs=2, **{**STACK_RNN, "memory": memory})
-    trainer = SymbolTrainer(
+    trainer = PerSymbolTrainer(
         model.sequence,
         torch.optim.SGD(model.parameters(), lr=0.1),
         reach=DEFAULT_REACH,
         clip=15.0,
-        carry=Carry(),
+        carry=CarriedState(),
         stop=lambda: 0,
     )
     stream = make_task("anbn", sequences=2000).batch(1, "train", 0, 1, LengthRange(2, 20))

@@ -48,7 +48,9 @@ def add(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--add"]:
+    if len(sys.argv) == 3 and sys.argv[1] == "--add":
         add(Path(sys.argv[2]))
+    elif any(argument.startswith("-") for argument in sys.argv[1:]) or len(sys.argv) > 2:
+        raise SystemExit(__doc__)
     else:
         print(*build(Path(sys.argv[1]) if sys.argv[1:] else GALLERY), sep="\n")

@@ -81,7 +81,7 @@ def figure1a_trace(path: Path) -> None:
 
 def counter_images() -> list[Path]:
     """Draw what a counter of a^n b^n does, and how far it counts as its actions are decided."""
-    counter = runpy.run_path(str(ROOT / "tests" / "machines" / "__init__.py"))["counter"]
+    counter = runpy.run_path(str(ROOT / "tests" / "constructions" / "__init__.py"))["counter"]
     task = make_task("anbn", sequences=20)
     assert isinstance(task, StreamTask)
     rows = action_rows(discretized(counter()), task, read_symbols(task, "ab aaaabbbb aabb a"))

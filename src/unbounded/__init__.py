@@ -9,7 +9,7 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     models/       tokens -> embedding -> layer -> logits
     constructions/ constructed networks: weights are set by hand, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
-    evaluation/   metrics, length sweeps, reports (JSON); metric sets/: one file a metric set
+    evaluation/   metrics, length sweeps, reports (JSON); metric_sets/: one file a metric set
     verification/ how far a network is right: every short word, drawn long ones, margins
     extraction/   the machine that a hardened network is: a table, a graph, a program
     figures/      draws saved reports, traces and tables; runs no model

@@ -38,7 +38,7 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
     """The component of a name.
 
     Args:
-        kind: "memory", "group", "controller", "task" or "scoring", for messages.
+        kind: "memory", "group", "controller", "task" or "metric_set", for messages.
         name: a name in `registry`, or the import path of a custom class.
         registry: the library's components by name.
         base: base class of custom classes.

@@ -74,4 +74,4 @@ def made_up_report(
 
 
 def write_report(out: Path, trial: Trial, **values: Any) -> None:
-    add_to_study_file(out / RUNS, trial.name, made_up_report(trial, **values))
+    add_to_study_file(out / RUNS, {trial.name: made_up_report(trial, **values)})

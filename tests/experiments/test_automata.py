@@ -93,7 +93,7 @@ def test_a_machine_of_other_weights_than_the_verified_ones_is_missing(study, tmp
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     for digest, there in ((made[1]["weights_sha256"], True), ("0" * 64, False), (None, True)):
         verification = {**found, "weights_sha256": digest}
-        add_to_study_file(out / VERIFIED, trial.name, verification)
+        add_to_study_file(out / VERIFIED, {trial.name: verification})
         assert bool(read_automata(study, out)) is there
         assert missing([trained], out) == (() if there else (trained,))
 
@@ -119,7 +119,7 @@ def test_a_run_that_gives_no_machine_any_more_has_none(study, tmp_path, is_harde
         shutil.rmtree(run / "model-hardened")
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     verification = {**found, "weights_sha256": "0" * 64}
-    add_to_study_file(out / VERIFIED, name, verification)
+    add_to_study_file(out / VERIFIED, {name: verification})
     if not is_hardened:
         (run / "report.json").rename(tmp_path / "report.json")
         extracted(study, tmp_path)

@@ -335,7 +335,7 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config") as caught:
         load_config(tmp_path)
     lacks = (
-        "it has no task_options, seed, training, hardening, evaluation, hardware. Delete it, and "
+        "it has no task_options, seed, training, hardening, evaluation, hardware. Use the version "
     )
     assert lacks in str(caught.value)
     (tmp_path / "config.yaml").write_text("foo: 3")

@@ -27,7 +27,7 @@ def test_a_report_cannot_write_into_a_table(tmp_path) -> None:
     write_report(tmp_path, trial, test=(1.0, 1.0), perplexity=1.02, batches=1000, minutes=2.0)
     report = read_study_file(tmp_path / RUNS)[trial.name]
     bad = "ok |\n\n# Injected\n<img onerror=x>"
-    add_to_study_file(tmp_path / RUNS, trial.name, {**report, "stopped": bad})
+    add_to_study_file(tmp_path / RUNS, {trial.name: {**report, "stopped": bad}})
     shown, _ = write_table(study, tmp_path)
     assert "Injected" not in shown or "# Injected" not in shown.splitlines()
     assert "<img" not in shown

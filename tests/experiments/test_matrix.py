@@ -70,7 +70,7 @@ def test_the_table_and_the_picture(tmp_path: Path):
             "stopped": "budget",
             "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
         }
-        add_to_study_file(tmp_path / RUNS, trial.name, report)
+        add_to_study_file(tmp_path / RUNS, {trial.name: report})
     text, _ = write_table(STUDY, tmp_path)
     assert "| task | Stack | Queue | DeQue |" in text
     assert "| Copy | 0.50 / 0.25 |  |" in text

@@ -104,7 +104,7 @@ def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
     small = [t for t in study.trials if t.model == "lstm" and t.config.model.hidden_size == 10][:1]
     # Committed reports have areas that float32 made greater than 1.
     for trial, auc in zip([*tapes, *small], (1.0000001, 0.9, 1.0, 0.7), strict=True):
-        add_to_study_file(tmp_path / RUNS, trial.name, dyck_report(trial, auc))
+        add_to_study_file(tmp_path / RUNS, {trial.name: dyck_report(trial, auc)})
     text, _ = write_table(study, tmp_path)
     row = next(line for line in text.splitlines() if line.startswith("| Dyck words | NTM |"))
     assert "1.000 / 1.000 / –" in row

@@ -16,7 +16,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
 from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
-from unbounded.experiments.tables.results import copy_report
+from unbounded.experiments.tables.results import copy_reports
 from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
 from unbounded.experiments.trials.pool import Outcome
 from unbounded.experiments.trials.worker import EXIT_BUSY, _verify, main
@@ -104,7 +104,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table
     # A verification of fewer sequences than are asked for is none.
-    assert not copy_report(asking(4).trials[0], tmp_path / "runs", tmp_path / "out")
+    assert copy_reports([asking(4).trials[0]], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is not a verification report of version 1"):
         call(study, tmp_path)

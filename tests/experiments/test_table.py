@@ -88,7 +88,7 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     told = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
     other = {"unscored": {"push": 0.1}}
     report = {**reports[name], "memory_use": {"2:4": other, "5:6": told}}
-    add_to_study_file(tmp_path / RUNS, name, report)
+    add_to_study_file(tmp_path / RUNS, {name: report})
     text, _ = write_table(study, tmp_path)
     head, _, *runs = rows_of(text, "| run |")
     column = [run[head.index("memory")] for run in runs]
@@ -239,7 +239,9 @@ def test_figures_come_from_reports_alone(tmp_path):
 )
 def test_a_foreign_file_is_named(tmp_path, text):
     (tmp_path / RUNS).write_bytes(lzma.compress(text.encode()))
-    with pytest.raises(CheckpointError, match=r"runs\.jsonl\.xz.* Delete it, and"):
+    with pytest.raises(
+        CheckpointError, match=r"runs\.jsonl\.xz.* delete it: `unbounded reproduce`"
+    ):
         write_table(tiny_study(), tmp_path)
 
 
@@ -259,7 +261,9 @@ def test_a_damaged_report_is_named(tmp_path, field, text):
     report = json.dumps({"run": name, **made_up_report(study.trials[0]), field: None})
     line = report.replace(f'"{field}": null', f'"{field}": {text}')
     (tmp_path / RUNS).write_bytes(lzma.compress(line.encode()))
-    with pytest.raises(CheckpointError, match=r"is no report of a trial: .* Delete it, and"):
+    with pytest.raises(
+        CheckpointError, match=r"is no report of a trial: .* delete it: `unbounded reproduce`"
+    ):
         write_table(study, tmp_path)
 
 

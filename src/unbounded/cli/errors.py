@@ -28,6 +28,36 @@ _MOVED = {
         for name in ("skip_input", "recurrent", "context_size")
     },
 }
+_MOVED |= {
+    "--tier": "--study",
+    "--rounded": "--hardened",
+    "--no-rounded": "--no-hardened",
+    "--decided": "--saturated",
+    "--rounding.decided": "--hardening.saturated",
+    "--hardening.decided": "--hardening.saturated",
+    "--training.deal": "--training.length_bucketing",
+    "--training.tail_batches": "--training.cooldown_batches",
+    "--training.give_up_after": "--training.early_abort_after",
+    "--training.give_up_perplexity": "--training.early_abort_perplexity",
+    "--training.random_sharpness": "--training.temperature_noise",
+    "--training.random_sharpness_units": "--training.temperature_noise_units",
+    "--training.random_sharpness_below": "--training.temperature_noise_below",
+    "--training.piece_steps": "--training.chunk_steps",
+    "--training.average": "--training.reduction mean, or sum",
+    "--model.output_reading": "--model.output_read_vector",
+    "--evaluation.carry": "--evaluation.carry_state",
+    **{
+        f"--rounding.{name}": f"--hardening.{name}"
+        for name in (
+            *("batches", "every", "factor", "settle", "enough", "patience", "tolerance", "cool"),
+            *("validation_count", "far", "optimizer", "learning_rate", "remove", "most_removals"),
+        )
+    },
+    **{
+        f"--machine.{name}": f"--hardware.{name}"
+        for name in ("device", "threads", "backend", "matmul_precision", "data")
+    },
+}
 _OUT = ("--output", "--output_dir", "--out", "--out_dir", "--logdir")
 # Option names of other programs, and the option here.
 _ELSEWHERE = {

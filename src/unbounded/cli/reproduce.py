@@ -22,7 +22,7 @@ examples:
 
 Each trial is a run folder named by the hash of its config. Finished trials are not trained again;
 after Ctrl-C, SIGTERM or a crash the same command resumes. Test data never stop or select a run.
-OUT gets table.md, table.json, reports and figures; RUNS gets the run folders.
+OUT gets table.md, table.json, runs.jsonl.xz and figures; RUNS gets the run folders.
 """
 
 

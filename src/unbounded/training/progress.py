@@ -99,7 +99,7 @@ class PlainLines:
         self._unit = unit
         self._patience = patience
         self._now = now
-        self._last_line_at = self._metric_set_since = now()
+        self._last_line_at = self._scoring_since = now()
         self._current: str | None = None
         self.begin(0)
 
@@ -138,12 +138,12 @@ class PlainLines:
         now = self._now()
         if what != self._current:
             if self._current is None:
-                self._metric_set_since = now
-            took = f"{share:.0%} done in {now - self._metric_set_since:.0f} s"
+                self._scoring_since = now
+            took = f"{share:.0%} done in {now - self._scoring_since:.0f} s"
             self.say(f"scoring {what}{f', {took}' if share else ''}" if what else f"scored, {took}")
             self._current = what
         elif now - self._last_line_at >= self._patience:
-            passed = now - self._metric_set_since
+            passed = now - self._scoring_since
             left = timedelta(seconds=round(passed / share - passed)) if share else "unknown time"
             self.say(f"scoring {what}, {share:.0%} done in {passed:.0f} s, about {left} left")
 
@@ -195,7 +195,7 @@ class Bar:
             TimeRemainingColumn(compact=True, elapsed_when_finished=False),
         )
         self._work = self._bar.add_task("training", total=batches, numbers="")
-        self._metric_set: TaskID | None = None
+        self._scoring: TaskID | None = None
         self._accuracy = ""
 
     def begin(self, batch: int) -> None:
@@ -219,13 +219,13 @@ class Bar:
 
     def metric_set(self, what: str, share: float) -> None:
         """Move a second bar; the training's bar is complete."""
-        if self._metric_set is None:
+        if self._scoring is None:
             self._bar.update(
                 self._work, description="trained", total=self._bar.tasks[0].completed or 1
             )
             self._bar.stop_task(self._work)
-            self._metric_set = self._bar.add_task("scoring", total=100, numbers="")
-        self._bar.update(self._metric_set, completed=round(100 * share, 1), numbers=what)
+            self._scoring = self._bar.add_task("scoring", total=100, numbers="")
+        self._bar.update(self._scoring, completed=round(100 * share, 1), numbers=what)
 
     def record(self, line: dict[str, Any]) -> None:
         """Show the newest accuracy next to the bar; print scores above 0."""

@@ -25,8 +25,9 @@ def load_config(folder: Path) -> RunConfig:
         return from_dict(data)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise CheckpointError(
-            f"{folder / 'config.yaml'} is not a run's config: {error}. Delete it, and `unbounded "
-            "train` with the run's original options and --resume writes it again"
+            f"{folder / 'config.yaml'} is not a run's config, or of another version: {error}. "
+            "Use the version of unbounded that wrote it. If the file was damaged, delete it, and "
+            "`unbounded train` with the run's original options and --resume writes it again"
         ) from error
 
 

@@ -19,7 +19,7 @@ from unbounded.experiments.tables.automata import (
 )
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
-from unbounded.experiments.tables.results import Summary, copy_report, read_results
+from unbounded.experiments.tables.results import Summary, copy_reports, read_results
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json
 from unbounded.experiments.tables.verified import read_verified, verifications
@@ -96,7 +96,7 @@ def reproduce(
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
     own = list({trial.name: trial for trial in trials}.values())
-    waiting = [trial for trial in own if not copy_report(trial, runs, out)]
+    waiting = copy_reports(own, runs, out)
     left = TimeLeft(waiting, jobs, RunMinutes(study.trials, _measured_minutes(study, out)), runs)
     minutes = left.minutes()
     known = "" if minutes is None or not waiting else f"; about {in_words(minutes)} left"
@@ -108,7 +108,7 @@ def reproduce(
             name, minutes = outcome.trial.name, outcome.seconds / 60
             done = outcome.exit_code == 0
             left.ended(outcome.trial, minutes, done)
-            if done and copy_report(outcome.trial, runs, out):
+            if done and not copy_reports([outcome.trial], runs, out):
                 watch.done(f"finished {name} in {minutes:.1f} minutes")
                 write_table(study, out)
             else:
@@ -212,10 +212,10 @@ def _draw_matrix(study: Study, cells: Cells, values: Published, out: Path) -> li
 
 def _failure(outcome: Outcome) -> str:
     lines = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    cooldown = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
+    end = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
     return (
         f"FAILED {outcome.trial.name} (exit code {outcome.exit_code}); the others go on. "
-        f"The end of {outcome.log}:\n{cooldown}"
+        f"The end of {outcome.log}:\n{end}"
     )
 
 

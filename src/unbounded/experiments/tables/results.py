@@ -93,20 +93,40 @@ class Summary:
         return None if None in found else sum(map(bool, found))
 
 
-def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
-    """Write a finished trial's report and curves to the study's file; False if it is not finished.
+def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
+    """Write the reports and curves of finished trials to the study's file; those left to train.
 
-    One that is to be verified is finished when that is done too; what came of it goes to
-    the file of verifications.
+    A trial that is to be verified is finished when that is done too; its verification goes to the
+    file of verifications.
 
     Raises:
-        CheckpointError: the report cannot be read; the message names the file.
+        CheckpointError: a report cannot be read; the message names the file.
         StorageError: the disk refused.
     """
+    reports: dict[str, Mapping[str, Any]] = {}
+    verified: dict[str, Mapping[str, Any]] = {}
+    waiting = []
+    for trial in trials:
+        report = _finished_report(trial, runs)
+        if report is None:
+            waiting.append(trial)
+            continue
+        reports[trial.name] = report
+        if trial.verify is not None:
+            verification = verification_of(folder_of(runs, trial.config))
+            assert verification is not None
+            verified[trial.name] = verification
+    add_to_study_file(out / VERIFIED, verified)
+    add_to_study_file(out / RUNS, reports)
+    return waiting
+
+
+def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
+    """The report of a finished trial, with its curves; None where it is not finished."""
     folder = folder_of(runs, trial.config)
     report = read_report(folder)
-    if report is None:
-        return False
+    if report is None or (trial.verify is not None and not is_verified(folder, trial.verify)):
+        return None
     # Where the corpus lay says nothing to anybody else.
     report["config"]["hardware"].pop("data", None)
     report["curves"] = read_curves(folder).to_json()
@@ -115,14 +135,7 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
     except OUTCOMES as error:  # copied, it would be refused there each time
         path = folder / "report.json"
         raise CheckpointError(f"{path} is no report of a trial: {error!r}. {REMADE}") from error
-    if trial.verify is not None:
-        if not is_verified(folder, trial.verify):
-            return False
-        found = verification_of(folder)
-        assert found is not None
-        add_to_study_file(out / VERIFIED, trial.name, found)
-    add_to_study_file(out / RUNS, trial.name, report)
-    return True
+    return report
 
 
 def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:

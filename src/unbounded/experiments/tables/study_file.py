@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from filelock import FileLock
+
 from unbounded.errors import CheckpointError
 from unbounded.files import json_text, read_bytes, storage_errors, write_bytes
 
@@ -15,7 +17,10 @@ from unbounded.files import json_text, read_bytes, storage_errors, write_bytes
 RUNS: Final = "runs.jsonl.xz"
 VERIFIED: Final = "verified.jsonl.xz"
 #: What to do about a file that cannot be read.
-AGAIN: Final = "Delete it, and `unbounded reproduce` with --missing trains its runs again"
+AGAIN: Final = (
+    "Restore it (`git checkout` in a clone). Or delete it: `unbounded reproduce` writes it again "
+    "from the finished run folders and trains the other runs"
+)
 
 
 def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
@@ -28,9 +33,15 @@ def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
-        lines = lzma.decompress(read_bytes(path)).decode("utf-8").splitlines()
-        objects = [json.loads(line) for line in lines]
-        return {str(each.pop("run")): each for each in objects}
+        decompressor = lzma.LZMADecompressor()
+        text = decompressor.decompress(read_bytes(path)).decode("utf-8")
+        if not decompressor.eof or decompressor.unused_data:
+            raise EOFError("it ends too early, or goes on behind its end")
+        objects = [json.loads(line) for line in text.split("\n") if line]
+        named = {str(each.pop("run")): each for each in objects}
+        if len(named) != len(objects):
+            raise ValueError("a run is in it twice")
+        return named
     except (
         lzma.LZMAError,
         EOFError,
@@ -56,12 +67,22 @@ def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> No
     write_bytes(path, lzma.compress(text.encode("utf-8"), preset=6))
 
 
-def add_to_study_file(path: Path, name: str, data: Mapping[str, Any]) -> None:
-    """Write one object into a file, in the place of one of the same name.
+def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write objects into a file, in the place of those of the same names.
+
+    A lock beside the file keeps two processes from losing each other's objects. Nothing is written
+    where the file holds the same objects already.
 
     Raises:
         CheckpointError: the file of before is damaged.
         StorageError: the disk refused.
     """
-    objects: dict[str, Mapping[str, Any]] = {**read_study_file(path)}
-    write_study_file(path, {**objects, name: data})
+    if not objects:
+        return
+    with storage_errors(path.parent, "making folder"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with storage_errors(path, "locking"), FileLock(path.with_name(f".{path.name}.lock")):
+        before = read_study_file(path)
+        new = json.loads(json_text(objects))
+        if any(before.get(name) != data for name, data in new.items()):
+            write_study_file(path, {**before, **new})
