@@ -243,9 +243,9 @@ class Programs(Answers):
     shown = "test"
     spread = ("symbol_accuracy_test", "test symbol accuracy")
     legend = """\
-Accuracies are coarse / symbol accuracy / prefix accuracy: answers that are right to the end, the
-mean share of characters of an answer that are right (Yang 2016), and the mean share before the
-first error (Grefenstette et al. 2015), on programs of the test split."""
+Each cell is exact match / symbol accuracy / prefix accuracy: the share of answers that are wholly
+correct, the mean share of correct characters of an answer ("fine" of Yang 2016), and the mean share
+before the first error ("fine" of Grefenstette et al. 2015), on programs of the test split."""
 
     def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
         """Training, and test."""
