@@ -119,5 +119,5 @@ def test_a_run_that_is_interrupted_within_a_group_ends_the_same(
 def test_options_it_excludes():
     with pytest.raises(ConfigError, match=r"training.length_bucketing: expected a number"):
         checked(tiny(length_bucketing=0))
-    with pytest.raises(ConfigError, match="streams that are cut into pieces are not dealt"):
+    with pytest.raises(ConfigError, match="streams in chunks cannot be bucketed"):
         checked(tiny(length_bucketing=2, chunk_steps=5))
