@@ -3,7 +3,7 @@
 RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
 and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
 comes from carrying out its three instructions, and the pictures of actions from a counter whose
-weights tests/constructions has. The README's tables are filled from the table.json of each folder
+weights tests/constructions has. The README's tables are filled from the file of runs in each folder
 of results/. Without RUN the first two pictures are not made.
 """
 
@@ -24,6 +24,9 @@ import torch
 import unbounded as ub
 from unbounded.evaluation import action_rows, read_symbols, score_lengths
 from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.results import read_results
+from unbounded.experiments.tables.table_data import run_json, summaries, table_json
+from unbounded.experiments.trials.studies import load_study
 from unbounded.figures import (
     draw_action_table,
     draw_actions,
@@ -107,7 +110,7 @@ def counter_images() -> list[Path]:
 
 
 def results_table(table: dict[str, Any]) -> str:
-    """The README's table: test coarse as published and as measured, for each cell that was run.
+    """The README's table: exact match on the test range, published and measured, by cell.
 
     Beside it, where the cell ran in study long, what the same has when it goes on.
     """
@@ -253,6 +256,18 @@ def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) ->
 TABLES = {"exact": far_table, "grefenstette2015": results_table, "joulin2015": lengths_table}
 
 
+def table_of(paper: str) -> dict[str, Any]:
+    """The table of a paper's laptop study from its file of runs, with the numbers of each run."""
+    study = load_study(paper, "laptop")
+    cells = summaries(study, read_results(study.trials, RESULTS / paper))
+    table = table_json(study, published(paper), cells)
+    for cell in table["cells"]:
+        summary = cells[f"{cell['task']}/{cell['model']}"]
+        if summary is not None:
+            cell["measured"]["runs"] = [run_json(run) for run in summary.runs]
+    return table
+
+
 def filled(readme: str, paper: str, table: dict[str, Any]) -> str:
     """The README with the table between its paper's marks replaced."""
     begin, end = BEGIN.format(paper=paper), END.format(paper=paper)
@@ -275,12 +290,9 @@ def main(arguments: Sequence[str]) -> int:
         written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
         written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
     for paper in TABLES:
-        path = RESULTS / paper / "table.json"
-        if path.is_file():
-            table = json.loads(path.read_text(encoding="utf-8"))
-            readme = README.read_text(encoding="utf-8")
-            README.write_text(filled(readme, paper, table), encoding="utf-8")
-            written.append(README)
+        readme = README.read_text(encoding="utf-8")
+        README.write_text(filled(readme, paper, table_of(paper)), encoding="utf-8")
+        written.append(README)
     for path in written:
         print(path.relative_to(ROOT))
     return 0

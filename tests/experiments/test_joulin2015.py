@@ -17,8 +17,9 @@ from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import HardeningConfig, from_dict, to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
-from unbounded.experiments.tables.results import copy_reports
+from unbounded.experiments.tables.results import copy_reports, read_results
 from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
+from unbounded.experiments.tables.table_data import run_json
 from unbounded.experiments.trials.selection import select
 from unbounded.experiments.trials.studies import Study, Trial, load_study, make_study
 
@@ -210,7 +211,10 @@ def test_the_table_to_the_digit(tmp_path: Path) -> None:
     measured = data["cells"][0]["measured"]
     assert measured["median"] == {"percent": 80.0}
     assert (measured["solved"], measured["success_rate"]) == (1, pytest.approx(1 / 3))
-    assert measured["best"]["percent"] == 40.0
+    results = read_results(study.trials, tmp_path).values()
+    of_cell = {run.trial.name: run for run in results if run.trial.cell == "anbmc_sum/stack-rnn"}
+    assert sorted(of_cell) == sorted(measured["runs"])
+    assert run_json(of_cell[measured["best"]])["percent"] == 40.0
     names = {path.name for path in draw_tasks(study, tmp_path)}
     assert {"lengths_anbmc_sum.svg", "convergence_anbmc_sum.svg"} <= names
 

@@ -150,9 +150,9 @@ def test_who_holds_a_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise NotImplementedError("no flock here")
 
     monkeypatch.setattr(run_lock.FileLock, "_acquire", refuse)
-    with lock(folder), pytest.raises(RunBusyError, match="If it no longer exists, delete"):  # noqa: SIM117
-        with lock(folder):
-            pass
+    gone = pytest.raises(RunBusyError, match="If it no longer exists, delete")
+    with lock(folder), gone, lock(folder):
+        pass
     with lock(folder):
         pass  # it went with its holder
     monkeypatch.setattr(run_lock.SoftFileLock, "_acquire", refuse)

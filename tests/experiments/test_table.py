@@ -12,6 +12,7 @@ from unbounded.experiments.tables.measures import Measures
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.results import Measured, Summary, read_results, summarise
 from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
+from unbounded.experiments.tables.table_data import run_json
 from unbounded.figures.curves import Curves
 
 
@@ -113,8 +114,13 @@ def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
     assert sorted(row[column] for row in rows) == ["highest", "medium"]
     assert "of medium precision they are of bfloat16 numbers" in text
     data = json.loads((tmp_path / "table.json").read_text())
-    runs = [run for cell in data["cells"] if cell["measured"] for run in cell["measured"]["runs"]]
-    assert [run.get("matmul_precision") for run in runs].count("medium") == 1
+    names = [
+        name for cell in data["cells"] if cell["measured"] for name in cell["measured"]["runs"]
+    ]
+    results = read_results(study.trials, tmp_path).values()
+    assert sorted(names) == sorted(run.trial.name for run in results)
+    numbers = [run_json(run) for run in results]
+    assert [run.get("matmul_precision") for run in numbers].count("medium") == 1
 
 
 def test_the_same_numbers_as_data(tmp_path):
@@ -125,7 +131,8 @@ def test_the_same_numbers_as_data(tmp_path):
     queue, lstm = table["cells"]
     assert queue["published"]["test_exact_match"] == 1.0
     measured = queue["measured"]
-    assert measured["best"]["test_exact_match"] == 0.5
+    runs = {run.trial.name: run_json(run) for run in read_results(study.trials, tmp_path).values()}
+    assert runs[measured["best"]]["test_exact_match"] == 0.5
     assert measured["median"] == pytest.approx(
         {
             "train_exact_match": 1.0,
@@ -139,8 +146,8 @@ def test_the_same_numbers_as_data(tmp_path):
         1.0,
     )
     assert measured["success_rate"] == pytest.approx(2 / 3)
-    assert measured["lstm_1_coarse_at_as_many_batches"] == 0.25
-    assert [run["seed"] for run in measured["runs"]] == [0, 1, 2]
+    assert measured["lstm_1_exact_match_at_as_many_batches"] == 0.25
+    assert [runs[name]["seed"] for name in measured["runs"]] == [0, 1, 2]
     assert lstm["measured"]["seeds"] == 1
     assert (table["trials"], table["finished"]) == (6, 4)
 

@@ -55,5 +55,6 @@ def test_groups_and_names_are_those_of_torch() -> None:
         held = [weight for group in optimizer.param_groups for weight in group["params"]]
         assert [id(weight) for weight in held] == [id(model.weight), id(model.bias)]
     assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.1]
+    no_name: Any = ["sgd"]
     with pytest.raises(ChoiceError, match="unknown optimizer"):
-        make_optimizer([WEIGHT], name=["sgd"], learning_rate=0.1)  # type: ignore[arg-type]
+        make_optimizer([WEIGHT], name=no_name, learning_rate=0.1)

@@ -28,6 +28,8 @@ _WIDTHS = (1.6, 0.7, 2.8)
 
 _SETTINGS: dict[str, object] = {
     "font.size": 10.0,
+    # An SVG repeats the list of fonts at every text.
+    "font.sans-serif": ["DejaVu Sans", "sans-serif"],
     "axes.titlesize": 11.0,
     "axes.labelsize": 10.0,
     "xtick.labelsize": 9.0,

@@ -21,7 +21,7 @@ from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_reports, read_results
 from unbounded.experiments.tables.table import table_markdown
-from unbounded.experiments.tables.table_data import Cells, summaries, table_json
+from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
 from unbounded.experiments.trials.pool import Outcome, run_trials
 from unbounded.experiments.trials.studies import Study, Trial
@@ -35,7 +35,7 @@ from unbounded.experiments.trials.time_left import (
 )
 from unbounded.experiments.trials.watching import watching
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
-from unbounded.files import json_text, storage_errors, write_text
+from unbounded.files import storage_errors, write_text
 
 Say = Callable[[str], None]
 
@@ -138,7 +138,7 @@ def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
     text = _text(study, cells, out)
     write_text(out / "table.md", text)
     data = table_json(study, published(study.paper), cells)
-    write_text(out / "table.json", json_text(data, indent=1) + "\n")
+    write_text(out / "table.json", table_text(data))
     return text, [out / "table.md", out / "table.json"]
 
 

@@ -10,6 +10,7 @@ from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Measured, Summary, baseline_at, summarise
 from unbounded.experiments.trials.studies import Study
+from unbounded.files import json_text
 
 FORMAT = "unbounded-table"
 VERSION = 1
@@ -55,6 +56,13 @@ def table_json(study: Study, published: Published, cells: Cells) -> dict[str, An
     }
 
 
+def table_text(data: Mapping[str, Any]) -> str:
+    """The JSON of a table, a line for each cell."""
+    cells = ",\n".join(json_text(cell) for cell in data["cells"])
+    frame = json_text({**data, "cells": []}, indent=1)
+    return frame.replace('"cells": []', f'"cells": [\n{cells}\n]', 1) + "\n"
+
+
 def baseline(cell: str, cells: Cells) -> float | None:
     """Median exact match of the one-layer LSTM after as many batches as a cell's median."""
     task, _ = cell.split("/")
@@ -95,7 +103,7 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
         solved, seeds, chosen = summary.solved, len(summary.chosen), summary.chosen[0].trial.config
         data["measured"] = {
             "chosen_by": metric_set.selection_metric,
-            "best": _run_json(summary.best),
+            "best": summary.best.trial.name,
             "median": {column: values[0] for column, values in over.items()},
             "least": {column: values[1] for column, values in over.items()},
             "greatest": {column: values[2] for column, values in over.items()},
@@ -107,14 +115,15 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
             "hidden_size": chosen.model.hidden_size,
             "learning_rate": chosen.training.learning_rate,
             "output_initialization": chosen.model.output_initialization,
-            "runs": [_run_json(run) for run in summary.runs],
+            "runs": [run.trial.name for run in summary.runs],
         }
         if metric_set.baseline:
-            data["measured"]["lstm_1_coarse_at_as_many_batches"] = baseline(cell, cells)
+            data["measured"]["lstm_1_exact_match_at_as_many_batches"] = baseline(cell, cells)
     return data
 
 
-def _run_json(run: Measured) -> dict[str, Any]:
+def run_json(run: Measured) -> dict[str, Any]:
+    """The settings and numbers of one run, as the file of runs has them, by the table's columns."""
     config, found = run.trial.config, run.measures
     return {
         "run": run.trial.name,
