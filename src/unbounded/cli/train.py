@@ -296,7 +296,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         pass  # hardening and verification would achieve nothing
     elif part:
         lines.append(f"unbounded verify {named}    # lengths at which it is correct")
-    elif metric_set_of(task.metric_set).rounds:
+    elif metric_set_of(task.metric_set).judges_hardening:
         lines.append(f"unbounded harden {named}    # train gates to 0 or 1, for longer inputs")
     print("next:", *lines, sep="\n  ")
 

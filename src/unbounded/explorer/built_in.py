@@ -1,6 +1,6 @@
 """The built-in networks of the package, for the page without a run.
 
-Three were trained and hardened; their run folders are in results/constructions. Three are
+Three were trained and hardened; their run folders are in results/explorer. Three are
 constructed networks, with weights set by hand (docs/constructions.md).
 """
 
@@ -17,7 +17,7 @@ from unbounded.explorer.run_data import run_data, run_of_folder
 from unbounded.tasks import LengthRange, make_task
 
 #: The run folders of the trained networks, in a checkout of the repository.
-RUNS: Final = Path(__file__).parents[3] / "results" / "constructions"
+RUNS: Final = Path(__file__).parents[3] / "results" / "explorer"
 #: Titles by the name of the run folder.
 _TRAINED: Final = {
     "copy": "Copy with a queue, trained",

@@ -145,7 +145,7 @@ class MetricSet(ABC):
         success: the definition of success; empty where none is counted.
         solved: the same, in a sentence on the number of seeds.
         longer: whether there are rows beyond the columns.
-        rounds: whether hardening can be judged by it: sequences are correct or not.
+        judges_hardening: whether a hardening can be judged by it: sequences are correct or not.
         curve, curve_title: the number of each n of a row that a figure shows, and its description.
         curve_shaded: whether the figure shades the training lengths, and a run has that figure.
         baseline: the definition of "1-layer LSTM then" where a table shows it; else empty.
@@ -165,7 +165,7 @@ class MetricSet(ABC):
     success: ClassVar[str] = ""
     solved: ClassVar[str] = ""
     longer: ClassVar[bool] = True
-    rounds: ClassVar[bool] = True
+    judges_hardening: ClassVar[bool] = True
     curve: ClassVar[str] = "accuracy"
     curve_title: ClassVar[str] = "sequences that are right"
     curve_shaded: ClassVar[bool] = False

@@ -26,7 +26,7 @@ class Perplexity(MetricSet):
     shown = "perplexity"
     spread = ("test", "test perplexity")
     selection_metric = selection_metric_heading = "validation perplexity"
-    longer = rounds = False
+    longer = judges_hardening = False
     legend = """\
 Perplexities are per token, validation / test, with the state carried over the whole text."""
 

@@ -308,7 +308,7 @@ def hardening_errors(config: RunConfig, metric_set: MetricSet) -> list[str]:
     check_number(found, "hardening.tolerance", hardening.tolerance, 0, 1)
     if hardening.validation_count is not None:
         check_number(found, "hardening.validation_count", hardening.validation_count, 1)
-    if not metric_set.rounds:
+    if not metric_set.judges_hardening:
         found.append(f"hardening.batches: task {config.task!r} has no correct outputs; give 0")
     name = config.model.memory["name"]
     if _has_no_gates(config):
