@@ -54,7 +54,7 @@ def made_up_report(
     points = [[batch, value] for batch, value in (curve or {}).items()]
     return {
         "format": "unbounded-report",
-        "version": 2,
+        "version": 3,
         "metric_set": "sequences",
         "config": to_dict(trial.config),
         "train_lengths": "2:4",

@@ -6,9 +6,8 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,6 @@ from unbounded.experiments.config.steady import steady
 from unbounded.experiments.run import kept_config
 from unbounded.experiments.run.run import RunResult, train_run
 from unbounded.training import Interrupted
-from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.loop import Phase
 from unbounded.training.state import LoopState
 
@@ -83,41 +81,6 @@ def test_threads_are_noted_too(tmp_path: Path) -> None:
     assert loop["trained_with"] == [{"after_batch": 0, "threads": 2, "kernels": kernels()}]
 
 
-@pytest.mark.parametrize(
-    ("began", "parts"),
-    [
-        ("kernels: others", [(0, "others"), (3, "more"), (5, "last")]),
-        ("kernels: more", [(0, "more"), (5, "last")]),
-        ("", [(0, None), (3, "more"), (5, "last")]),
-    ],
-)
-def test_of_a_checkpoint_that_notes_no_kernels_the_config_says_them(
-    tmp_path: Path, began: str, parts: list[tuple[int, str | None]]
-) -> None:
-    """As checkpoints were before 2026-11-27."""
-    config = tiny(batches=6, accuracy_every=0)
-    path = tmp_path / run_name(config) / "config.yaml"
-    to_json, load_newest = LoopState.to_json, Checkpoints.load_newest
-
-    def forgetting(state: LoopState) -> dict[str, Any]:
-        data = to_json(state)
-        if state.batch == 3:
-            del data["trained_with"]
-        return data
-
-    def changed(checkpoints: Checkpoints, tell: Callable[[str], None]) -> LoopState | None:
-        path.write_text(path.read_text().replace(f"kernels: {kernels()}", began))
-        return load_newest(checkpoints, tell)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LoopState, "to_json", forgetting)
-        patch.setattr(Checkpoints, "load_newest", changed)
-        report = cut_by_kernels(config, tmp_path, {2: "more", 4: "last"}).report
-    assert report["trained_with"] == [
-        {"after_batch": batch, "threads": 1, "kernels": name} for batch, name in parts
-    ]
-
-
 def test_a_run_begins_as_one_that_ended_with_its_kernels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,7 +105,7 @@ def test_a_run_begins_as_one_that_ended_with_its_kernels(
         assert again["trained_with"] == shared["trained_with"]
     # Nor does it begin with what is damaged.
     kept = tmp_path / run_name(other) / "config.yaml"
-    kept.write_text(kept.read_text().split("used:")[0] + "used: []\nmachine: []\n")
+    kept.write_text(kept.read_text().split("used:")[0] + "used: []\nhardware: []\n")
     capsys.readouterr()
     anew = train_run(config, root=tmp_path, share=True, overwrite=True).report
     assert "this run does not start from" in "".join(capsys.readouterr())

@@ -266,7 +266,7 @@ def test_a_text_has_traces_and_no_weights(text: Any) -> None:
     assert set(first["symbols"]) <= set(run["task"]["inputs"])
     assert {*first["predicted"], *first["target"]} <= set(run["task"]["outputs"])
     assert run["samples"][0]["inputs"][:2] == [0, 1]
-    assert data_of(html([run]))["runs"][0]["traces"][0]["version"] == 2
+    assert data_of(html([run]))["runs"][0]["traces"][0]["version"] == 3
 
 
 def test_a_text_without_a_memory(text: Any) -> None:

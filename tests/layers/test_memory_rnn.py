@@ -232,7 +232,7 @@ def test_a_file_without_a_trace(tmp_path, content):
 @pytest.mark.parametrize("lacking", ["lengths", "memory", "symbols"])
 def test_a_trace_that_lacks_a_part(tmp_path, lacking):
     path = tmp_path / "cut.safetensors"
-    metadata = {"format": "unbounded-trace", "version": "1", "memory": "NeuralStack"}
+    metadata = {"format": "unbounded-trace", "version": "2", "memory": "NeuralStack"}
     tensors = {"lengths": torch.ones(1)}
     if lacking == "symbols":
         metadata["symbols"] = "[["

@@ -1,4 +1,4 @@
-"""Traces of version 2: the replay of instructions equals the memory's steps."""
+"""Traces of version 3: the replay of instructions equals the memory's steps."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_numbers_as_text(encoding: str, apart: float) -> None:
 
 
 ERRORS = {
-    "version 3": ({"version": 3}, "expected a trace of format unbounded-trace version 2"),
+    "version 2": ({"version": 2}, "expected a trace of format unbounded-trace version 3"),
     "few predictions": ({"predicted": []}, "predicted: expected 8 entries of str"),
     "no chance": ({"probability": [None] * 8}, "probability: expected 8 entries of float"),
     "heights": ({"heights": [0.5] * 8}, "heights: expected 8 integers or null"),

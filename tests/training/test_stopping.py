@@ -120,15 +120,5 @@ def test_a_stage_is_compared_with_itself_and_can_stall() -> None:
     )
 
 
-def test_an_older_state_starts_a_stage_only_where_lengths_grow() -> None:
-    of_before = LoopState(batch=40, best_perplexity=1.1, best_batch=40, converged_in_a_row=2)
-    data = of_before.to_json()
-    del data["stage"], data["longest"]
-    for stage, best, row in ((4, None, 0), (None, 1.1, 2)):
-        state = LoopState.from_json(data)
-        state.begin_stage(stage)
-        assert (state.best_perplexity, state.converged_in_a_row) == (best, row)
-
-
 def test_never() -> None:
     assert never(LoopState(batch=10**9), Assessor(), print) is None

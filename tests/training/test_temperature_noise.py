@@ -36,9 +36,9 @@ def model_of(options: dict[str, Any]) -> MemoryModel:
 
 
 def began(model: MemoryModel, *, most: int, seed: int, units: int = MOST) -> TemperatureNoise:
-    inverse_temperature = TemperatureNoise(model, seed=seed, units=units)
-    inverse_temperature.most = most
-    return inverse_temperature
+    noise = TemperatureNoise(model, seed=seed, units=units)
+    noise.most = most
+    return noise
 
 
 def trained(
@@ -48,10 +48,10 @@ def trained(
     whole = {"clip": 1e9, **options}
     phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **whole)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    inverse_temperature = began(model, most=most, seed=3) if most > 1 else None
+    noise = began(model, most=most, seed=3) if most > 1 else None
     trainer = BatchTrainer(
         model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), phase,
-        inverse_temperature=inverse_temperature,
+        temperature_noise=noise,
     )  # fmt: skip
     for _ in trainer.train(batch, 7):
         pass
@@ -65,10 +65,10 @@ def batch_of(steps: int = 12) -> Batch:
 
 
 def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
-    inverse_temperature = began(model_of(STACKS), most=8, seed=1)
+    noise = began(model_of(STACKS), most=8, seed=1)
     places = [(batch, chunk) for batch in range(7, 207) for chunk in range(4)]
-    drawn = [inverse_temperature.factors(*place) for place in places]
-    assert drawn == [inverse_temperature.factors(*place) for place in places]
+    drawn = [noise.factors(*place) for place in places]
+    assert drawn == [noise.factors(*place) for place in places]
     for factors in zip(*drawn, strict=True):
         for factor in (1, 2, 4, 8):
             assert 150 < factors.count(factor) < 250
@@ -90,8 +90,8 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
     assert {plain.factors(*place)[1] for place in places} == {1}
     others = began(model_of(STACKS), most=8, seed=2)
     assert drawn != [others.factors(*place) for place in places]
-    chunks = [inverse_temperature.factors(9, chunk) for chunk in range(8)]
-    assert chunks != [inverse_temperature.factors(9, 0)] * 8
+    chunks = [noise.factors(9, chunk) for chunk in range(8)]
+    assert chunks != [noise.factors(9, 0)] * 8
 
 
 @pytest.mark.parametrize(

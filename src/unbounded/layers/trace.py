@@ -17,7 +17,7 @@ from unbounded.errors import CheckpointError, DTypeError, StorageError
 from unbounded.files import PERMISSIONS, replacing
 
 TRACE_FORMAT = "unbounded-trace"
-TRACE_VERSION = "1"
+TRACE_VERSION = "2"
 
 
 class Trace(NamedTuple):

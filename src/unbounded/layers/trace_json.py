@@ -22,7 +22,7 @@ from unbounded.layers.trace import TRACE_FORMAT, Trace
 from unbounded.memories import Memory
 from unbounded.memories.as_data import memory_data, memory_from_data
 
-VERSION: Final = 2
+VERSION: Final = 3
 #: Largest number of base64 bytes for instructions, while there is a shorter encoding.
 MOST_BYTES: Final = 400_000
 #: The next shorter encoding, and bytes per number.

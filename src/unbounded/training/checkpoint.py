@@ -37,7 +37,7 @@ from unbounded.training.state import LoopState
 T = TypeVar("T")
 
 FORMAT = "unbounded-checkpoint"
-VERSION = 1
+VERSION = 2
 _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
 #: Prefixes of the errors of a GPU.

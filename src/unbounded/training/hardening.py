@@ -396,10 +396,7 @@ class Harden:
         Raises:
             CheckpointError: something is missing.
         """
-        # Older checkpoints lack these.
-        defaults = {name: torch.zeros(()) for name in ("cooled", "stalled", "confirmed", "refused")}
-        defaults["mark"] = torch.tensor(math.inf)
-        self._at = _Numbers(*self._best.load({**defaults, **tensors}))
+        self._at = _Numbers(*self._best.load(tensors))
         sound = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
         self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in sound.items()})
 

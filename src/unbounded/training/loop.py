@@ -85,15 +85,15 @@ class Phase:
         self._progress = progress
         self._request = request
         self._used = used
-        self._inverse_temperature = None
+        self._temperature_noise = None
         if options.temperature_noise > 1:
             model = accelerator.unwrap_model(trained[0])
             units = options.temperature_noise_units
-            self._inverse_temperature = TemperatureNoise(model, seed=options.seed, units=units)
+            self._temperature_noise = TemperatureNoise(model, seed=options.seed, units=units)
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options,
             objective=task.objective, carried=carried,
-            inverse_temperature=self._inverse_temperature,
+            temperature_noise=self._temperature_noise,
         )  # fmt: skip
         self._buckets = LengthBuckets(
             task, options.seed, options.batch_size, options.length_bucketing
@@ -136,8 +136,8 @@ class Phase:
         """Train one batch, or the rest of it; return the signal that requests a stop, or 0."""
         if self._used is not None:
             state.go_on_with(self._used)
-        if self._inverse_temperature is not None:
-            self._inverse_temperature.most = state.inverse_temperature
+        if self._temperature_noise is not None:
+            self._temperature_noise.most = state.inverse_temperature
         size = self._options.batch_size
         batch = self._buckets.batch(state.batch, self._lengths_of(state))
         stop = 0
@@ -231,7 +231,7 @@ class Phase:
         first = max(state.batch - self._options.report_every, 0)
         first -= first % self._options.length_bucketing
         state.begin_stage(stage(curriculum, first, state.longest))
-        if self._inverse_temperature is not None:
+        if self._temperature_noise is not None:
             extra["greatest_factor"] = state.inverse_temperature
             if state.stage is None and tokens:
                 state.inverse_temperature = greatest_factor(

@@ -40,7 +40,7 @@ def make_trainer(
     *,
     objective: str,
     carried: CarriedState | None,
-    inverse_temperature: TemperatureNoise | None = None,
+    temperature_noise: TemperatureNoise | None = None,
 ) -> BatchTrainer | PerSymbolTrainer:
     """The trainer of a batch: a gradient step for each chunk of it, or for each symbol.
 
@@ -49,7 +49,7 @@ def make_trainer(
         options: `update` is "chunk" (`BatchTrainer`) or "per_symbol" (`PerSymbolTrainer`, with
             `chunk_steps` as its reach).
         objective: the task's objective.
-        inverse_temperature: as for `BatchTrainer`; a per-symbol update has none.
+        temperature_noise: as for `BatchTrainer`; a per-symbol update has none.
     Raises:
         ChoiceError: `update` or `clip_by` is unknown.
         ConfigError: the model or the objective has no per-symbol update.
@@ -60,7 +60,7 @@ def make_trainer(
     if options.update == "chunk":
         return BatchTrainer(
             model, optimizer, accelerator, totals, options,
-            objective=objective, carried=carried, inverse_temperature=inverse_temperature,
+            objective=objective, carried=carried, temperature_noise=temperature_noise,
         )  # fmt: skip
     if objective != "cross_entropy":
         raise ConfigError([f"update: after every symbol only cross entropy, not {objective!r}"])

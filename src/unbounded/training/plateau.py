@@ -84,7 +84,7 @@ class HalveOnPlateau:
         self._looked, self._nats, self._better = 0, math.inf, False
         self._waited = 0
         self._before = [math.inf] * window
-        # Only the numbers in use: checkpoints of older runs lack the others.
+        # Only the numbers in use.
         numbers = [*_NUMBERS, *(["waited"] if patience > 1 else [])]
         numbers += [f"before_{place}" for place in range(window)]
         self._backup = Backup(model, numbers, "the backup of the best weights")

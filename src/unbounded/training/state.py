@@ -8,17 +8,6 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 
-#: Fields that older checkpoints did not have.
-_LATER = {
-    "symbols",
-    "best_perplexity",
-    "best_batch",
-    "longest",
-    "stage",
-    "began_as",
-    "trained_with",
-    "inverse_temperature",
-}
 _AFTER = "after_batch"
 
 
@@ -81,11 +70,6 @@ class LoopState:
         if used != self.last_used():
             self.trained_with.append({_AFTER: self.batch, **used})
 
-    def note_beginning(self, used: Mapping[str, Any]) -> None:
-        """Note the first threads and kernels in a state of an older version, which has none."""
-        if not self.trained_with and self.symbols + self.batch:
-            self.trained_with = [{_AFTER: 0, **used}]
-
     def last_used(self) -> dict[str, Any] | None:
         """The threads and kernels that trained last; None if unknown."""
         if not self.trained_with:
@@ -104,7 +88,7 @@ class LoopState:
             CheckpointError: fields are missing or unknown.
         """
         names = {item.name for item in fields(cls)}
-        if not isinstance(data, dict) or set(data) | _LATER != names:
+        if not isinstance(data, dict) or set(data) != names:
             given = sorted(data) if isinstance(data, dict) else type(data).__name__
             raise CheckpointError(f"loop state must have the fields {sorted(names)}, got {given}")
         return cls(**data)

@@ -115,7 +115,7 @@ class BatchTrainer:
         options: clip, clip_by, chunk_steps, reduction, prediction_clip and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
         carried: holds the position in a batch; training resumes there.
-        inverse_temperature: raises the inverse temperature of gates and units during a step; None
+        temperature_noise: raises the inverse temperature of gates and units during a step; None
             leaves it.
     Raises:
         ChoiceError: `clip_by` or `reduction` is unknown.
@@ -131,7 +131,7 @@ class BatchTrainer:
         *,
         objective: str = "cross_entropy",
         carried: CarriedState | None = None,
-        inverse_temperature: TemperatureNoise | None = None,
+        temperature_noise: TemperatureNoise | None = None,
     ) -> None:
         if options.clip_by not in CLIPS:
             raise ChoiceError("clip_by", options.clip_by, CLIPS)
@@ -156,7 +156,7 @@ class BatchTrainer:
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()
         self._mean = options.reduction == "mean"
-        self._inverse_temperature = inverse_temperature
+        self._temperature_noise = temperature_noise
         self._bound = bound_gradient(model, accelerator, options, objective)
         self._row_sparse = None
         if self._plain and options.clip_by == "value":
@@ -211,11 +211,11 @@ class BatchTrainer:
             carried.move(carried.chunk + 1, self._skip(chunk, carried.state))
             stop = self._totals(torch.zeros(()))[1]
             return StepResult(0.0, 0, symbols, None, stop, 0.0)
-        inverse_temperature = self._inverse_temperature
+        temperature_noise = self._temperature_noise
         with (
             nullcontext()
-            if inverse_temperature is None
-            else inverse_temperature.of_step(number, carried.chunk)
+            if temperature_noise is None
+            else temperature_noise.of_step(number, carried.chunk)
         ):
             nats, norm, stop, state = self._update_weights(chunk, tokens, number)
             if self._row_sparse is not None:
@@ -294,7 +294,7 @@ class BatchTrainer:
         """Clip the gradient; return its norm before."""
         parameters = self._parameters
         # A sharper model has a steeper loss; the usual bound would make its steps too large.
-        sharpest = 1 if self._inverse_temperature is None else self._inverse_temperature.most
+        sharpest = 1 if self._temperature_noise is None else self._temperature_noise.most
         clip = self._clip / math.sqrt(sharpest)
         if self._clip_by == "norm":
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, clip))

@@ -18,7 +18,6 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.run.folder import folder_of, read_config, read_report
-from unbounded.experiments.run.kept_config import began_with
 from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
 from unbounded.training.cooldown import cooldown_of
 from unbounded.training.metrics_log import MetricsLog, first_lines
@@ -83,7 +82,6 @@ class Beginning:
                 # The model may hold part of the checkpoint by now.
                 raise CheckpointError(f"{error}. Without {folder} this run trains alone") from error
             log.begin_with(lines)
-            state.note_beginning(began_with(self.folder))
             state.finished, state.began_as = None, source
             cooldown.start(state.batch, reason)
             return state

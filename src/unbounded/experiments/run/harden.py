@@ -107,7 +107,7 @@ def harden_run(
             matmul_precision(config.hardware.matmul_precision),
         ):
             report["hardened"] = {
-                **run.round(request, shown, report["batches"]),
+                **run.harden(request, shown, report["batches"]),
                 "options": asdict(config.hardening),
                 "commit": commit(),  # the report's own commit is of the training
             }

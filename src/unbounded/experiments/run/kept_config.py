@@ -109,12 +109,6 @@ def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> No
         )
 
 
-def began_with(folder: Path) -> dict[str, Any]:
-    """The threads and kernels at a run's start, from config.yaml; None if unknown."""
-    used = _used(read_config(folder) or {})
-    return {name: used.get(name) for name in ("threads", "kernels")}
-
-
 def trained_elsewhere(state: LoopState, config: RunConfig) -> list[dict[str, Any]]:
     """The threads and kernels in a state; empty if only those of this process trained."""
     here = threads_and_kernels(config)

@@ -11,7 +11,6 @@ from accelerate import Accelerator
 
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet
 from unbounded.experiments.run.beginning import Beginning
-from unbounded.experiments.run.kept_config import began_with
 from unbounded.files import storage_errors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
@@ -110,8 +109,6 @@ def run_phase(
                 "started: it starts again from batch 0"
             )
         state = LoopState()
-    if used is not None:
-        state.note_beginning(began_with(folder))
     if is_main:
         state.metrics_lines = log.cut(state.metrics_lines, warn)
     if state.batch:

@@ -180,7 +180,7 @@ def train_run(
                 )
             elif config.hardening.batches:
                 with progress(config.hardening.batches, size, silent, unit) as shown:
-                    report["hardened"] = run.round(request, shown, report["batches"])
+                    report["hardened"] = run.harden(request, shown, report["batches"])
             run.finish(report)
         return RunResult(folder, report, fresh=True, first=main)
 
@@ -269,7 +269,7 @@ class Run:
             renew_config(self._folder, config, data_used(config, planned.task))
         return report
 
-    def round(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
+    def harden(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
         """Harden the model and save it; returns the report's entry.
 
         Args:

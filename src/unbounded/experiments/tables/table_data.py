@@ -13,7 +13,7 @@ from unbounded.experiments.trials.studies import Study
 from unbounded.files import json_text
 
 FORMAT = "unbounded-table"
-VERSION = 1
+VERSION = 2
 BASELINE = "lstm-1"
 
 Cells = Mapping[str, Summary | None]
