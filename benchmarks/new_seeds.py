@@ -42,7 +42,7 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     folder = run_folder(root, seed)
     if folder is None or not (folder / "report.json").is_file():
         again = ["--resume"] if folder is not None else []
-        words = ["--seed", str(seed), "--hardening.batches", "0", "--hardware.threads", "1"]
+        words = ["--seed", str(seed), "--hardening", "none", "--hardware.threads", "1"]
         limits = ["--evaluation.multiples", "null"]
         run_command(
             "train", task, *words, *limits, "--evaluation.symbols", "null",

@@ -11,7 +11,17 @@ import pytest
 
 from unbounded.errors import ConfigError
 from unbounded.models.model_parts import controller_errors, memory_errors
-from unbounded.options import field_errors, fits, from_text, option_errors, options_of, words
+from unbounded.options import (
+    Count,
+    Rate,
+    Share,
+    field_errors,
+    fits,
+    from_text,
+    option_errors,
+    options_of,
+    words,
+)
 from unbounded.tasks import make_task
 from unbounded.training.optimizers import optimizer_errors
 
@@ -55,13 +65,42 @@ class Component:
         ("pair", [0.9, "x"], "a list such as [a, b]"),
         ("table", {"a": 1}, "a mapping such as {name: value} or null"),
         ("table", {1: "a"}, "a mapping such as {name: value} or null"),
-        ("kind", "most", "'mean' or 'sum'"),
+        ("kind", 3, "'mean' or 'sum'"),
     ],
 )
 def test_a_value_of_another_type_is_an_error(name: str, value: Any, expected: str) -> None:
     options = {"size": 1, name: value}
     (error,) = option_errors("component", component, options)
     assert error.startswith(f"{name}: expected {expected}, got {value!r:.40}")
+
+
+def test_a_choice_that_is_none_is_told_the_valid_ones() -> None:
+    (error,) = option_errors("component", component, {"size": 1, "kind": "meam"})
+    assert error == "kind: unknown kind 'meam'. Did you mean 'mean'? Valid: mean, sum."
+
+
+def bounded(share: Share = 1.0, sizes: list[Count] | None = None, rate: Rate | None = None) -> None:
+    """Options with ranges."""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"share": 0}, "share: expected a number above 0, got 0"),
+        ({"share": 1.5}, "share: expected a number at most 1, got 1.5"),
+        ({"share": "x"}, "share: expected a number, got 'x'"),
+        ({"share": True}, "share: expected a number, got True"),
+        ({"sizes": [3, 0]}, "sizes: expected a number at least 1, got 0"),
+        ({"rate": -1.0}, "rate: expected a number above 0, got -1.0"),
+    ],
+)
+def test_a_number_outside_of_its_range_is_an_error(options: dict[str, Any], expected: str) -> None:
+    assert option_errors("component", bounded, options) == [expected]
+
+
+def test_numbers_in_their_ranges_are_none() -> None:
+    for options in ({"share": 1}, {"share": 0.001}, {"sizes": [1, 5]}, {"rate": None}):
+        assert option_errors("component", bounded, options) == []
 
 
 @pytest.mark.parametrize(

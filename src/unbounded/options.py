@@ -13,9 +13,9 @@ import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from unbounded.errors import did_you_mean
+from unbounded.errors import ChoiceError, did_you_mean
 
 #: Names of common types in messages.
 _WORDS: Final[dict[Any, str]] = {
@@ -29,11 +29,46 @@ _WORDS: Final[dict[Any, str]] = {
     types.NoneType: "null",
 }
 #: The annotated types of a dataclass's fields, cached for studies with hundreds of configs.
-_FIELD_KINDS: Final[Callable[[type], dict[str, Any]]] = functools.cache(typing.get_type_hints)
+field_kinds: Final[Callable[[type], dict[str, Any]]] = functools.cache(
+    functools.partial(typing.get_type_hints, include_extras=True)
+)
 _LISTS: Final = (list, tuple, Sequence, Collection)
 _TRUE: Final = ("true", "yes", "on")
 _FALSE: Final = ("false", "no", "off")
 _KEYWORDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Range(NamedTuple):
+    """The numbers that an option accepts, as part of its annotated type.
+
+    Fields:
+        least: the least number.
+        most: the greatest number.
+        above: whether `least` itself is excluded.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+
+    def error(self, name: str, value: float) -> str | None:
+        """The error of a number outside of the range; None inside."""
+        low = value > self.least if self.above else value >= self.least
+        if low and value <= self.most:
+            return None
+        bound = f"above {self.least:g}" if self.above else f"at least {self.least:g}"
+        if low:
+            most = self.most if isinstance(self.most, int) else format(self.most, ".15g")
+            bound = f"at most {most}"
+        return f"{name}: expected a number {bound}, got {value!r}"
+
+
+#: Common types of options.
+Count = Annotated[int, Range(1, 1_000_000_000)]
+CountOrNone = Annotated[int, Range(0)]
+Positive = Annotated[float, Range(0, above=True)]
+Rate = Annotated[float, Range(0, 1e3, above=True)]
+Share = Annotated[float, Range(0, 1, above=True)]
 
 
 class Option(NamedTuple):
@@ -113,7 +148,7 @@ def field_errors(config: Any, where: str = "") -> list[str]:
         where: prefix of the fields' names, such as "model.".
     """
     errors: list[str] = []
-    for name, kind in _FIELD_KINDS(type(config)).items():
+    for name, kind in field_kinds(type(config)).items():
         value = getattr(config, name)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             error = value_error(f"{where}{name}", value, kind)
@@ -128,7 +163,10 @@ def field_errors(config: Any, where: str = "") -> list[str]:
 def value_error(name: str, value: Any, kind: Any) -> str | None:
     """The error of a value that does not fit an annotated type; None if it fits."""
     if fits(value, kind):
-        return None
+        return _range_error(name, value, kind)
+    choices = _choices(kind)
+    if choices and isinstance(value, str):
+        return f"{name}: {ChoiceError(name.rpartition('.')[2], value, choices)}"
     expected = words(kind)
     if isinstance(value, float) and not math.isfinite(value):
         expected = expected.replace(_WORDS[float], "a finite number")
@@ -141,6 +179,7 @@ def fits(value: Any, kind: Any) -> bool:
     Booleans are not numbers; integers fit float; floats must be finite; lists fit tuples, because
     YAML has no tuples. Types that cannot be checked, such as callables, fit every value.
     """
+    kind = bare(kind)
     plain, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
     if _is_union(kind):
         return any(fits(value, part) for part in parts)
@@ -183,15 +222,27 @@ def from_text(text: str, value: Any, kind: Any) -> Any:
     """
     if fits(value, kind):
         return value
-    kinds = typing.get_args(kind) if _is_union(kind) else (kind,)
+    kind = bare(kind)
+    kinds = [bare(part) for part in typing.get_args(kind)] if _is_union(kind) else [kind]
     word = text.strip().lower()
     if bool in kinds and word in (*_TRUE, *_FALSE):
         return word in _TRUE
-    return text if str in kinds and isinstance(value, (bool, int, float)) else value
+    is_text = str in kinds or text in _choices(kind)
+    return text if is_text and isinstance(value, (bool, int, float)) else value
+
+
+def item_kind(kind: Any) -> Any:
+    """The type of the items of a type that accepts a list; None for other types."""
+    kind = bare(kind)
+    for part in typing.get_args(kind) if _is_union(kind) else (kind,):
+        if (typing.get_origin(part) or part) in _LISTS:
+            return next(iter(typing.get_args(part)), Any)
+    return None
 
 
 def words(kind: Any) -> str:
     """An annotated type in words: "an integer or null"."""
+    kind = bare(kind)
     if _is_union(kind):
         return " or ".join(dict.fromkeys(words(part) for part in typing.get_args(kind)))
     plain = typing.get_origin(kind) or kind
@@ -204,6 +255,43 @@ def words(kind: Any) -> str:
     if plain is Mapping:
         return _WORDS[dict]
     return _WORDS.get(plain, f"a {getattr(plain, '__name__', 'value')}")
+
+
+def bare(kind: Any) -> Any:
+    """An annotated type without its range."""
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
+
+
+def takes_none(kind: Any) -> bool:
+    """Whether an annotated type accepts null."""
+    kind = bare(kind)
+    return kind in (Any, None, types.NoneType) or types.NoneType in typing.get_args(kind)
+
+
+def _choices(kind: Any) -> list[str]:
+    """The texts that a type of fixed choices accepts; empty for other types."""
+    kind = bare(kind)
+    parts = typing.get_args(kind) if _is_union(kind) else (kind,)
+    literals = [part for part in parts if typing.get_origin(part) is typing.Literal]
+    return [choice for part in literals for choice in typing.get_args(part)]
+
+
+def _range_error(name: str, value: Any, kind: Any) -> str | None:
+    """The error of a number, or of a number in a list, outside of the range of its type."""
+    if _is_union(kind):
+        errors = [_range_error(name, value, part) for part in typing.get_args(kind)]
+        return next((error for error in errors if error is not None), None)
+    if isinstance(value, (list, tuple)):
+        errors = [
+            _range_error(name, item, part) for item in value for part in typing.get_args(kind)
+        ]
+        return next((error for error in errors if error is not None), None)
+    if typing.get_origin(kind) is not Annotated or isinstance(value, bool):
+        return None
+    ranges = [part for part in typing.get_args(kind)[1:] if isinstance(part, Range)]
+    if not isinstance(value, (int, float)):
+        return None
+    return next((error for part in ranges if (error := part.error(name, value))), None)
 
 
 def _is_union(kind: Any) -> bool:
@@ -235,6 +323,7 @@ def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
     while isinstance(factory, functools.partial):
         factory = factory.func
     try:
-        return typing.get_type_hints(factory.__init__ if _has_init(factory) else factory)
+        owner = factory.__init__ if _has_init(factory) else factory
+        return typing.get_type_hints(owner, include_extras=True)
     except (NameError, TypeError, AttributeError):  # a name imported only for type checkers
         return {}

@@ -12,12 +12,12 @@ import pytest
 
 OUTSIDE = Path(__file__).resolve().parents[1] / "outside"
 TRAIN = (
-    *("train", "bucket.Parity", "--task_options.longest", "3"),
+    *("train", "bucket.Parity", "--task.longest", "3"),
     *("--model.memory", "bucket.Bucket", "--model.memory.keep_bias", "2.0"),
     *("--model.controller", "bucket.Leaky", "--model.controller.leak", "0.25"),
     *("--model.hidden_size", "4", "--model.embedding_size", "null", "--model.readout_size", "null"),
     *("--model.learn_initial_state", "false", "--training.batches", "4"),
-    *("--training.validate_every", "2", "--training.validation_count", "4"),
+    *("--training.stop.every", "2", "--training.validation_count", "4"),
     *("--training.accuracy_every", "0", "--evaluation.count", "8", "--hardware.threads", "1"),
 )
 
@@ -48,7 +48,7 @@ def test_a_run_names_its_parts_by_path(folder: Path) -> None:
     report = json.loads((run / "report.json").read_text())
     assert report["metric_set"] == "bucket.RightLabels"
     assert report["model"] == "bucket.Bucket-bucket.Leaky"
-    assert report["config"]["task"] == "bucket.Parity"
+    assert report["config"]["task"]["name"] == "bucket.Parity"
     assert report["config"]["model"]["memory"] == {"name": "bucket.Bucket", "keep_bias": 2.0}
     assert 0 <= report["rows"][0]["labels"] <= 1
 

@@ -24,7 +24,7 @@ from unbounded.tasks import make_task
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.hardening.batches = 1
+    config.hardening = {"name": "gradual", "batches": 1}
     folder = train_run(config, root=tmp_path, quiet=True).folder
     assert main(["actions", str(folder), "aab b"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()

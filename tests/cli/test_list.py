@@ -9,15 +9,13 @@ import pytest
 
 from tests.cli.failing import Capture, failing
 from unbounded.cli import main
-from unbounded.cli.names import NAMES
+from unbounded.cli.names import NAMES, PLACES
 
 
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
         ("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run"),
-        ("adagrad", "--training.optimizer adagrad"),
-        ("cooldown", "--training.schedule cooldown"),
     ],
 )
 def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys: Capture) -> None:
@@ -44,8 +42,11 @@ def test_list_names_everything(capsys: Capture) -> None:
         ("turing_tape", ["--model.memory.OPTION", "  slots            128\n"]),
         ("stack", ["  width      as wide as the hidden layer\n", "  pop_bias   -1.0\n"]),
         ("lstm", ["--model.controller.OPTION", "  forget_bias  1.0\n", "  num_layers   1\n"]),
-        ("dyck", ["--task_options.OPTION", "  kinds                1\n"]),
-        ("none", ["none: No memory", "It has no options."]),
+        ("dyck", ["--task.OPTION", "  kinds                1\n"]),
+        ("none", ["none (model.memory): No memory", "It has no options."]),
+        ("cooldown", ["--training.schedule.OPTION", "  batches  500\n"]),
+        ("rmsprop", ["--training.optimizer.OPTION", "  eps             0.0001\n"]),
+        ("gradual", ["--hardening.OPTION", "  batches           600\n"]),
     ],
 )
 def test_list_shows_the_options_of_one(name: str, lines: list[str], capsys: Capture) -> None:
@@ -75,11 +76,11 @@ def test_list_says_what_options_mean(capsys: Capture) -> None:
 
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:
+    from unbounded.experiments.config.components import CHOICES
     from unbounded.experiments.tables.published import PAPERS
     from unbounded.layers import CONTROLLERS, SRCN
     from unbounded.memories import MEMORIES
     from unbounded.tasks import TASKS
-    from unbounded.training import OPTIMIZERS, SCHEDULES
 
     def lines(registry: Mapping[str, object]) -> dict[str, str]:
         return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
@@ -93,8 +94,11 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     controllers = {**lines(CONTROLLERS), **lines({"srcn": SRCN})}
     assert NAMES["controllers"] == controllers, hint
     assert NAMES["papers"] == PAPERS, hint
-    assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
-    assert list(NAMES["schedules"]) == list(SCHEDULES), hint
+    assert list(NAMES["optimizers"]) == list(CHOICES["training.optimizer"].registry), hint
+    assert set(PLACES.values()) == set(CHOICES)
+    for kind, place in PLACES.items():
+        if place.startswith(("training.", "hardening")) and kind != "optimizers":
+            assert NAMES[kind] == lines(CHOICES[place].registry), hint
 
 
 def test_what_is_of_ones_own_is_not_listed(capsys: Capture) -> None:

@@ -43,12 +43,12 @@ def test_a_command_line_gives_truth_values_as_words(
 ) -> None:
     config = config_of(
         capsys,
-        *("pairs", "--data", pairs, "--task_options.characters", word),
-        *("--training.optimizer_options.maximize", word),
+        *("pairs", "--data", pairs, "--task.characters", word),
+        *("--training.optimizer.maximize", word),
         *("--model.controller.second_bias", word),
     )
-    assert config["task_options"] == {"characters": value}
-    assert config["training"]["optimizer_options"] == {"maximize": value}
+    assert config["task"] == {"name": "pairs", "characters": value}
+    assert config["training"]["optimizer"] == {"name": "rmsprop", "maximize": value}
 
 
 def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
@@ -56,15 +56,15 @@ def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        "task: pairs\ntask_options: {characters: 'no'}\ntraining: {batches: '3', "
-        "plateau_restore: 'true', "
-        f"optimizer_options: {{momentum: '1'}}}}\nhardware: {{data: {pairs}}}\n"
+        "task: {name: pairs, characters: 'no'}\ntraining: {batches: '3', "
+        "plateau: {name: halve, restore: 'true'}, "
+        f"optimizer: {{momentum: '1'}}}}\nhardware: {{data: {pairs}}}\n"
         "model: {memory: {name: queue, width: '3'}}\n"
     )
     text = said(capsys, "train", "--config", str(file))
     assert "characters: expected true or false, got 'no'" in text
     assert "training.batches: expected an integer, got '3'" in text
-    assert "training.plateau_restore: expected true or false, got 'true'" in text
+    assert "training.plateau.restore: expected true or false, got 'true'" in text
     assert "momentum: expected a number, got '1'" in text
     assert "model.memory.width: expected an integer, got '3'" in text
     # What the command line says counts more, and is read as such.
@@ -77,7 +77,7 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
     first.write_text(
         "task: copy\nseed: 4\nmodel: {memory: {name: queue, width: 3}, hidden_size: 9}\n"
-        "training: {batches: 7, optimizer: sgd, optimizer_options: {momentum: 0.9}}\n"
+        "training: {batches: 7, optimizer: {name: sgd, momentum: 0.9}}\n"
     )
     second.write_text(
         "model: {memory: {name: deque}}\ntraining: {clip: 3, optimizer: adam}\nseed: 5\n"
@@ -88,11 +88,11 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     assert config["model"]["hidden_size"] == 9
     assert config["training"]["batches"] == 7
     assert config["training"]["clip"] == 3
-    assert config["training"]["optimizer_options"] == {}
+    assert config["training"]["optimizer"] == {"name": "adam"}
     config = config_of(capsys, "--config", str(second), "--config", str(first))
     assert config["seed"] == 4
     assert config["model"]["memory"] == {"name": "queue", "width": 3}
-    assert config["training"]["optimizer_options"] == {"momentum": 0.9}
+    assert config["training"]["optimizer"] == {"name": "sgd", "momentum": 0.9}
     second.write_text("task: reversal\n")
     text = said(capsys, "train", "--config", str(first), "--config", str(second))
     assert f"config: {second} is for task 'reversal', but the task is 'copy'" in text
@@ -109,7 +109,6 @@ def test_an_empty_protocol_is_none_of_them(capsys: Capture) -> None:
         ("train", "copy", "--evaluation.lengths", "1:2", "--evaluation.lengths", "3:4"),
         ("verify", "RUN", "--times", "2", "--times", "3"),
         ("train", "copy", "--log_with", "wandb", "--log_with", "mlflow"),
-        ("train", "copy", "--task_options", "{symbols: 8}", "--task_options={test_lengths: '5:6'}"),
     ],
 )
 def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
@@ -125,7 +124,6 @@ def test_a_file_named_null_is_a_file(
     monkeypatch.chdir(tmp_path)
     for arguments in (
         ("train", "pairs", "--data", "null"),
-        ("train", "pairs", "--hardware.data", "null"),
         ("sample", "pairs", "--data", "null"),
     ):
         assert "--data: null: No such file" in said(capsys, *arguments)
@@ -222,10 +220,9 @@ def test_sample_writes_to_a_terminal_of_another_language(tmp_path: Path) -> None
 
 def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) -> None:
     """Item 2: `{symbols: "3"}` was the number 3."""
-    assert config_of(capsys, "copy", "--task_options", "{symbols: 3}")["task_options"] == {
-        "symbols": 3
-    }
-    err = said(capsys, "train", "copy", "--task_options", '{symbols: "3"}')
+    task = config_of(capsys, "copy", "--task", "{symbols: 3}")["task"]
+    assert task == {"name": "copy", "symbols": 3}
+    err = said(capsys, "train", "copy", "--task", '{symbols: "3"}')
     assert "symbols: expected an integer, got '3'" in err
     err = said(capsys, "train", "copy", "--model.memory", '{name: queue, width: "8"}')
     assert "model.memory.width: expected an integer, got '8'" in err

@@ -54,7 +54,7 @@ def test_a_text_needs_its_folder(
 def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("the cat sat\n")
-    any_text = ("--data", str(tmp_path), "--task_options", '{"published_counts": false}')
+    any_text = ("--data", str(tmp_path), "--task.published_counts", "false")
     assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
     assert "the cat sat" in capsys.readouterr().out
     said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
@@ -110,7 +110,7 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     harm: bool | None, capsys: Capture, tmp_path: Path
 ) -> None:
     config = tiny_streams(batches=1)
-    config.hardening.batches = 1
+    config.hardening = {"name": "gradual", "batches": 1}
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = json.loads((folder / "report.json").read_text())
     report["hardened"]["harm"] = harm
@@ -131,7 +131,7 @@ def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
     hardened: bool, capsys: Capture, tmp_path: Path
 ) -> None:
     config = tiny_streams(batches=1)
-    config.hardening.batches = int(hardened)
+    config.hardening = {"name": "gradual", "batches": 1} if hardened else {"name": "none"}
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = json.loads((folder / "report.json").read_text())
     report["validation"]["right"] = 0

@@ -26,7 +26,7 @@ TINY: dict[str, Any] = {
         "checkpoint_every": 2,
     },
     "evaluation": {"count": 4},
-    "task_options": {"symbols": 4, "train_lengths": "2:4", "test_lengths": "5:6"},
+    "task": {"symbols": 4, "train_lengths": "2:4", "test_lengths": "5:6"},
 }
 
 
@@ -54,7 +54,7 @@ def made_up_report(
     points = [[batch, value] for batch, value in (curve or {}).items()]
     return {
         "format": "unbounded-report",
-        "version": 3,
+        "version": 4,
         "metric_set": "sequences",
         "config": to_dict(trial.config),
         "train_lengths": "2:4",

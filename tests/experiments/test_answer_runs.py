@@ -13,8 +13,8 @@ from unbounded.cli.main import main
 from unbounded.evaluation import Answer, answers_of
 from unbounded.evaluation.answers import answers_from_json
 from unbounded.experiments.config.check import errors
-from unbounded.experiments.config.compose import merged, preset_of
-from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.figures import draw_run
@@ -22,26 +22,29 @@ from unbounded.layers import load_trace
 from unbounded.tasks import LengthRange, make_task
 
 
-def config(task: str, model: dict[str, Any], **changes: Any) -> RunConfig:
+def config(name: str, model: dict[str, Any], **changes: Any) -> RunConfig:
     small: dict[str, Any] = {
         "model": {**model, "hidden_size": 5, "embedding_size": 3},
         "training": {
             "batches": 2, "batch_size": 3, "validation_count": 4, "report_every": 1,
-            "checkpoint_every": 1, "keep_checkpoints": 9, "accuracy_every": 0, "plateau_every": 1,
-            "plateau_hold": 0, "schedule": "constant",
+            "checkpoint_every": 1, "keep_checkpoints": 9, "accuracy_every": 0,
+            "schedule": "constant",
         },
-        "hardening": {"batches": 0, "every": 5, "settle": 0, "validation_count": None},
-        "task_options": {"train_lengths": "2:3", "test_lengths": "4:5"},
+        "hardening": "none",
+        "task": {"train_lengths": "2:3", "test_lengths": "4:5"},
         "evaluation": {"count": 5},
     }  # fmt: skip
-    data = merged(preset_of(task), small, changes)
+    data = overlay(preset_of(name), small, changes)
+    plateau = data["training"]["plateau"]
+    if plateau["name"] == "halve":
+        data["training"]["plateau"] = {**plateau, "every": 1, "hold": 0}
     data["hardware"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
-    return from_dict(data)
+    return composed(data)
 
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options = {"task_options": {"symbols": 4}}
+    options = {"task": {"symbols": 4}}
     own = config("answer_copy", {"memory": {"width": 3}}, **options)
     return train_run(own, root=tmp_path_factory.mktemp("runs"), quiet=True).folder
 

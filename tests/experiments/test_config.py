@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +13,11 @@ from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import check_all, checked, errors, ranges
-from unbounded.experiments.config.compose import CHOSEN_BY, merged, preset_of
+from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.trials.studies import load_study
-from unbounded.memories import MEMORIES
 from unbounded.models.discrete import deciding_layers
 from unbounded.tasks import TASKS, LengthRange, StreamTask
 from unbounded.tasks.transduction import TransductionTask
@@ -33,18 +31,19 @@ def changed(name: str, value: Any, config: RunConfig | None = None) -> RunConfig
         part = part[step] if isinstance(part, dict) else getattr(part, step)
     if isinstance(part, dict):
         part[last] = value
+    elif isinstance(getattr(part, last), dict) and not isinstance(value, dict):
+        setattr(part, last, {"name": value})
     else:
-        setattr(part, last, {"name": value} if last in ("memory", "controller") else value)
+        setattr(part, last, value)
     return config
 
 
 ERRORS = [
     ("task", "coppy", "unknown task 'coppy'. Did you mean 'copy'?"),
-    ("task_options", {"symbls": 3}, "task 'copy' has no option 'symbls'."),
-    ("task_options", {"name": "copy"}, "task 'copy' has no option 'name'."),
+    ("task.symbls", 3, "task 'copy' has no option 'symbls'."),
     ("model.memory.push_bias", 1e308, "model.memory.push_bias: expected a finite number"),
-    ("task_options", {"symbols": 0}, "symbols"),
-    ("task_options", {"train_lengths": "9:3"}, "9:3 is reversed"),
+    ("task.symbols", 0, "symbols"),
+    ("task.train_lengths", "9:3", "9:3 is reversed"),
     ("seed", -1, "seed: expected a number at least 0"),
     ("model.memory", "stak", "model.memory: unknown memory 'stak'. Did you mean 'stack'?"),
     ("model.controller", "ltsm", "model.controller: unknown controller 'ltsm'."),
@@ -53,9 +52,10 @@ ERRORS = [
     ("model.memory.pop_bias", float("nan"), "model.memory.pop_bias: expected a finite number"),
     ("model.controller.num_layers", 2, "model.controller: controller 'lstm' has no option"),
     ("training.optimizer", "rmspro", "training.optimizer: unknown optimizer 'rmspro'."),
-    ("training.validation_share", 0, "training.validation_share: expected a number above 0"),
+    ("training.stop.share", 0, "training.stop.share: expected a number above 0"),
+    ("id", "a/b", "id: expected letters, digits"),
     ("training.schedule", "flat", "training.schedule: unknown schedule 'flat'."),
-    ("training.stop", "solve", "training.stop: unknown stop rule 'solve'. Did you mean 'solved'?"),
+    ("training.stop", "solve", "training.stop: unknown stop 'solve'. Did you mean 'solved'?"),
     ("training.precision", "int8", "training.precision: unknown precision 'int8'."),
     ("training.learning_rate", 0.0, "training.learning_rate: expected a number above 0"),
     ("training.learning_rate", float("inf"), "training.learning_rate: expected"),
@@ -65,13 +65,18 @@ ERRORS = [
     ("training.clip", -1.0, "training.clip: expected a number above 0"),
     ("training.lengths", "64:8", "training.lengths: length range: 64:8 is reversed"),
     ("training.validation_lengths", "x", "training.validation_lengths: length range: expected"),
-    ("training.converged_perplexity", 1.5, "has no effect without stop converged"),
-    ("training.converged_reports", 9, "has no effect without stop converged"),
+    ("training.stop.perplexity", 1.5, "stop 'solved' has no option 'perplexity'."),
+    ("training.plateau.every", 9, "plateau 'none' has no option 'every'. It has none."),
+    ("hardening.every", 9, "hardening 'none' has no option 'every'. It has none."),
     ("evaluation.count", 0, "evaluation.count: expected"),
     ("evaluation.lengths", ["1:5", "3:9"], "evaluation.lengths: length ranges 1:5 and 3:9 overlap"),
     ("hardware.device", "gpu", "hardware.device: unknown device 'gpu'."),
     ("hardware.threads", 0, "hardware.threads: expected"),
-    ("hardware.matmul_precision", "low", "hardware.matmul_precision: unknown precision 'low'."),
+    (
+        "hardware.matmul_precision",
+        "low",
+        "hardware.matmul_precision: unknown matmul_precision 'low'.",
+    ),
     ("hardware.backend", "fast", "hardware.backend: unknown backend 'fast'."),
     ("hardware.backend", "cuda", "hardware.backend: cuda "),
 ]
@@ -87,7 +92,7 @@ def test_each_error_is_named(name: str, value: Any, message: str) -> None:
 def test_all_errors_come_together() -> None:
     config = tiny(learning_rate=-1.0, stop="x", batches=0)
     # What depends on the kind of task is looked at only when the task is known.
-    config.task, config.model.hidden_size, config.seed = "cpy", 0, -2
+    config.task, config.model.hidden_size, config.seed = {"name": "cpy"}, 0, -2
     with pytest.raises(ConfigError) as caught:
         checked(config)
     assert len(caught.value.errors) == 6
@@ -97,9 +102,10 @@ def test_all_errors_come_together() -> None:
 
 def test_options_of_a_memory_mean_nothing_without_one() -> None:
     config = changed("model.memory", "none")
-    (error,) = errors(config)
-    assert error == "model.readout_size: a layer without a memory has no readout; give null"
-    config.model.readout_size = None
+    assert errors(config) == []
+    same = changed("model.readout_size", None, changed("model.memory", "none"))
+    assert run_name(config) == run_name(same)
+    assert planned(config).model().config == planned(same).model().config
     assert errors(changed("model.memory.width", 4, config)) == [
         "model.memory: memory 'none' has no option 'width'. It has none."
     ]
@@ -110,7 +116,7 @@ def test_the_task_of_a_sound_config_is_given() -> None:
 
 
 def preset(task: str, *protocols: str) -> RunConfig:
-    return from_dict(preset_of(task, *protocols))
+    return composed(preset_of(task, *protocols))
 
 
 @pytest.mark.parametrize("protocols", [(), *((each,) for each in PROTOCOLS)])
@@ -119,7 +125,7 @@ def test_every_task_has_a_sound_preset(
     task: str, protocols: tuple[str, ...], tmp_path: Path
 ) -> None:
     config = preset(task, *protocols)
-    assert config.task == task
+    assert config.task["name"] == task
     if task in ("penn_treebank", "text", "pairs"):
         (error,) = errors(config)
         assert error.startswith("--data: give ")
@@ -133,12 +139,12 @@ def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
     """An epoch of theirs is so many batches here; nothing falls up to the eleventh."""
     config = preset(task, "paper")
     training = config.training
-    epoch = training.curriculum_every
+    epoch = training.curriculum["every"]
     sequences = {"anbn": 2000, "memorization": 2000, "binary_addition": 10000}[task]
-    assert epoch * config.task_options["sequences"] == sequences
-    assert (training.batches, training.plateau_every) == (100 * epoch, epoch)
-    assert training.plateau_hold == 11 * epoch
-    assert (training.optimizer, training.learning_rate) == ("sgd", 0.1)
+    assert epoch * config.task["sequences"] == sequences
+    assert (training.batches, training.plateau["every"]) == (100 * epoch, epoch)
+    assert training.plateau["hold"] == 11 * epoch
+    assert (training.optimizer, training.learning_rate) == ({"name": "sgd"}, 0.1)
     assert (training.clip, training.clip_by, training.chunk_steps) == (15.0, "value", 50)
     config.training.update = "per_symbol"
     assert errors(config) == []
@@ -148,7 +154,7 @@ def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
     config = preset("anbn")
     config.training.update = "per_symbol"
     config.model.memory = {"name": "superposition_stack"}
-    config.training.optimizer = "adam"
+    config.training.optimizer = {"name": "adam"}
     found = errors(config)
     assert [error.split(":")[0] for error in found] == [
         "training.batch_size",
@@ -175,15 +181,11 @@ STREAM_ERRORS = [
     ("model.controller", "srcn", "srcn: expected no memory, got 'superposition_stack'; give"),
     ("training.chunk_steps", 0, "training.chunk_steps: expected a number at least 1"),
     ("training.curriculum", "grow", "unknown curriculum 'grow'. Did you mean 'growing'?"),
-    ("training.curriculum_every", 0, "training.curriculum_every: expected"),
-    (
-        "training.curriculum_first",
-        0,
-        "training.curriculum_first: expected a number at least 1",
-    ),
+    ("training.curriculum.every", 0, "training.curriculum.every: expected"),
+    ("training.curriculum.first", 0, "training.curriculum.first: expected a number at least 1"),
     ("training.update", "letter", "training.update: unknown update 'letter'."),
-    ("training.plateau_every", -1, "training.plateau_every: expected a number at least 0"),
-    ("training.plateau_factor", 0.0, "training.plateau_factor: expected a number above 0"),
+    ("training.plateau.every", 0, "training.plateau.every: expected a number at least 1"),
+    ("training.plateau.factor", 0.0, "training.plateau.factor: expected a number above 0"),
     ("training.clip_by", "values", "unknown clip_by 'values'. Did you mean 'value'?"),
     (
         "training.stop",
@@ -217,9 +219,9 @@ def test_each_error_of_a_stream_config_is_named(name: str, value: Any, message: 
 
 def test_fields_of_streams_mean_nothing_on_sources_with_targets() -> None:
     (error,) = errors(changed("evaluation.every", 2))
-    assert "evaluation.every: has no effect on task 'copy'" in error
-    # Pieces, curricula and plateaus go with every task.
-    assert errors(tiny(chunk_steps=5, curriculum="growing", plateau_every=2)) == []
+    assert error.startswith("evaluation has no option 'every' on task 'copy'. ")
+    # Chunks, curricula and plateaus go with every task.
+    assert errors(tiny(chunk_steps=5, curriculum="growing", plateau="halve")) == []
 
 
 def test_a_doubling_curriculum_goes_with_every_stop_rule() -> None:
@@ -230,7 +232,7 @@ def test_a_doubling_curriculum_goes_with_every_stop_rule() -> None:
 
 def test_ranges_that_cannot_be_drawn_are_errors_before_training() -> None:
     config = tiny()
-    config.task, config.task_options = "svo_sov", {}
+    config.task = {"name": "svo_sov"}
     for name in ("training.lengths", "training.validation_lengths", "evaluation.lengths"):
         value: Any = ["4000:5000"] if name.startswith("evaluation") else "4000:5000"
         (error,) = errors(changed(name, value, deepcopy(config)))
@@ -240,16 +242,17 @@ def test_ranges_that_cannot_be_drawn_are_errors_before_training() -> None:
 
 def test_lengths_so_many_times_the_longest_are_looked_at_too() -> None:
     config = tiny(lengths="8:410")
-    config.task, config.task_options = "svo_sov", {}
+    config.task = {"name": "svo_sov"}
     (error,) = errors(changed("evaluation.multiples", [2, 10], deepcopy(config)))
     assert error.startswith("evaluation.multiples: svo_sov: ")
     assert "4100:4100" in error
-    far = changed("hardening.far", 10, changed("hardening.batches", 20, deepcopy(config)))
+    hardening = {"name": "gradual", "batches": 20}
+    far = changed("hardening.far", 10, changed("hardening", hardening, deepcopy(config)))
     (error,) = errors(far)
     assert error.startswith("hardening.far: svo_sov: ")
     assert errors(changed("hardening.far", 9, far)) == []
-    odd = changed("hardening.batches", 20, tiny(lengths="8:9"))
-    odd.task, odd.task_options = "bigram_flip", {}
+    odd = changed("hardening", hardening, tiny(lengths="8:9"))
+    odd.task = {"name": "bigram_flip"}
     (error,) = errors(changed("hardening.far", 5, odd))
     assert error.startswith("hardening.far: ")
     # One that is no number is named once, as such.
@@ -263,7 +266,7 @@ def test_a_range_of_a_file_may_have_gaps(tmp_path: Path) -> None:
     lines = (f"{'a ' * n}b{number}\tc" for n in (2, 12) for number in range(200))
     file.write_text("\n".join(lines) + "\n")
     config = tiny()
-    config.task, config.task_options = "pairs", {}
+    config.task = {"name": "pairs"}
     config.hardware.data = str(file)
     for name in ("training.lengths", "training.validation_lengths", "evaluation.lengths"):
         found: Any = ["5:20"] if name.startswith("evaluation") else "5:20"
@@ -281,16 +284,17 @@ def test_fields_of_lengths_mean_nothing_on_a_text(tmp_path: Path) -> None:
         ("training.curriculum", "growing"),
         ("training.stop", "solved"),
         ("training.accuracy_every", 5),
-        ("evaluation.lengths", ["2:3"]),
     ):
         (error,) = errors(changed(name, value, tiny_text(tmp_path)))
         assert error.startswith(f"{name}: ")
+    (error,) = errors(changed("evaluation.lengths", ["2:3"], tiny_text(tmp_path)))
+    assert error.startswith("evaluation has no option 'lengths' on task 'penn_treebank'.")
 
 
 def test_the_papers_sizes_are_the_defaults() -> None:
     # Table 2 counts neither embeddings nor softmax; the first state is learned besides.
     for memory, published in (("queue", 673_602), ("deque", 1_002_052), ("none", 328_704)):
-        config = from_dict(merged(to_dict(RunConfig()), {"model": {"memory": memory}}))
+        config = composed(overlay(to_dict(RunConfig()), {"model": {"memory": memory}}))
         layer = planned(config).model().sequence.layer
         parameters = dict(layer.named_parameters())
         count = sum(p.numel() for n, p in parameters.items() if p.requires_grad)
@@ -334,10 +338,8 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
     with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config") as caught:
         load_config(tmp_path)
-    lacks = (
-        "it has no task_options, seed, training, hardening, evaluation, hardware. Use the version "
-    )
-    assert lacks in str(caught.value)
+    lacks = ("it has no id\n", "it has no seed\n", "it has no hardware. Use the version ")
+    assert all(each in str(caught.value) for each in lacks)
     (tmp_path / "config.yaml").write_text("foo: 3")
     with pytest.raises(CheckpointError, match=r"is not the config of a run: it names no task"):
         load_config(tmp_path)
@@ -346,42 +348,31 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
 def test_a_name_depends_on_what_differs_from_the_defaults_alone() -> None:
     data = to_dict(RunConfig(seed=4))
     # As saved before these fields were there.
-    del data["training"]["epsilon"], data["model"]["initialization"], data["training"]["symbols"]
+    del data["model"]["initialization"], data["training"]["symbols"]
     assert run_name(from_dict(data)) == run_name(RunConfig(seed=4))
     changed = RunConfig(seed=4)
-    changed.training.epsilon = 1e-8
+    changed.training.optimizer["eps"] = 1e-8
     assert run_name(changed) != run_name(RunConfig(seed=4))
+    changed.training.optimizer["eps"] = 1e-4
+    changed.training.stop["every"] = 100
+    assert run_name(changed) == run_name(RunConfig(seed=4))
+    changed.id = "mine"
+    assert run_name(changed) == "mine"
 
 
 def test_epsilon_of_an_optimizer_without_one() -> None:
     config = RunConfig()
-    config.training.optimizer, config.training.epsilon = "sgd", 1e-8
-    assert any("sgd has none" in error for error in errors(config))
+    config.training.optimizer = {"name": "sgd", "eps": 1e-8}
+    assert any("optimizer 'sgd' has no option 'eps'" in error for error in errors(config))
 
 
 ANSWER_ERRORS = [
-    (
-        "training.plateau_measure",
-        "accuracy",
-        "training.plateau_measure: unknown measure 'accuracy'.",
-    ),
-    ("training.plateau_patience", 0, "training.plateau_patience: expected a number at least 1"),
-    ("training.plateau_window", -1, "training.plateau_window: expected a number at least 0"),
-    (
-        "training.plateau_threshold",
-        0.6,
-        "training.plateau_threshold: expected a number at most 0.5",
-    ),
-    (
-        "training.plateau_threshold",
-        -0.1,
-        "training.plateau_threshold: expected a number at least 0",
-    ),
-    (
-        "training.curriculum_first",
-        3,
-        "training.curriculum_first: has no effect with curriculum one_",
-    ),
+    ("training.plateau.measure", "accuracy", "plateau.measure: unknown measure 'accuracy'."),
+    ("training.plateau.patience", 0, "training.plateau.patience: expected a number at least 1"),
+    ("training.plateau.window", -1, "training.plateau.window: expected a number at least 0"),
+    ("training.plateau.threshold", 0.6, "plateau.threshold: expected a number at most 0.5"),
+    ("training.plateau.threshold", -0.1, "plateau.threshold: expected a number at least 0"),
+    ("training.curriculum.first", 3, "curriculum 'one_length' has no option 'first'."),
     ("model.memory", "superposition_stack", "memory 'superposition_stack' cannot be kept from wri"),
     ("model.answer_writes", "no", "model.answer_writes: expected true or false or null, got 'no'"),
 ]
@@ -391,9 +382,9 @@ def answering() -> RunConfig:
     task = {"symbols": 4, "train_lengths": "2:4", "test_lengths": "5:6"}
     model = {"memory": "stack", "answer_writes": False}
     training = {"curriculum": "one_length", "schedule": "constant"}
-    training |= {"plateau_every": 2, "plateau_measure": "errors"}
-    own = {"task_options": task, "model": model, "training": training}
-    return from_dict(merged(preset_of("answer_copy"), own))
+    training |= {"plateau": {"name": "halve", "every": 2, "measure": "errors"}}
+    own = {"task": task, "model": model, "training": training}
+    return composed(overlay(preset_of("answer_copy"), own))
 
 
 @pytest.mark.parametrize(("name", "value", "message"), ANSWER_ERRORS)
@@ -406,37 +397,32 @@ def test_each_error_of_a_config_of_answers_is_named(name: str, value: Any, messa
 
 def test_the_share_that_is_enough_goes_with_its_stop_rule() -> None:
     own = {"training": {"stop": "budget"}}
-    other = from_dict(merged(preset_of("copy"), own))
+    other = composed(overlay(preset_of("copy"), own))
     assert errors(other) == []
-    assert other.training.validation_share == 1.0
-    assert from_dict(preset_of("copy")).training.validation_share == 0.99
-    (error,) = errors(changed("training.validation_share", 0.5, other))
-    assert error == (
-        "training.validation_share: has no effect without stop solved; leave it at 1.0"
-    )
+    assert other.training.stop == {"name": "budget"}
+    assert from_dict(preset_of("copy")).training.stop == {"name": "solved", "share": 0.99}
+    (error,) = errors(changed("training.stop.share", 0.5, other))
+    assert error == "training.stop: stop 'budget' has no option 'share'. It has none."
 
 
 def test_what_means_nothing_without_an_answer_phase_or_a_plateau(tmp_path: Path) -> None:
     (error,) = errors(changed("model.answer_writes", False))
     assert error == "model.answer_writes: has no effect on task 'copy'; leave it at True"
     assert errors(changed("model.answer_writes", None)) == []
-    (error,) = errors(changed("training.plateau_window", 2))
-    assert "training.plateau_window: has no effect without plateau_every" in error
-    config = tiny(plateau_every=2, plateau_window=1, plateau_patience=2)
+    config = tiny(plateau={"name": "halve", "window": 1, "patience": 2})
     (error,) = errors(config)
-    assert "training.plateau_patience: has no effect with plateau_window" in error
-    config = changed("training.plateau_every", 1, tiny_text(tmp_path))
-    (error,) = errors(changed("training.plateau_measure", "errors", config))
-    assert "training.plateau_measure: errors has no meaning on task 'penn_treebank'" in error
+    assert error == "training.plateau.patience: has no effect with a window; leave it out"
+    (error,) = errors(changed("training.plateau.measure", "errors", tiny_text(tmp_path)))
+    assert "training.plateau.measure: errors has no meaning on task 'penn_treebank'" in error
 
 
 def test_a_curriculum_of_lengths_that_a_task_does_not_have() -> None:
     config = tiny(curriculum="one_length")
-    config.task = "bigram_flip"
+    config.task["name"] = "bigram_flip"
     (error,) = errors(config)
     assert "training.curriculum: one_length needs examples of every length of" in error
     assert "and task 'bigram_flip' has none of 1" in error
-    config.task = "answer_bigram_flip"
+    config.task["name"] = "answer_bigram_flip"
     assert errors(config) == []
 
 
@@ -458,75 +444,81 @@ def test_null_takes_back_what_a_preset_says_of_an_option_that_cannot_be_null() -
     preset = preset_of("answer_bigram_flip")
     assert preset["model"]["memory"]["gates"] == "hard_sigmoid"
     nulls = {"model": {"memory": {"gates": None, "read_key_gate_bias": None}}}
-    memory = merged(preset, nulls)["model"]["memory"]
+    memory = composed(overlay(preset, nulls)).model.memory
     assert "gates" not in memory
     assert memory["read_key_gate_bias"] is None
-    assert from_dict(merged(preset, nulls)).model.memory == memory
 
 
-def test_another_variant_of_a_memory_makes_its_choices_anew() -> None:
-    for task, variant, step in (
-        ("answer_odd_first", "2016", "normalised"),
-        ("answer_addition", 2017, "bounded"),
-    ):
-        config = merged(preset_of(task), {"model": {"memory": {"variant": variant}}})
-        assert "step" not in config["model"]["memory"]
-        model = planned(from_dict(config)).model()
-        assert deciding_layers(model)[0].memory.step_length == step
-    for task, variant in (("answer_odd_first", 2017), ("answer_addition", "2016")):
-        preset = preset_of(task)
-        same = merged(preset, {"model": {"memory": {"variant": variant}}})
-        assert same["model"]["memory"]["step"] == preset["model"]["memory"]["step"]
-    same = merged(preset_of("answer_odd_first"), {"model": {"memory": {"variant": 2017}}})
-    assert same["model"]["memory"]["step"] == "bounded"
-    both = merged(
-        preset_of("answer_odd_first"), {"model": {"memory": {"variant": "2016", "step": "free"}}}
+def test_a_variant_may_be_given_as_a_year() -> None:
+    memory = {"name": "lie_access", "variant": 2017}
+    config = composed(overlay(preset_of("copy"), {"model": {"memory": memory}}))
+    assert config.model.memory["variant"] == "2017"
+    assert errors(config) == []
+    assert deciding_layers(planned(config).model())[0].memory.step_length == "bounded"
+
+
+def test_a_component_of_another_name_drops_the_options_of_the_earlier_one() -> None:
+    preset = preset_of("binary_addition")
+    changed = overlay(
+        preset,
+        {"training": {"schedule": "linear", "curriculum": {"every": 3}}, "hardening": "none"},
+        {"training": {"optimizer": {"name": "sgd", "momentum": 0.9}}},
     )
-    assert both["model"]["memory"]["step"] == "free"
+    assert changed["training"]["schedule"] == {"name": "linear"}
+    assert changed["training"]["curriculum"] == {"name": "growing", "every": 3}
+    assert changed["training"]["optimizer"] == {"name": "sgd", "momentum": 0.9}
+    assert changed["hardening"] == {"name": "none"}
+    assert preset["training"]["schedule"]["name"] == "cooldown"
 
 
-def test_what_chooses_for_others_is_as_the_memory_says() -> None:
-    parameters = inspect.signature(MEMORIES["lie_access"]).parameters
-    for choice, (plain, options) in CHOSEN_BY.items():
-        assert parameters[choice].default == plain
-        assert set(options) < set(parameters)
+def test_on_streams_a_memory_that_would_grow_gets_the_authors_capacity() -> None:
+    other = {"model": {"memory": "superposition_list"}}
+    bounds = {"name": "superposition_list", "capacity": 200, "overflow": "drop_ends"}
+    assert composed(overlay(preset_of("anbn"), other)).model.memory == bounds
+    own = {"model": {"memory": {"name": "superposition_list", "capacity": 30}}}
+    assert composed(overlay(preset_of("anbn"), own)).model.memory == {**bounds, "capacity": 30}
+    assert composed(overlay(preset_of("copy"), other)).model.memory == {
+        "name": "superposition_list"
+    }
 
 
 def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:
     smoothed = {"training": {"label_smoothing": 0.1}}
-    assert errors(from_dict(merged(preset_of("copy"), smoothed))) == []
+    assert errors(composed(overlay(preset_of("copy"), smoothed))) == []
     for training, message in (
         ({"label_smoothing": 0.6}, "training.label_smoothing: expected a number at most 0.5"),
         (
             {"label_smoothing": 0.1, "stop": "converged"},
             "training.label_smoothing: with 0.1 training cannot fall below 1.05, and "
-            "training.converged_perplexity is 1.001; give more, or 0 here",
+            "training.stop.perplexity is 1.001; give more, or 0 here",
         ),
         (
             {"label_smoothing": 0.1, "curriculum": "doubling"},
             "training.label_smoothing: with 0.1 training cannot fall below 0.0513, and "
-            "training.curriculum_below is 0.0001; give more, or 0 here",
+            "training.curriculum.below is 0.0001; give more, or 0 here",
         ),
     ):
-        found = errors(from_dict(merged(preset_of("copy"), {"training": training})))
+        found = errors(composed(overlay(preset_of("copy"), {"training": training})))
         assert any(line.startswith(message) for line in found), found
-    by_symbol = merged(preset_of("anbn", "paper"), smoothed, {"training": {"update": "per_symbol"}})
+    by_symbol = overlay(
+        preset_of("anbn", "paper"), smoothed, {"training": {"update": "per_symbol"}}
+    )
     message = "training.label_smoothing: a per-symbol update needs 0.0, got 0.1"
-    assert message in errors(from_dict(by_symbol))
+    assert message in errors(composed(by_symbol))
 
 
 def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
     for option in ({"group": "rotation", "key_size": 3}, {"capacity": 10, "drop": 20}):
-        config = from_dict(merged(preset_of("answer_copy"), {"model": {"memory": option}}))
+        config = composed(overlay(preset_of("answer_copy"), {"model": {"memory": option}}))
         (error,) = errors(config)
         assert "has no gates" not in error
 
 
 def test_null_takes_back_what_a_preset_says_of_an_option_of_the_task() -> None:
     preset = preset_of("binary_addition")
-    assert preset["task_options"] == {"sequences": 10, "train_lengths": "1:39"}
-    plain = from_dict(merged(preset, {"task_options": {"train_lengths": None}}))
-    assert plain.task_options == {"sequences": 10}
+    assert preset["task"] == {"name": "binary_addition", "sequences": 10, "train_lengths": "1:39"}
+    plain = composed(overlay(preset, {"task": {"train_lengths": None}}))
+    assert plain.task == {"name": "binary_addition", "sequences": 10}
     assert errors(plain) == []
 
 

@@ -15,7 +15,6 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.schema import HardeningConfig
 from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
@@ -26,7 +25,10 @@ from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.state import LoopState
 from unbounded.training.steps import BatchTrainer
 
-COOLDOWN = {"schedule": "cooldown", "cooldown_batches": 15, "checkpoint_every": 10}
+COOLDOWN: dict[str, Any] = {
+    "schedule": {"name": "cooldown", "batches": 15},
+    "checkpoint_every": 10,
+}
 
 
 def rates(folder: Path) -> list[float]:
@@ -63,7 +65,7 @@ def test_so_has_a_budget_of_symbols(tmp_path: Path) -> None:
 
 def test_progress_that_stops_begins_it(tmp_path: Path) -> None:
     config = tiny(**COOLDOWN | {"batches": 400, "patience": 10, "learning_rate": 1e-9})
-    config.training.stop = "budget"
+    config.training.stop = {"name": "budget"}
     report = train_run(config, root=tmp_path, quiet=True).report
     assert report["stopped"].startswith("stalled: training perplexity was not below the ")
     assert report["stopped"].endswith("; the learning rate then fell to 0 over 15 batches")
@@ -71,7 +73,7 @@ def test_progress_that_stops_begins_it(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
-    config = tiny(**COOLDOWN, early_abort_after=20, early_abort_perplexity=1.01)
+    config = tiny(**COOLDOWN, early_abort={"name": "perplexity", "after": 20, "perplexity": 1.01})
     report = train_run(config, root=tmp_path, quiet=True).report
     assert report["stopped"].startswith("failed early: ")
     assert report["batches"] == 20
@@ -115,7 +117,7 @@ def test_it_may_begin_as_the_run_whose_rate_stays(tmp_path: Path, options: dict[
 
 
 def test_it_begins_anew_where_there_is_nothing_to_begin_as(tmp_path: Path, capsys: Any) -> None:
-    config = tiny(**COOLDOWN, early_abort_after=20, early_abort_perplexity=1.01)
+    config = tiny(**COOLDOWN, early_abort={"name": "perplexity", "after": 20, "perplexity": 1.01})
     other = steady(config)
     assert other is not None
     alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
@@ -178,7 +180,7 @@ def test_interrupted_while_its_words_double_it_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
-    doubling |= {"curriculum": "doubling", "curriculum_below": 100.0, "curriculum_first": 2}
+    doubling |= {"curriculum": {"name": "doubling", "below": 100.0, "first": 2}}
     config = tiny(**doubling, report_every=10)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     records = read_metrics(whole / "metrics.jsonl")
@@ -200,27 +202,31 @@ def test_interrupted_while_its_words_double_it_ends_the_same(
 
 @pytest.mark.parametrize(("lengths", "first"), [("1:7", 7), ("20:30", 20), ("8:20", 16)])
 def test_a_presets_curriculum_stands_beside_lengths_of_ones_own(lengths: str, first: int) -> None:
-    config = tiny(curriculum="growing", curriculum_first=16, lengths=lengths)
+    config = tiny(curriculum={"name": "growing", "first": 16}, lengths=lengths)
     planned = plan(config, checked(config))
-    assert planned.phase_options().lengths == Growing(LengthRange.parse(lengths), 1, first)
+    options = planned.phase_options()
+    assert options.lengths == Growing(LengthRange.parse(lengths), 1, 16)
+    assert options.lengths_of(0).maximum == first
 
 
 def test_what_does_not_go_together() -> None:
     with pytest.raises(ConfigError, match=r"patience: expected a multiple of .* \(10\), got 7"):
         checked(tiny(schedule="cooldown", patience=7))
-    with pytest.raises(ConfigError, match=r"cooldown_batches: .* without schedule cooldown"):
-        checked(tiny(cooldown_batches=3))
+    with pytest.raises(ConfigError, match=r"schedule 'constant' has no option 'batches'"):
+        checked(tiny(schedule={"batches": 3}))
     with pytest.raises(ConfigError, match="two rules would lower the rate"):
-        checked(tiny(schedule="cooldown", cooldown_batches=3, plateau_every=5))
+        checked(
+            tiny(schedule={"name": "cooldown", "batches": 3}, plateau={"name": "halve", "every": 5})
+        )
     config = tiny()
-    config.hardening = HardeningConfig(batches=60, every=15, cool=4)
+    config.hardening = {"name": "gradual", "batches": 60, "every": 15, "cool": 4}
     with pytest.raises(ConfigError, match="4 checks of 15 batches take all of 60, so nothing"):
         checked(config)
     with pytest.raises(
         ConfigError, match=r"training.length_bucketing: a doubling curriculum changes"
     ):
         checked(tiny(curriculum="doubling", length_bucketing=5))
-    with pytest.raises(ConfigError, match=r"curriculum_below: .* with curriculum growing"):
-        checked(tiny(curriculum="growing", curriculum_below=0.1))
-    with pytest.raises(ConfigError, match=r"curriculum_below: expected a number above 0, got 0"):
-        checked(tiny(curriculum="doubling", curriculum_below=0.0))
+    with pytest.raises(ConfigError, match=r"curriculum 'growing' has no option 'below'"):
+        checked(tiny(curriculum={"name": "growing", "below": 0.1}))
+    with pytest.raises(ConfigError, match=r"curriculum.below: expected a number above 0, got 0"):
+        checked(tiny(curriculum={"name": "doubling", "below": 0.0}))

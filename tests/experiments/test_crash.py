@@ -46,8 +46,7 @@ while True:
 
 def hardened() -> RunConfig:
     config = tiny_streams(batches=40)
-    config.hardening.batches, config.hardening.every = 60, 1
-    config.hardening.learning_rate = 0.1
+    config.hardening = {"name": "gradual", "batches": 60, "every": 1, "learning_rate": 0.1}
     return config
 
 

@@ -33,15 +33,10 @@ from unbounded.evaluation.removal import Removal
 from unbounded.evaluation.streams import StreamScore
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import (
-    HardeningConfig,
     ModelConfig,
-    RunConfig,
-    from_dict,
-    to_dict,
 )
 from unbounded.experiments.run import harden, hardening
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -167,8 +162,7 @@ def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None
 
 def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:
     config = tiny()
-    config.hardening = HardeningConfig(**CHANGES)
-    at_once = train_run(with_hardening(config), root=tmp_path, quiet=True).folder
+    at_once = train_run(with_hardening(config, CHANGES), root=tmp_path, quiet=True).folder
     folder = copied(trained, tmp_path)
     harden_run(folder, CHANGES, quiet=True)
     left, right = machine_of(at_once), machine_of(folder)
@@ -220,7 +214,7 @@ def test_every_memory_that_decides_and_every_layout(
     tmp_path: Path,
 ) -> None:
     config = small(task, {"memory": memory}, data)
-    config.hardening = HardeningConfig(batches=2, every=1, tolerance=1.0)
+    config.hardening = {"name": "gradual", "batches": 2, "every": 1, "tolerance": 1.0}
     hardened = train_run(config, root=tmp_path, quiet=True).report["hardened"]
     assert hardened["batches"] == 2
     assert hardened["gates"]
@@ -312,7 +306,7 @@ def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
 
 def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.hardening = HardeningConfig(**CHANGES)
+    config.hardening = {"name": "gradual", **CHANGES}
     result = train_run(config, root=tmp_path, quiet=True)
     hardened = result.report["hardened"]
     assert (hardened["harm"], hardened["saturated"], hardened["inverse_temperature"]) == (
@@ -324,26 +318,15 @@ def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:
     assert all(torch.equal(each, left[name]) for name, each in machine_of(result.folder).items())
 
 
-def test_a_hardening_of_before_there_was_a_cooling_goes_on(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = copied(trained, tmp_path)
-
-    with interrupted(monkeypatch), pytest.raises(Interrupted):
-        harden_run(folder, CHANGES, quiet=True)
-    begun = folder / "hardening" / "options.json"
-    old = json.loads(begun.read_text())
-    begun.write_text(json.dumps({name: old[name] for name in old if name != "cool"}))
-    assert harden_run(folder, CHANGES, quiet=True)["hardened"]["batches"] == 4
-
-
 def test_what_cannot_be_hardened_says_why(
     trained: Path,
     data: Path,
     tmp_path: Path,
 ) -> None:
     folder = copied(trained, tmp_path)
-    with pytest.raises(ConfigError, match="batches: expected at least 1, got 0"):
+    with pytest.raises(
+        ConfigError, match=r"hardening.batches: expected a number at least 1, got 0"
+    ):
         harden_run(folder, {"batches": 0}, quiet=True)
     (folder / "report.json").unlink()
     with pytest.raises(CheckpointError, match=r"is not finished; `unbounded train .* --resume`"):
@@ -361,54 +344,53 @@ def test_what_cannot_be_hardened_says_why(
 
 
 def test_the_usual_hardening_leaves_what_is_said() -> None:
-    usual = from_dict(preset_of("copy")).hardening
-    assert usual.batches == 600
+    usual = preset_of("copy")["hardening"]
+    assert usual["batches"] == 600
     assert with_hardening(tiny()).hardening == usual
     streams = tiny_streams()
-    assert with_hardening(streams).hardening == HardeningConfig(batches=60, every=1, far=5)
-    streams.hardening = HardeningConfig(factor=2.0, batches=7)
-    own = HardeningConfig(batches=7, every=1, factor=2.0, far=5)
-    assert with_hardening(streams).hardening == own
-    # Also where it is what a hardening has that nobody said anything of.
-    streams.hardening = HardeningConfig(every=5)
-    assert with_hardening(streams).hardening.every == 1
-    assert with_hardening(streams, ["every"]).hardening.every == 5
-    words = from_dict(merged(preset_of("dyck"), {}))
-    assert with_hardening(words).hardening.every == 15
+    of_streams = {"name": "gradual", "batches": 60, "every": 1, "far": 5}
+    assert with_hardening(streams).hardening == of_streams
+    own = {"factor": 2.0, "batches": 7}
+    assert with_hardening(streams, own).hardening == {**of_streams, **own}
+    # As on a command line with --harden.
+    streams.hardening = {"name": "none", "every": 5}
+    assert with_hardening(streams).hardening == {**of_streams, "every": 5}
+    words = composed(preset_of("dyck"))
+    assert with_hardening(words).hardening["every"] == 15
 
 
 def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
-    preset = from_dict(preset_of("binary_addition"))
-    kept = with_hardening(replace(preset, hardening=HardeningConfig())).hardening
+    preset = composed(preset_of("binary_addition"))
+    kept = with_hardening(replace(preset, hardening={"name": "none"})).hardening
     assert kept == preset.hardening
-    assert kept.learning_rate == 0.1
-    paper = from_dict(preset_of("binary_addition", "paper"))
-    assert with_hardening(paper).hardening == HardeningConfig(batches=60, every=1, far=5)
-    adam = from_dict(merged(preset_of("binary_addition"), {"training": {"optimizer": "adam"}}))
-    assert adam.hardening == replace(preset.hardening, learning_rate=None)
-    own = merged(
-        to_dict(preset), {"hardening": {"optimizer": "sgd"}}, {"training": {"optimizer": "adam"}}
-    )
-    assert from_dict(own).hardening.learning_rate == 0.1
-    again = merged(to_dict(preset), {"training": {"optimizer": "sgd"}})
-    assert from_dict(again).hardening == preset.hardening
+    assert kept["learning_rate"] == 0.1
+    paper = composed(preset_of("binary_addition", "paper"))
+    of_streams = {"name": "gradual", "batches": 60, "every": 1, "far": 5}
+    assert with_hardening(paper).hardening == of_streams
 
 
 def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.hardening = HardeningConfig(batches=2, every=1, validation_count=20, far=7, tolerance=1)
+    config.hardening = {
+        "name": "gradual",
+        "batches": 2,
+        "every": 1,
+        "validation_count": 20,
+        "far": 7,
+        "tolerance": 1,
+    }
     planned = plan(config, checked(config))
     evaluator = planned.evaluator(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
     (far,) = far_evaluators(planned, replace(evaluator, validation_count=20))
     assert (str(far.validation_lengths), far.validation_count) == ("21:21", 2)
     assert train_run(config, root=tmp_path, quiet=True).report["hardened"]["batches"] == 2
-    config.hardening.far = 0
+    config.hardening["far"] = 0
     assert far_evaluators(plan(config, checked(config)), evaluator) == []
 
 
 def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.hardening = HardeningConfig(batches=2, every=1, validation_count=20)
+    config.hardening = {"name": "gradual", "batches": 2, "every": 1, "validation_count": 20}
     result = train_run(config, root=tmp_path, quiet=True)
     part = result.report["hardened"]
     assert (part["batches"], part["harm"], part["saturated"]) == (0, True, False)
@@ -431,32 +413,28 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
     ],
 )
 def test_tasks_with_lengths_have_far_ones(task: str, far: str) -> None:
-    config = from_dict(merged(preset_of(task), {"hardening": {"batches": 2, "far": 10}}))
+    config = composed(
+        overlay(preset_of(task), {"hardening": {"name": "gradual", "batches": 2, "far": 10}})
+    )
     planned = plan(config, checked(config))
     evaluator = planned.evaluator(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
     assert [str(each.validation_lengths) for each in far_evaluators(planned, evaluator)] == [far]
 
 
-def test_a_run_of_before_has_the_same_name() -> None:
-    config = RunConfig()
-    config.hardening = HardeningConfig(batches=60, every=1)
-    old = to_dict(config)
-    for name in ("settle", "tolerance", "cool", "validation_count", "far"):
-        del old["hardening"][name]
-    assert config_hash(from_dict(old)) == config_hash(config)
-
-
-def test_another_memory_than_the_presets_has_not_its_hardening() -> None:
+def test_a_memory_without_gates_is_not_hardened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert preset_of("copy")["hardening"]["batches"] > 0
     for memory in ("none", "stack", "turing_tape"):
-        config = from_dict(merged(preset_of("copy"), {"model": {"memory": memory}}))
-        assert config.hardening == HardeningConfig()
-        checked(config)
-    asked = {"model": {"memory": "stack"}, "hardening": {"batches": 3}}
-    assert merged(preset_of("copy"), asked)["hardening"]["batches"] == 3
-    published = from_dict(preset_of("copy", "paper"))
-    assert published.hardening == HardeningConfig()
-    assert published.training.schedule == "constant"
+        checked(composed(overlay(preset_of("copy"), {"model": {"memory": memory}})))
+    config = tiny(batches=1)
+    config.model.memory, config.hardening = {"name": "none"}, {"name": "gradual"}
+    result = train_run(config, root=tmp_path)
+    assert "hardened" not in result.report
+    assert "not hardened: the model has no memory with gates" in capsys.readouterr().out
+    published = composed(preset_of("copy", "paper"))
+    assert published.hardening == {"name": "none"}
+    assert published.training.schedule == {"name": "constant"}
 
 
 def test_what_the_command_line_says_of_a_hardening_stays(
@@ -469,21 +447,21 @@ def test_what_the_command_line_says_of_a_hardening_stays(
     ):
         assert main(["train", "dyck", "--harden", *told, "--print_config"]) == 0
         assert plain_yaml.load(capsys.readouterr().out)["hardening"]["every"] == 5
-    assert main(["train", "copy", "--harden", "--hardening.batches", "0"]) != 0
-    assert "--hardening.batches 0 hardens nothing" in capsys.readouterr().err
+    assert main(["train", "copy", "--harden", "--hardening", "none"]) != 0
+    assert "--hardening none hardens nothing" in capsys.readouterr().err
 
 
 def test_a_hardening_is_called_off_with_one_option() -> None:
-    config = from_dict(merged(preset_of("copy"), {"hardening": {"batches": 0}}))
+    config = composed(overlay(preset_of("copy"), {"hardening": "none"}))
     checked(config)
-    config.hardening.every = 7
-    with pytest.raises(ConfigError, match=r"hardening.every: .*without hardening.batches"):
+    config.hardening["every"] = 7
+    with pytest.raises(ConfigError, match=r"hardening 'none' has no option 'every'"):
         checked(config)
 
 
 def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.evaluation.multiples, config.evaluation.symbols = [10, 100], 320
+    config.evaluation["multiples"], config.evaluation["symbols"] = [10, 100], 320
     report = train_run(config, root=tmp_path, quiet=True)
     rows = [(row["lengths"], row["count"], row["role"]) for row in report.report["rows"]]
     assert rows == [
@@ -496,16 +474,16 @@ def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None
     assert evaluate_run(report.folder)["rows"] == report.report["rows"]
     asked = evaluate_run(report.folder, lengths=[LengthRange(4, 6)])
     assert [row["lengths"] for row in asked["rows"]] == ["4:6"]
-    config.evaluation.multiples, config.evaluation.symbols = [0], 0
+    config.evaluation["multiples"], config.evaluation["symbols"] = [0], 0
     with pytest.raises(ConfigError) as error:
         checked(config)
     assert [fault.partition(":")[0] for fault in error.value.errors] == [
-        "evaluation.symbols",
         "evaluation.multiples",
+        "evaluation.symbols",
     ]
     streams = tiny_streams()
-    streams.evaluation.multiples = [10]
-    with pytest.raises(ConfigError, match=r"evaluation.multiples"):
+    streams.evaluation["multiples"] = [10]
+    with pytest.raises(ConfigError, match="evaluation has no option 'multiples'"):
         checked(streams)
 
 
@@ -536,7 +514,13 @@ def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: P
 
 def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path: Path) -> None:
     config = tiny()
-    config.hardening = HardeningConfig(batches=2, every=2, factor=3.0, tolerance=0.5)
+    config.hardening = {
+        "name": "gradual",
+        "batches": 2,
+        "every": 2,
+        "factor": 3.0,
+        "tolerance": 0.5,
+    }
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = harden_run(folder, {"batches": 4, "every": 5}, overwrite=True, quiet=True)
     assert report["hardened"]["batches"] == 4
@@ -569,7 +553,13 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     monkeypatch.setattr(Lengths, "assess", right_on_all)
     monkeypatch.setattr("unbounded.experiments.run.hardening.remove_unused", asked_once)
     config = tiny_streams(batches=1)
-    config.hardening = HardeningConfig(batches=1, every=1, validation_count=30, far=7)
+    config.hardening = {
+        "name": "gradual",
+        "batches": 1,
+        "every": 1,
+        "validation_count": 30,
+        "far": 7,
+    }
     train_run(config, root=tmp_path, quiet=True)
     longest = 7 * plan(config, checked(config)).train_lengths.maximum
     assert {count for _, count in asked[:-1]} == {30}

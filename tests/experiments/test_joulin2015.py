@@ -12,9 +12,8 @@ import pytest
 from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import errors
-from unbounded.experiments.config.compose import preset_of
-from unbounded.experiments.config.identity import config_hash
-from unbounded.experiments.config.schema import HardeningConfig, from_dict, to_dict
+from unbounded.experiments.config.compose import composed, preset_of
+from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_reports, read_results
@@ -32,22 +31,22 @@ TINY: dict[str, Any] = {
     "needs_data": ["penn_treebank"],
     "skip": ["penn_treebank/stack-rnn-hardened"],
     "seeds": [1, 2, 3],
-    "task_options": {},
+    "task": {},
     "model": {"hidden_size": 6},
     "training": {"batches": 1, "batch_size": 3, "validation_count": 6},
     "evaluation": {"streams": 2},
     "cells": {
         "anbmc_sum/*": {
-            "task_options": {"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
+            "task": {"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
             "evaluation": {"count": 4},
         },
         "*/stack-rnn*": {
             "model": {"memory": {"count": 2}},
-            "hardening": {"batches": 2, "every": 1},
+            "hardening": {"name": "gradual", "batches": 2, "every": 1},
         },
         "penn_treebank/*": {
-            "task_options": {"published_counts": False},
-            "hardening": {"batches": 0, "every": 5},
+            "task": {"published_counts": False},
+            "hardening": "none",
             "training": {"chunk_steps": 4},
         },
     },
@@ -136,7 +135,7 @@ def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
     assert len(study.trials) == 20 * len(study.cells)
     assert all(errors(trial.config) == [] for trial in study.trials)
     rates = [trial.config.training for trial in study.trials if trial.model == "lstm-constant"]
-    assert all(training.plateau_every == 0 for training in rates)
+    assert all(training.plateau == {"name": "none"} for training in rates)
     assert {trial.config.training.clip_by for trial in study.trials} == {"norm", "value"}
 
 
@@ -154,7 +153,7 @@ def test_no_trial_has_a_error(name: str, tmp_path: Path) -> None:
     study = load_study("joulin2015", name, str(tiny_corpus(tmp_path)))
     for cell in study.cells:
         config = next(trial.config for trial in study.trials if trial.cell == cell)
-        config.task_options |= {"published_counts": False} if "treebank" in cell else {}
+        config.task |= {"published_counts": False} if "treebank" in cell else {}
         assert errors(config) == [], cell
         assert len({t.config.seed for t in study.trials if t.cell == cell}) >= (
             1 if "treebank" in cell else 5
@@ -262,7 +261,7 @@ def test_end_to_end(tmp_path: Path) -> None:
 
 
 def test_penn_treebank_s_three_recipes_stay_apart() -> None:
-    own, paper = (from_dict(preset_of("penn_treebank", each)) for each in (None, "paper"))
+    own, paper = (composed(preset_of("penn_treebank", each)) for each in (None, "paper"))
     yang = {
         each.model: each.config
         for each in load_study("yang2016", "laptop").trials
@@ -275,9 +274,9 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
     }
     said = [
         (
-            config.training.optimizer,
+            config.training.optimizer["name"],
             config.training.learning_rate,
-            config.training.schedule,
+            config.training.schedule["name"],
             config.training.clip,
             config.training.clip_by,
             config.training.batch_size,
@@ -294,14 +293,14 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         ("adagrad", 0.1, "linear", 1.0, "norm", 20, 35, "bf16", "as_model"),
         ("sgd", 40.0, "linear", 0.25, "norm", 20, 35, "bf16", "sums"),  # the second of two rates
     ]
-    assert here["lstm"].training.optimizer_options == {"weight_decay": 1.5e-5}
+    assert here["lstm"].training.optimizer == {"name": "sgd", "weight_decay": 1.5e-5}
 
 
 def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
     of_cell: dict[str, list[Trial]] = {}
     for trial in load_study("joulin2015", "laptop").trials:
         of_cell.setdefault(trial.cell, []).append(trial)
-    preset = from_dict(preset_of("binary_addition"))
+    preset = composed(preset_of("binary_addition"))
     for cell in ("stack-rnn-sharpened", "stack-rnn-sharpened-hardened"):
         own = of_cell[f"binary_addition/{cell}"]
         assert {trial.config.seed for trial in own} == {*range(1, 6)}
@@ -309,13 +308,13 @@ def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
             assert replace(trial.config, seed=preset.seed, hardware=preset.hardware) == preset
     # And without what is ours, scored as it was then.
     assert preset.model.controller["recurrent"]
-    assert preset.training.temperature_noise > 1
+    assert preset.training.temperature_noise["limit"] > 1
     for cell in ("stack-rnn", "stack-rnn-hardened"):
         own = of_cell[f"binary_addition/{cell}"]
         assert {trial.config.seed for trial in own} == {*range(1, 11)}
         for trial in own:
             assert not trial.config.model.controller["recurrent"]
-            assert config_hash(trial.config) == "945e86c0"
-    paper = from_dict(preset_of("binary_addition", "paper"))
-    assert paper.training.schedule == "constant"
-    assert paper.hardening == HardeningConfig()
+            assert trial.config.training.temperature_noise == {"name": "none"}
+    paper = composed(preset_of("binary_addition", "paper"))
+    assert paper.training.schedule == {"name": "constant"}
+    assert paper.hardening == {"name": "none"}

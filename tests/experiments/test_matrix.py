@@ -7,6 +7,7 @@ from pathlib import Path
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
+from unbounded.experiments.tables.results import with_ids
 from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
 from unbounded.experiments.trials.studies import load_study
 from unbounded.memories import MEMORIES
@@ -30,15 +31,16 @@ def test_every_memory_and_baseline_is_on_every_task_of_ours():
 def test_no_cell_has_a_error_and_each_is_scored_at_twice_the_training_lengths():
     for trial in STUDY.trials:
         assert errors(trial.config) == [], trial.cell
-        trained, longer = trial.config.evaluation.lengths
+        trained, longer = trial.config.evaluation["lengths"]
         assert int(longer.split(":")[1]) == 2 * int(trained.split(":")[1])
 
 
 def test_reports_of_before_are_still_those_of_its_trials():
     """What was added to the study renamed no run."""
-    names = set(read_study_file(Path(__file__).resolve().parents[2] / "results/matrix" / RUNS))
+    folder = Path(__file__).resolve().parents[2] / "results/matrix"
+    names = set(read_study_file(folder / RUNS))
     assert len(names) > 20
-    assert names <= {trial.name for trial in STUDY.trials}
+    assert names <= {trial.name for trial in with_ids(STUDY.trials, folder)}
 
 
 def test_the_table_and_the_picture(tmp_path: Path):

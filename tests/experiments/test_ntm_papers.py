@@ -33,7 +33,7 @@ def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():
     assert all(trial.config.model.memory["name"] == "turing_tape" for trial in tapes)
     growing = [trial for trial in trials if trial.model == "ntm-growing"]
     assert [trial.config.seed for trial in growing] == list(range(1, 11))
-    assert {trial.config.training.curriculum for trial in growing} == {"growing"}
+    assert {trial.config.training.curriculum["name"] for trial in growing} == {"growing"}
     assert {trial.config.model == tapes[0].config.model for trial in growing} == {True}
     moving = [trial.config for trial in trials if trial.model == "ntm-moving"]
     assert [config.seed for config in moving] == list(range(1, 11))

@@ -12,8 +12,8 @@ from tests.experiments.small import small
 from tests.experiments.tiny import tiny
 from tests.metrics import read_metrics
 from unbounded.errors import CheckpointError
-from unbounded.experiments.config.compose import merged, preset_of
-from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.harden import harden_run
@@ -35,7 +35,13 @@ def write(path: Path, symbols: str, *, backwards: bool = False) -> Path:
 def config(data: Path) -> RunConfig:
     plain = tiny(batches=10, checkpoint_every=5, accuracy_every=0)
     hardware = dataclasses.replace(plain.hardware, data=str(data))
-    return dataclasses.replace(plain, task="pairs", task_options={}, hardware=hardware)
+    return dataclasses.replace(
+        plain,
+        task={
+            "name": "pairs",
+        },
+        hardware=hardware,
+    )
 
 
 @pytest.fixture
@@ -148,26 +154,23 @@ def test_training_shows_what_a_user_should_know_of_the_data(
 
 def test_pairs_have_a_validation_curve_and_stop_on_it(tmp_path: Path) -> None:
     preset = preset_of("pairs")["training"]
-    assert preset["plateau_every"] > 0 < preset["plateau_patience"]
+    assert preset["plateau"]["name"] == "halve"
     rows = [f"{k:03d}\t{(k * 7919) % 997:03d}" for k in range(60)]  # nothing to be learned of these
     data = tmp_path / "pairs.tsv"
     data.write_text("\n".join(rows))
     changes = {
-        "task_options": {"characters": True},
+        "task": {"characters": True},
         "training": {
             "batches": 400,
             "batch_size": 8,
             "learning_rate": 0.02,
-            "plateau_every": 10,
-            "plateau_patience": 2,
-            "plateau_hold": 20,
-            "plateau_least": 0.006,
+            "plateau": {"every": 10, "patience": 2, "hold": 20, "least": 0.006},
             "report_every": 10,
             "checkpoint_every": 100,
         },
     }
     data_config = small("pairs", {"memory": "queue"}, tmp_path)
-    own = from_dict(merged(to_dict(data_config), changes))
+    own = composed(overlay(to_dict(data_config), changes))
     result = train_run(own, root=tmp_path / "runs", quiet=True)
     assert result.report["stopped"].startswith("plateau: the learning rate is below")
     looks = [
@@ -180,11 +183,10 @@ def test_pairs_have_a_validation_curve_and_stop_on_it(tmp_path: Path) -> None:
 def test_what_was_scored_is_counted_and_not_what_was_asked_for(tmp_path: Path) -> None:
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"a b{k % 3} c{k}\tx\n" for k in range(60)))
-    training = {"batches": 60, "batch_size": 8, "learning_rate": 0.05, "plateau_every": 0}
-    training |= {"plateau_patience": 1, "plateau_least": 1e-5}  # as without a plateau
-    training |= {"validate_every": 5, "validation_count": 200}
+    training = {"batches": 60, "batch_size": 8, "learning_rate": 0.05}
+    training |= {"plateau": "none", "stop": {"every": 5}, "validation_count": 200}
     changes = {"training": {**training, "accuracy_every": 5, "accuracy_count": 200}}
-    own = from_dict(merged(to_dict(small("pairs", {"memory": "queue"}, tmp_path)), changes))
+    own = composed(overlay(to_dict(small("pairs", {"memory": "queue"}, tmp_path)), changes))
     result = train_run(own, root=tmp_path / "runs", quiet=True)
     task = make_task("pairs", data=str(data))
     there = task.available("validation", task.test_lengths)

@@ -103,7 +103,7 @@ def test_a_signal_asks_every_trial_to_save(tmp_path, number):
 
 
 def test_a_trial_waits_for_the_one_that_it_begins_as() -> None:
-    falling = Trial("copy", "queue-falling", tiny(schedule="cooldown", cooldown_batches=15))
+    falling = Trial("copy", "queue-falling", tiny(schedule={"name": "cooldown", "batches": 15}))
     other = steady(falling.config)
     assert other is not None
     staying, third = Trial("copy", "queue", other), Trial("copy", "queue", tiny(batches=7))

@@ -10,6 +10,7 @@ from unbounded.errors import ChoiceError
 from unbounded.evaluation import METRIC_SETS
 from unbounded.experiments.tables.published import PAPERS, published
 from unbounded.experiments.tables.reproduce import write_table
+from unbounded.experiments.tables.results import with_ids
 from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
 from unbounded.experiments.trials.studies import load_study
 from unbounded.tasks import TASKS
@@ -228,7 +229,8 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
     }
     found = dict.fromkeys(said, "not run")
     reports = read_study_file(root / "results/joulin2015-choices" / RUNS)
-    for trial in load_study("joulin2015", "choices", "corpus").trials:
+    choices = load_study("joulin2015", "choices", "corpus").trials
+    for trial in with_ids(choices, root / "results/joulin2015-choices"):
         if trial.name not in reports:
             continue
         report = reports[trial.name]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from tests.experiments.tiny import planned, tiny
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
-from unbounded.cli.train import parser
+from unbounded.cli.overlay import compose_config, sorted_words
 from unbounded.errors import ConfigError
+from unbounded.experiments.config.compose import composed
 from unbounded.experiments.config.presets import PRESETS
-from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import ram_check
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.ram_check import check_ram, memory_of
@@ -24,8 +24,8 @@ GB = 1e9
 
 
 def preset(task: str, *options: str) -> RunConfig:
-    data: dict[str, Any] = parser([task]).parse_args([task, *options]).as_dict()
-    return from_dict({name: data[name] for name in vars(RunConfig())})
+    words = sorted_words(options)
+    return composed(compose_config(task, words.options).data)
 
 
 @pytest.fixture
@@ -74,8 +74,9 @@ def test_nothing_is_begun_and_a_run_is_not_scored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = train_run(tiny_streams(batches=1), root=tmp_path, quiet=True).folder
-    with pytest.raises(ConfigError, match="count: 100000000000 would take at least"):
-        evaluate_run(folder, count=10**11)
+    monkeypatch.setattr(ram_check, "memory_of", lambda device: GB)
+    with pytest.raises(ConfigError, match="count: 1000000000 would take at least"):
+        evaluate_run(folder, count=10**9)
     monkeypatch.setattr(ram_check, "memory_of", lambda device: 100.0)
     config = tiny(batches=1)
     with pytest.raises(ConfigError, match="give a smaller number"):

@@ -170,7 +170,7 @@ def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
 def test_restarts_scored_at_any_lengths_are_compared(tmp_path: Path, lengths: list[str]) -> None:
     """Item 8: all was trained, and then KeyError '1:3': ranges were compared as texts."""
     config = tiny(batches=2, accuracy_every=0, report_every=1)
-    config.evaluation.lengths = lengths
+    config.evaluation["lengths"] = lengths
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None
     scored = {str(LengthRange.parse(text)) for text in lengths}
@@ -195,7 +195,7 @@ def test_no_restarts_is_an_error(tmp_path: Path) -> None:
 
 def test_without_a_measure_no_restart_is_the_best(tmp_path: Path) -> None:
     """A budget below report_every left all with infinite perplexity, and the first was the best."""
-    config = tiny(batches=4, report_every=10, validate_every=4, accuracy_every=4)
+    config = tiny(batches=4, report_every=10, stop={"every": 4}, accuracy_every=4)
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None
     assert result.data["best"] is None

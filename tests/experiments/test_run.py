@@ -16,9 +16,9 @@ from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.check import errors
-from unbounded.experiments.config.compose import merged, preset_of
-from unbounded.experiments.config.identity import config_hash, run_name
-from unbounded.experiments.config.schema import HardeningConfig, from_dict, to_dict
+from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.identity import config_hash, run_name, with_id
+from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run import build
 from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -45,7 +45,7 @@ def test_the_folder_holds_what_a_run_is(uninterrupted: Path) -> None:
     assert {"config.yaml", "metrics.jsonl", "checkpoints", "model", "report.json"} <= names
     saved = yaml.safe_load((uninterrupted / "config.yaml").read_text())
     assert saved.pop("used") == {"threads": 1, "kernels": kernels()}
-    assert from_dict(saved) == tiny()
+    assert from_dict(saved) == with_id(tiny())
     report = json.loads((uninterrupted / "report.json").read_text())
     assert report["split"] == "test"
     assert [each["lengths"] for each in report["rows"]] == ["1:3", "4:6", "7:12"]
@@ -353,7 +353,7 @@ def test_a_config_that_was_deleted_is_written_again(tmp_path: Path) -> None:
 def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path: Path) -> None:
     config = tiny(batches=4)
     config.hardware.backend = "cpu"
-    config.hardening = HardeningConfig(batches=2, every=1, tolerance=1.0)
+    config.hardening = {"name": "gradual", "batches": 2, "every": 1, "tolerance": 1.0}
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = read_report(folder)
     assert report is not None
@@ -373,7 +373,7 @@ def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path
 def test_kernels_that_cannot_serve_are_said_before_anything_is_made(
     model: dict[str, Any], precision: str, message: str
 ) -> None:
-    config = from_dict(merged(preset_of("copy"), {"model": model}))
+    config = composed(overlay(preset_of("copy"), {"model": model}))
     config.hardware.backend = "cpu"
     config.training.precision = precision
     assert [each for each in errors(config) if message in each]

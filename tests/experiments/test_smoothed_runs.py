@@ -28,9 +28,8 @@ def test_half_precision_comes_near(tmp_path: Path) -> None:
 
 def test_a_hardening_goes_down_the_smoothed_loss_too(tmp_path: Path) -> None:
     config = tiny_streams(batches=20)
-    config.hardening = dataclasses.replace(
-        config.hardening, batches=4, every=1, learning_rate=0.1, tolerance=1.0
-    )
+    own = {"batches": 4, "every": 1, "learning_rate": 0.1, "tolerance": 1.0}
+    config.hardening = {"name": "gradual", **own}
     ends = []
     for share in (0.0, 0.4):
         # At this rate nothing moves before the hardening: the trained model is the same.

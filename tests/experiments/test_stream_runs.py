@@ -21,8 +21,8 @@ from tests.metrics import read_metrics
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.schema import HardeningConfig, RunConfig, from_dict
+from unbounded.experiments.config.identity import run_name, with_id
+from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run import run
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.loading import load_model
@@ -78,7 +78,7 @@ def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
     assert validation["lengths"] == "2:4"
     assert validation["count"] >= 12
     assert 0 < validation["determined_nats_per_token"] < 2
-    assert from_dict(report["config"]) == tiny_streams()
+    assert from_dict(report["config"]) == with_id(tiny_streams())
     kinds = [(line["kind"], line["batch"]) for line in metrics(finished)]
     assert kinds == [(kind, batch) for batch in (1, 2, 3, 4) for kind in ("train", "plateau")]
     text = table(report)
@@ -88,7 +88,7 @@ def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
 
 def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
     """A rate that only makes things worse: the backup of the first look is what is saved."""
-    config = tiny_streams(learning_rate=5.0, plateau_hold=0, batches=2)
+    config = tiny_streams(learning_rate=5.0, plateau={"hold": 0}, batches=2)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     looks = [line for line in metrics(folder) if line["kind"] == "plateau"]
     assert [line["better"] for line in looks] == [True, False]
@@ -207,9 +207,14 @@ def test_hardening_follows_training_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=2)
-    config.hardening = HardeningConfig(
-        batches=6, every=2, factor=3.0, tolerance=1.0, most_removals=3
-    )
+    config.hardening = {
+        "name": "gradual",
+        "batches": 6,
+        "every": 2,
+        "factor": 3.0,
+        "tolerance": 1.0,
+        "most_removals": 3,
+    }
     heard: dict[str, list[dict[str, Any]]] = {"": [], "hardening/": []}
     afters: dict[str, int] = {}
 
@@ -267,7 +272,13 @@ def fields(data: Any) -> set[str]:
 
 def test_a_hardening_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.hardening = HardeningConfig(batches=1, every=1, remove=False, tolerance=1)
+    config.hardening = {
+        "name": "gradual",
+        "batches": 1,
+        "every": 1,
+        "remove": False,
+        "tolerance": 1,
+    }
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "hardening")
@@ -280,7 +291,14 @@ def test_an_interrupted_hardening_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=1)
-    config.hardening = HardeningConfig(batches=4, every=2, factor=3.0, remove=False, tolerance=1)
+    config.hardening = {
+        "name": "gradual",
+        "batches": 4,
+        "every": 2,
+        "factor": 3.0,
+        "remove": False,
+        "tolerance": 1,
+    }
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     step, count = BatchTrainer._step, 0
     one = len(list(chunks(tiny_batch(config), 7)))

@@ -41,7 +41,7 @@ def test_no_trial_has_a_error_and_none_ends_by_an_accuracy(name):
     kinds = {(trial.cell, trial.config.model.hidden_size): trial for trial in trials}
     for trial in kinds.values():
         assert errors(trial.config) == []
-        assert trial.config.training.stop in ("converged", "budget")
+        assert trial.config.training.stop["name"] in ("converged", "budget")
         assert trial.config.training.batch_size == 10
         assert trial.config.training.clip == 1.0
         assert trial.config.hardware.threads == 1

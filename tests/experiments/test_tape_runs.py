@@ -11,8 +11,8 @@ import torch
 from unbounded.cli.main import main
 from unbounded.errors import ConfigError, RoomWarning, say_once
 from unbounded.experiments.config.check import build_task, errors
-from unbounded.experiments.config.compose import merged, preset_of
-from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
@@ -31,16 +31,16 @@ def config(**changes: Any) -> RunConfig:
     small: dict[str, Any] = {
         "model": {"memory": {"slots": 8, "width": 3}, "hidden_size": 4},
         "training": {
-            "batches": 2, "batch_size": 4, "validation_count": 8, "validate_every": 2,
-            "report_every": 1, "checkpoint_every": 2, "accuracy_every": 0, "early_abort_after": 0,
-            "early_abort_perplexity": 1.2, "validation_lengths": "3:4",
+            "batches": 2, "batch_size": 4, "validation_count": 8, "stop": {"every": 2},
+            "report_every": 1, "checkpoint_every": 2, "accuracy_every": 0,
+            "validation_lengths": "3:4",
         },
-        "task_options": {"train_lengths": "1:2", "test_lengths": "3:4"},
+        "task": {"train_lengths": "1:2", "test_lengths": "3:4"},
         "evaluation": {"count": 10, "every": 2, "lengths": ["1:2", "3:4"]},
     }  # fmt: skip
-    data = merged(preset_of("dyck"), small, changes)
+    data = overlay(preset_of("dyck"), small, changes)
     data["hardware"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
-    return from_dict(data)
+    return composed(data)
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_preset_has_no_error():
     for task in ("dyck", "ntm_copy", "repeat_copy", "associative_recall"):
-        assert errors(from_dict(preset_of(task))) == []
+        assert errors(composed(preset_of(task))) == []
 
 
 def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
     """2300 of the controller, 2626 of the read head, 6666 of the write head, 101 of the output."""
-    whole = from_dict(preset_of("dyck"))
+    whole = composed(preset_of("dyck"))
     model = plan(whole, build_task(whole)).model()
     layer = model.sequence.layer
     assert sum(each.numel() for each in layer.controller.parameters()) == 2300
@@ -84,7 +84,7 @@ def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFix
         (["--model.memory.slots=0"], "model.memory.slots: expected an integer >= 1, got 0"),
         (["--model.memory.slots", "many"], "slots: expected an integer, got 'many'"),
         (["--model.memory.depth", "3"], "has no option 'depth'"),
-        (["--model.memory.slots"], "expected an option of the run's memory and its value, got ''"),
+        (["--model.memory.slots"], "model.memory.slots: expected a value after it, got nothing"),
         (["--model.memory.name", "queue"], "expected an option of the run's memory and its value"),
     ],
 )
@@ -181,18 +181,17 @@ def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
 
 
 def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
-    early_abort = {
-        "training": {"batches": 9, "early_abort_after": 3, "early_abort_perplexity": 1.01}
-    }
-    early_abort["evaluation"] = {"count": 100}
-    result = train_run(config(**early_abort), root=tmp_path, quiet=True)
+    early_abort = {"name": "perplexity", "after": 3, "perplexity": 1.01}
+    training = {"batches": 9, "early_abort": early_abort}
+    own = config(training=training, evaluation={"count": 100})
+    result = train_run(own, root=tmp_path, quiet=True)
     assert result.report["batches"] == 3
     assert result.report["stopped"].startswith("failed early: training perplexity is ")
     assert result.report["success"] is False
 
 
 def test_hope_is_looked_at_once():
-    rule = EarlyAbort(10, 1.2)
+    rule = EarlyAbort(after=10, perplexity=1.2)
     assert rule(LoopState(batch=9, perplexity=2.0), None, None) is None
     assert rule(LoopState(batch=10, perplexity=1.1), None, None) is None
     assert "above 1.2; another seed" in str(rule(LoopState(batch=10, perplexity=1.3), None, None))
@@ -210,19 +209,16 @@ def test_a_sure_prediction_beyond_the_clip_has_no_gradient():
 
 
 def test_errors_of_the_new_options():
-    lines = errors(config(training={"early_abort_after": 3, "report_every": 2}))
-    assert (
-        "training.early_abort_after: expected a multiple of training.report_every (2), got 3"
-        in lines
+    abort = {"early_abort": {"name": "perplexity", "after": 3}, "report_every": 2}
+    (line,) = errors(config(training=abort))
+    assert line == (
+        "training.early_abort.after: expected a multiple of training.report_every (2), got 3"
     )
-    lines = errors(config(training={"early_abort_perplexity": 1.5}))
-    assert any(
-        "training.early_abort_perplexity: has no effect without early_abort_after" in x
-        for x in lines
-    )
+    (line,) = errors(config(training={"early_abort": "perplexity"}))
+    assert line == "training.early_abort: early abort 'perplexity' needs the option 'after'"
     lines = errors(config(training={"prediction_clip": 0.5}))
     assert any(
         line.startswith("training.prediction_clip: expected a number at most") for line in lines
     )
-    of_copy = merged(preset_of("copy"), {"training": {"prediction_clip": 1e-6}})
-    assert any("training.prediction_clip: has no effect" in x for x in errors(from_dict(of_copy)))
+    of_copy = overlay(preset_of("copy"), {"training": {"prediction_clip": 1e-6}})
+    assert any("training.prediction_clip: has no effect" in x for x in errors(composed(of_copy)))

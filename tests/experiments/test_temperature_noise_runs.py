@@ -14,18 +14,15 @@ import pytest
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.check import errors
-from unbounded.experiments.config.compose import merged, preset_of
-from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run import train_run
-from unbounded.training import Interrupted, loop
+from unbounded.training import Interrupted
 from unbounded.training.steps import BatchTrainer
 from unbounded.training.temperature_noise import TemperatureNoise
 
-SHARP: dict[str, Any] = {
-    "temperature_noise": 8,
-    "temperature_noise_units": 2,
-    "temperature_noise_below": 100.0,
-}
+NOISE: dict[str, Any] = {"name": "doubling", "limit": 8, "units": 2, "below": 100.0}
+SHARP: dict[str, Any] = {"temperature_noise": NOISE}
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -35,19 +32,14 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     config = (
         tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
     )
-    config.hardening.batches = 0
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    plain = dataclasses.replace(
-        config.training,
-        temperature_noise=1,
-        temperature_noise_units=1,
-        temperature_noise_below=1e-3,
-    )
+    plain = dataclasses.replace(config.training, temperature_noise={"name": "none"})
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
     assert metrics(folder) != metrics(whole)
+    noise = {**NOISE, "units": 1}
     soft = dataclasses.replace(
-        config, training=dataclasses.replace(config.training, temperature_noise_units=1)
+        config, training=dataclasses.replace(config.training, temperature_noise=noise)
     )
     folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
     assert metrics(folder) != metrics(whole)
@@ -84,9 +76,8 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def test_a_hardening_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_streams(batches=5, **SHARP)
-    config.hardening = dataclasses.replace(
-        config.hardening, batches=4, every=1, learning_rate=0.1, tolerance=1.0
-    )
+    own = {"batches": 4, "every": 1, "learning_rate": 0.1, "tolerance": 1.0}
+    config.hardening = {"name": "gradual", **own}
     seen = noting(monkeypatch)
     report = train_run(config, root=tmp_path, quiet=True).report
     assert report["hardened"]["batches"] == 4
@@ -101,8 +92,7 @@ def test_factors_double_while_the_task_is_learned_at_all_lengths(
 ) -> None:
     """With each report below the bound on whose batches all lengths were; else they halve."""
     seen = noting(monkeypatch)
-    config = tiny_streams(batches=10, curriculum_every=2, **SHARP)
-    config.hardening.batches = 0
+    config = tiny_streams(batches=10, curriculum={"every": 2}, **SHARP)
     logged = metrics(train_run(config, root=tmp_path, quiet=True).folder)
     reports = [each for each in logged if each["kind"] == "train"]
     # Lengths of 2, 3 and 4: from batch 4 on there are all.
@@ -110,49 +100,53 @@ def test_factors_double_while_the_task_is_learned_at_all_lengths(
     assert list(dict(seen).values()) == most
     assert [each["greatest_factor"] for each in reports] == most
     least = min(each["loss_nats_per_token"] for each in reports)
-    config.training.temperature_noise_below = least / 2
+    config.training.temperature_noise["below"] = least / 2
     seen.clear()
     train_run(config, root=tmp_path, quiet=True)
     assert set(dict(seen).values()) == {1}
     # Where the bound falls, what was below it is ten times above.
     bounds = iter([100.0] * 7 + [least / 20] * 3)
-    greatest = loop.greatest_factor
+    after_report = TemperatureNoise.after_report
 
-    def falling(before: int, loss: float, *, below: float, limit: int) -> int:
-        return greatest(before, loss, below=next(bounds), limit=limit)
+    def falling(noise: TemperatureNoise, loss: float) -> int:
+        noise._below = next(bounds)
+        return after_report(noise, loss)
 
-    monkeypatch.setattr(loop, "greatest_factor", falling)
-    config.training.temperature_noise_below, config.training.curriculum = 100.0, "none"
-    config.training.curriculum_every = 1
+    monkeypatch.setattr(TemperatureNoise, "after_report", falling)
+    config.training.curriculum = {"name": "none"}
     seen.clear()
     train_run(config, root=tmp_path, quiet=True)
     assert list(dict(seen).values()) == [1, 2, 4, 8, 8, 8, 8, 8, 4, 2]
 
 
 def changed(*changes: dict[str, Any]) -> RunConfig:
-    return from_dict(merged(preset_of("anbn"), {"training": SHARP}, *changes))
+    return composed(overlay(preset_of("anbn"), {"training": SHARP}, *changes))
 
 
 @pytest.mark.parametrize(
     ("training", "message"),
     [
         (
-            {"temperature_noise": 6},
-            "temperature_noise: expected 1, for none, or a power of two up to",
+            {"temperature_noise": {"limit": 6}},
+            "temperature_noise.limit: expected a power of two from 2 to 1024, got 6",
         ),
         (
-            {"temperature_noise_units": 3},
-            "temperature_noise_units: expected 1, for none, or a power of two up to",
+            {"temperature_noise": {"units": 3}},
+            "temperature_noise.units: expected a power of two from 1 to 1024, got 3",
         ),
         (
-            {"temperature_noise_units": 16},
-            "temperature_noise_units: expected at most temperature_noise (8), got 16",
+            {"temperature_noise": {"units": 16}},
+            "temperature_noise.units: expected at most the limit 8, got 16",
         ),
         ({"precision": "fp16"}, "temperature_noise: scaled logits exceed fp16; use bf16"),
-        ({"temperature_noise_below": 0.0}, "temperature_noise_below: expected"),
+        ({"temperature_noise": {"below": 0.0}}, "temperature_noise.below: expected a number above"),
+        (
+            {"temperature_noise": {"name": "other"}},
+            "training.temperature_noise: unknown temperature noise 'other'.",
+        ),
         (
             {"update": "per_symbol"},
-            "temperature_noise: a per-symbol update needs 1, got 8",
+            "temperature_noise: a per-symbol update needs 'none', got 'doubling'",
         ),
     ],
 )
@@ -160,56 +154,40 @@ def test_what_is_wrong_with_it_is_said(training: dict[str, Any], message: str) -
     assert any(message in error for error in errors(changed({"training": training})))
 
 
-def test_a_memory_that_decides_nothing_has_none() -> None:
-    config = changed()
-    assert errors(config) == []
+def test_a_memory_without_gates_trains_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny(batches=4, report_every=1, **SHARP)
     config.model.memory = {"name": "none"}
-    message = "training.temperature_noise: memory 'none' has no gates; leave it at 1"
-    assert message in errors(config)
-
-
-def test_another_memory_than_the_presets_and_1_have_none_of_it() -> None:
-    for change in ({"model": {"memory": "none"}}, {"training": {"temperature_noise": 1}}):
-        training = changed(change).training
-        assert {name: getattr(training, name) for name in SHARP} == {
-            "temperature_noise": 1,
-            "temperature_noise_units": 1,
-            "temperature_noise_below": 1e-3,
-        }
-    own = changed({"model": {"memory": "stack"}, "training": SHARP}).training
-    assert {name: getattr(own, name) for name in SHARP} == SHARP
-    config = changed({"training": {"temperature_noise": 1}})
-    config.training.temperature_noise_below, config.training.temperature_noise_units = 3.0, 2
-    for name in ("temperature_noise_below", "temperature_noise_units"):
-        message = f"training.{name}: has no effect without temperature_noise"
-        assert message in str(errors(config))
+    assert errors(config) == []
+    seen = noting(monkeypatch)
+    train_run(config, root=tmp_path, quiet=True)
+    assert seen == []
 
 
 def test_units_without_a_bound_are_not_sharpened() -> None:
     relu = {"model": {"controller": {"name": "elman", "activation": "relu"}}}
-    config = from_dict(merged(preset_of("anbn"), relu, {"training": SHARP}))
-    message = "training.temperature_noise_units: needs bounded units, sigmoid or tanh"
+    config = composed(overlay(preset_of("anbn"), relu, {"training": SHARP}))
+    message = "training.temperature_noise.units: needs bounded units, sigmoid or tanh"
     (error,) = errors(config)
     assert error.startswith(message)
-    # What a preset says of them is not meant for such.
-    config = from_dict(merged(preset_of("binary_addition"), relu))
-    assert config.training.temperature_noise_units == 1
-    assert config.training.temperature_noise > 1
-    assert errors(config) == []
+    one = {"training": {"temperature_noise": {"units": 1}}}
+    assert errors(composed(overlay(preset_of("binary_addition"), relu, one))) == []
 
 
 def test_a_loss_that_is_never_so_low_is_said() -> None:
-    usual = {"training": {"temperature_noise_below": 1e-3}}
-    message = "training.temperature_noise_below: a loss of 0.001 is never reached on task 'anbn'"
-    (error,) = errors(changed(usual))
+    noise = {"name": "doubling", "limit": 8}
+    usual = {"training": {"temperature_noise": noise}}
+    message = "training.temperature_noise.below: the default loss is never reached on task 'anbn'"
+    (error,) = errors(composed(overlay(preset_of("anbn"), usual)))
     assert error.startswith(message)
-    assert errors(changed({"training": {"temperature_noise_below": 0.3}})) == []
+    assert errors(changed({"training": {"temperature_noise": {"below": 0.3}}})) == []
 
 
 def test_streams_converge_where_what_counts_is_determined() -> None:
     stop = {"training": {"stop": "converged"}}
-    assert errors(from_dict(merged(preset_of("binary_addition"), stop))) == []
+    assert errors(composed(overlay(preset_of("binary_addition"), stop))) == []
     message = "training.stop: 'converged' has no meaning on task 'binary_addition'; choose solved"
-    everything = {"task_options": {"loss": "all"}, "training": {"temperature_noise": 1}}
-    (error,) = errors(from_dict(merged(preset_of("binary_addition"), stop, everything)))
+    everything = {"task": {"loss": "all"}, "training": {"temperature_noise": "none"}}
+    (error,) = errors(composed(overlay(preset_of("binary_addition"), stop, everything)))
     assert error.startswith(message)

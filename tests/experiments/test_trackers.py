@@ -60,7 +60,7 @@ def test_a_tracker_gets_every_record_the_name_and_the_config(
     told = recorder.told
     assert told["project"] == "unbounded"
     assert told["options"] == {"name": folder.name}
-    assert told["config"]["task"] == "copy"
+    assert told["config"]["task.name"] == "copy"
     assert told["config"]["model.memory.name"] == "queue"
     assert all(isinstance(value, str | int | float) for value in told["config"].values())
     assert [step for step, _ in told["log"]] == [record["batch"] for record in records]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from unbounded.experiments.config.check import errors
-from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.presets import PRESETS
-from unbounded.experiments.config.schema import from_dict
+from unbounded.experiments.config.schema import effective
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import write_table
 from unbounded.experiments.trials.selection import select
@@ -59,12 +59,13 @@ def test_the_laptop_study_is_what_is_asked_for():
     lstms = [t.config for t in trials if t.model == "lstm" and t.task in FIVE]
     assert {c.model.controller["num_layers"] for c in lstms} == {4}
     assert {(c.model.hidden_size, c.training.learning_rate) for c in lstms} == {(256, 2e-4)}
-    assert all(c.training.optimizer_options == {"momentum": 0.95} for c in lstms)
+    assert all(c.training.optimizer["momentum"] == 0.95 for c in lstms)
 
 
 def parameters(config, inputs: int, outputs: int) -> int:
     """Trainable parameters of a config's model."""
-    fields = {name: value for name, value in vars(config.model).items() if name != "answer_writes"}
+    own = vars(effective(config.model))
+    fields = {name: value for name, value in own.items() if name != "answer_writes"}
     model = MemoryModel(inputs=inputs, outputs=outputs, **fields)
     return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
@@ -104,7 +105,7 @@ def test_the_fourth_count_is_not_met():
 
 @pytest.mark.parametrize("task", EIGHT)
 def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
-    config = from_dict(preset_of(task))
+    config = composed(preset_of(task))
     assert task in TASKS
     assert task in PRESETS
     assert errors(config) == []
@@ -114,12 +115,12 @@ def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
     assert model.hidden_size in (50, 100)
     assert model.output_read_vector
     # The 320 000 samples of the second paper's large regime.
-    assert (training.optimizer, training.schedule) == ("adam", "cooldown")
+    assert (training.optimizer, training.schedule["name"]) == ({"name": "adam"}, "cooldown")
     assert training.batch_size * training.batches == 320_000
     rate = {"answer_bigram_flip": 5e-3, "answer_addition": 3e-3}.get(task, 1e-2)
     gate = {"answer_reverse": -10, "answer_bigram_flip": -2, "answer_addition": -2}.get(task, 0)
-    assert (training.learning_rate, training.optimizer_options) == (rate, {})
-    assert training.curriculum == "one_length"
+    assert training.learning_rate == rate
+    assert training.curriculum == {"name": "one_length"}
     if task not in FIVE:
         assert (model.memory["variant"], model.memory["step"]) == ("2017", "bounded")
         assert model.memory["read_key_gate_bias"] is model.memory["strength_bias"] is None
@@ -132,15 +133,18 @@ def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
     shuts = task != "answer_reverse"
     assert model.memory.get("gates") == ("hard_sigmoid" if shuts else None)
     assert training.label_smoothing == (0.1 if shuts else 0)
-    assert bool(config.hardening.batches) != shuts
+    assert (config.hardening["name"] == "none") == shuts
 
 
 def test_the_presets_are_rows_of_the_table():
     rows = {(t.task, t.model): t.config for t in select(load_study("yang2016", "laptop"), None)}
     for task in FIVE:
         row = rows[task, "invnorm-path" if task == "answer_reverse" else SMOOTHED]
-        own = from_dict(preset_of(task))
-        own.evaluation.count, own.hardware.threads = row.evaluation.count, row.hardware.threads
+        own = composed(preset_of(task))
+        own.evaluation["count"], own.hardware.threads = (
+            row.evaluation["count"],
+            row.hardware.threads,
+        )
         own.seed = row.seed
         assert run_name(own) == run_name(row)
 
@@ -158,71 +162,72 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
         times = 3 if trial.model == LONG else 1
         assert training.batch_size * training.batches == times * 320_000
         if times == 3:
-            assert 2 * training.cooldown_batches == training.batches
+            assert 2 * training.schedule["batches"] == training.batches
         hardens = trial.model in ("invnorm", "invnorm-path", *HARDENED)
         assert training.label_smoothing == (0.1 if trial.model in (SMOOTHED, LONG) else 0)
-        assert training.stop == (
+        assert training.stop["name"] == (
             "solved" if name == "laptop" and trial.model not in (SMOOTHED, LONG) else "budget"
         )
-        assert bool(trial.config.hardening.batches) == hardens
+        assert (trial.config.hardening["name"] != "none") == hardens
         assert ("gates" in memory) == (trial.model in SHUT)
         if trial.model == "lantm-2017":
             assert (memory["variant"], memory["step"]) == ("2017", "bounded")
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
-        assert trial.config.model.output_read_vector == (trial.model in PATH)
+        model = effective(trial.config.model)
+        assert model.output_read_vector == (trial.model in PATH)
         if trial.model == "invnorm-published":
             assert memory["step"] == "normalised_candidate"
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
-            assert (training.optimizer, training.learning_rate) == ("rmsprop", 1e-2)
-            assert (training.plateau_hold, training.plateau_patience) == (6000, 3)
+            assert training.optimizer == {"name": "rmsprop", "eps": 1e-8}
+            assert training.learning_rate == 1e-2
+            assert (training.plateau["hold"], training.plateau["patience"]) == (6000, 3)
 
 
 @pytest.mark.parametrize("task", EIGHT)
 def test_the_papers_own_training(task: str):
-    config = from_dict(preset_of(task, "paper"))
+    config = composed(preset_of(task, "paper"))
     assert errors(config) == []
     memory, training = config.model.memory, config.training
     assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
     assert memory.get("step") == (None if task in FIVE else "bounded")
     assert config.model.output_read_vector == (task not in FIVE)
-    assert training.optimizer == "rmsprop"
-    assert training.optimizer_options == {"momentum": 0.95}
-    assert (training.learning_rate, training.epsilon) == (1e-3, 1e-8)
+    assert training.optimizer == {"name": "rmsprop", "momentum": 0.95, "eps": 1e-8}
+    assert training.learning_rate == 1e-3
     assert (training.batch_size, training.batches) == (32, 10_000)
     # Epochs of 10 batches: looked at every 10, held for 100, halved after 30 without a better one.
-    assert training.plateau_every == 100
-    assert (training.plateau_hold, training.plateau_patience) == (1000, 3)
-    assert training.plateau_factor == 0.5
-    assert config.hardening.batches == 0
-    other = from_dict(merged(preset_of(task), {"model": {"memory": "none"}}))
+    assert training.plateau["every"] == 100
+    assert (training.plateau["hold"], training.plateau["patience"]) == (1000, 3)
+    assert "factor" not in training.plateau  # a half
+    assert config.hardening["name"] == "none"
+    other = composed(overlay(preset_of(task), {"model": {"memory": "none"}}))
     assert errors(other) == []
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adafactor"])
 def test_another_optimizer_has_none_of_the_old_ones_options(optimizer: str):
     base = preset_of("answer_copy", "paper")
-    config = from_dict(merged(base, {"training": {"optimizer": optimizer}}))
+    config = composed(overlay(base, {"training": {"optimizer": optimizer}}))
     assert errors(config) == []
-    assert (config.training.optimizer_options, config.training.epsilon) == ({}, None)
+    assert config.training.optimizer == {"name": optimizer}
 
 
 @pytest.mark.parametrize("task", ["programs", "small_loops"])
 def test_the_presets_of_programs(task: str):
-    config = from_dict(preset_of(task))
+    config = composed(preset_of(task))
     assert errors(config) == []
     training = config.training
-    assert (training.optimizer, training.learning_rate) == ("rmsprop", 0.002)
-    assert (training.plateau_factor, training.plateau_window) == (0.8, 4)
-    assert (training.curriculum, training.curriculum_first) == ("growing", 2)
+    assert (training.optimizer, training.learning_rate) == ({"name": "rmsprop"}, 0.002)
+    assert (training.plateau["factor"], training.plateau["window"]) == (0.8, 4)
+    assert (training.curriculum["name"], training.curriculum["first"]) == ("growing", 2)
 
 
 def test_words_have_the_papers_protocol():
     trials = {t.cell: t.config for t in load_study("yang2016", "paper").trials}
     for model in ("invnorm", "softmax", "lstm"):
         training = trials[f"penn_treebank/{model}"].training
-        assert (training.optimizer, training.learning_rate) == ("adagrad", 0.05)
+        assert (training.optimizer, training.learning_rate) == ({"name": "adagrad"}, 0.05)
         assert (training.batch_size, training.chunk_steps) == (32, 20)
-        assert (training.plateau_every, training.plateau_window) == (1, 1)
+        assert (training.plateau["every"], training.plateau["window"]) == (1, 1)
     for model in ("invnorm", "softmax"):
         memory = trials[f"penn_treebank/{model}"].model.memory
         assert (memory["capacity"], memory["drop"]) == (100, 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from safetensors.torch import load_file
 
 from tests.metrics import read_metrics
 from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.compose import overlay
 from unbounded.experiments.config.schema import (
-    EvaluationConfig,
     HardwareConfig,
     ModelConfig,
     RunConfig,
     TrainingConfig,
+    to_dict,
 )
 from unbounded.experiments.run.plan import Plan, plan
 from unbounded.training.checkpoint import checkpoint_folders
@@ -30,43 +32,43 @@ def tiny(**training: Any) -> RunConfig:
         "batch_size": 4,
         "learning_rate": 1e-2,
         "report_every": 10,
-        "validate_every": 20,
+        "stop": {"name": "solved", "every": 20},
         "validation_count": 20,
         "accuracy_every": 20,
         "accuracy_count": 10,
         "checkpoint_every": 15,
     }
     return RunConfig(
-        task="copy",
-        task_options={"symbols": 3, "train_lengths": "1:3", "test_lengths": "4:6"},
+        task={"name": "copy", "symbols": 3, "train_lengths": "1:3", "test_lengths": "4:6"},
         seed=3,
         model=ModelConfig(
             memory={"name": "queue", "width": 4}, hidden_size=8, embedding_size=4, readout_size=4
         ),
-        training=TrainingConfig(**{**options, **training}),
-        evaluation=EvaluationConfig(count=20),
+        training=laid_over(options, training),
+        evaluation={"count": 20},
         hardware=HardwareConfig(device="cpu", threads=1),
     )
+
+
+def laid_over(options: dict[str, Any], *changes: dict[str, Any]) -> TrainingConfig:
+    """Training options with changes; a component of the same name changes single options."""
+    base = {"training": asdict(TrainingConfig())}
+    own = [{"training": change} for change in (options, *changes)]
+    return TrainingConfig(**overlay(base, *own)["training"])
 
 
 def tiny_arguments(runs: Path, **training: Any) -> list[str]:
     """The same run as a command line."""
     config = tiny(**training)
     arguments = ["train", "copy", "--runs", str(runs), "--seed", str(config.seed)]
-    for name, value in config.task_options.items():
-        arguments += [f"--task_options.{name}", str(value)]
+    for name, value in config.task.items():
+        if name != "name":
+            arguments += [f"--task.{name}", str(value)]
+    data = to_dict(config)
     for part in ("model", "training", "hardening", "evaluation", "hardware"):
-        values = dict(vars(getattr(config, part)))
-        for inner in ("memory", "controller"):
-            for name, value in values.pop(inner, {}).items():
-                values[f"{inner}.{name}"] = value
-        for name, value in values.items():
-            if value is None and part in ("hardening", "evaluation"):
-                arguments.append(f"--{part}.{name}=null")
-            elif value is not None:
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                arguments += [f"--{part}.{name}={text}"]
-    return arguments
+        arguments.append(f"--{part}={json.dumps(data[part])}")
+    # The preset of copy has them.
+    return [*arguments, "--evaluation.multiples=null", "--evaluation.symbols=null"]
 
 
 def planned(config: RunConfig) -> Plan:

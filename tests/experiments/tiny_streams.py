@@ -6,12 +6,11 @@ import copy
 from pathlib import Path
 from typing import Any
 
+from tests.experiments.tiny import laid_over
 from unbounded.experiments.config.schema import (
-    EvaluationConfig,
     HardwareConfig,
     ModelConfig,
     RunConfig,
-    TrainingConfig,
 )
 from unbounded.models.memory_model import STACK_RNN
 
@@ -36,8 +35,7 @@ TRAINING = {
     "clip_by": "value",
     "stop": "budget",
     "chunk_steps": 7,
-    "plateau_every": 1,
-    "plateau_hold": 2,
+    "plateau": {"name": "halve", "hold": 2},
     "report_every": 1,
     "accuracy_every": 0,
     "checkpoint_every": 2,
@@ -45,14 +43,13 @@ TRAINING = {
 
 
 def tiny_streams(task: str = "anbn", **training: Any) -> RunConfig:
-    options = {"validation_count": 12, "curriculum": "growing", **training}
+    options = {"validation_count": 12, "curriculum": "growing"}
     return RunConfig(
-        task=task,
-        task_options={"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
+        task={"name": task, "sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
         seed=3,
         model=ModelConfig(**copy.deepcopy(STACK)),
-        training=TrainingConfig(**{**TRAINING, **options}),
-        evaluation=EvaluationConfig(count=6, streams=2),
+        training=laid_over(TRAINING, options, training),
+        evaluation={"count": 6, "streams": 2},
         hardware=HardwareConfig(device="cpu", threads=1, backend="reference"),
     )
 
@@ -69,12 +66,11 @@ def tiny_corpus(folder: Path) -> Path:
 
 def tiny_text(folder: Path, **training: Any) -> RunConfig:
     return RunConfig(
-        task="penn_treebank",
-        task_options={"data": str(tiny_corpus(folder)), "published_counts": False},
+        task={"name": "penn_treebank", "data": str(tiny_corpus(folder)), "published_counts": False},
         seed=3,
         model=ModelConfig(
             **copy.deepcopy({**STACK, "controller": {**STACK["controller"], "recurrent": True}})
         ),
-        training=TrainingConfig(**{**TRAINING, **training}),
+        training=laid_over(TRAINING, training),
         hardware=HardwareConfig(device="cpu", threads=1, backend="reference"),
     )

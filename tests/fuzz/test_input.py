@@ -206,7 +206,7 @@ def test_components(tmp_path: Path, option: tuple[str, str, str], value: Any) ->
 GROUPS = {
     "memory": "--model.memory",
     "controller": "--model.controller",
-    "optimizer": "--training.optimizer_options",
+    "optimizer": "--training.optimizer",
     "task": "--task_options",
 }
 

@@ -62,10 +62,10 @@ def test_epsilon() -> None:
     weights = [torch.nn.Parameter(torch.zeros(2))]
     optimizer = make_optimizer(weights, name="rmsprop", learning_rate=0.1)
     assert optimizer.param_groups[0]["eps"] == RMSPROP_EPSILON == 1e-4
-    optimizer = make_optimizer(weights, name="rmsprop", learning_rate=0.1, epsilon=1e-8)
+    optimizer = make_optimizer(weights, name="rmsprop", learning_rate=0.1, options={"eps": 1e-8})
     assert optimizer.param_groups[0]["eps"] == 1e-8
-    with pytest.raises(ConfigError, match="sgd has none"):
-        make_optimizer(weights, name="sgd", learning_rate=0.1, epsilon=1e-8)
+    with pytest.raises(ConfigError, match="optimizer 'sgd' has no option 'eps'"):
+        make_optimizer(weights, name="sgd", learning_rate=0.1, options={"eps": 1e-8})
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

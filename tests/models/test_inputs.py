@@ -9,7 +9,7 @@ import torch
 
 from unbounded.errors import BackendWarning, ConfigError, DTypeError, ShapeError
 from unbounded.experiments.config.check import model_errors
-from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import ModelConfig
 from unbounded.models.inputs import bit_inputs, input_size
 from unbounded.models.memory_model import MemoryModel
@@ -63,12 +63,16 @@ def test_errors():
     ]
 
 
-def test_embeddings_replace_bits():
+def test_embeddings_exclude_bits():
     preset = preset_of("ntm_copy")
     assert preset["model"]["input_bits"] == 9
-    assert merged(preset, {"model": {"embedding_size": 16}})["model"]["input_bits"] is None
-    both = {"model": {"embedding_size": 16, "input_bits": 9}}
-    assert merged(preset, both)["model"]["input_bits"] == 9
+    both = composed(overlay(preset, {"model": {"embedding_size": 16}})).model
+    assert model_errors(both) == [
+        "model.input_bits: has no meaning with embeddings; give embedding_size null, or leave it "
+        "out"
+    ]
+    own = {"model": {"embedding_size": 16, "input_bits": None}}
+    assert model_errors(composed(overlay(preset, own)).model) == []
 
 
 def test_removing_a_stack_adds_no_constant_to_bits_without_a_bias():

@@ -120,7 +120,7 @@ def test_unknown_words_are_named_by_line_or_replaced(tmp_path):
         make_task("text", data=str(folder))
     first, second = caught.value.errors
     assert first.startswith(f"data: {folder / 'valid.txt'}, line 2: the word 'new' is not in train")
-    assert "(nor are 1 more); --task_options.unknown replace" in first
+    assert "(nor are 1 more); --task.unknown replace" in first
     assert "test.txt, line 1: the word 'newer'" in second
     task = make_task("text", data=str(folder), unknown="replace")
     assert set(task.input_vocabulary) == {"a", "b", "<eos>", "<unk>"}  # c occurs once in training
@@ -223,7 +223,7 @@ def test_sources_of_one_word_each_have_a_hint_at_characters(tmp_path):
     path = pair_file(tmp_path, [f"word{k}\tdrow{k}" for k in range(60)])
     (note,) = make_task("pairs", data=str(path)).notes
     assert note.startswith(f"each source of {path} is one word")
-    assert "--task_options.characters true" in note
+    assert "--task.characters true" in note
     assert make_task("pairs", data=str(path), characters=True).notes == ()
 
 

@@ -39,7 +39,7 @@ class Run:
         raw_optimizer = make_optimizer(
             model.parameters(), name=optimizer, learning_rate=learning_rate
         )
-        schedule = make_schedule(raw_optimizer, name="constant", batches=batches)
+        schedule = make_schedule(raw_optimizer, batches, name="constant")
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(
             model, raw_optimizer, schedule
         )

@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from unbounded.training import LoopState, make_optimizer, make_schedule
-from unbounded.training.cooldown import Cooldown, cooldown_of
+from unbounded.training.schedules import Cooldown, cooldown_of
 from unbounded.training.stopping import WhenStalled
 
 
 def scheduled(name="cooldown", rate=0.5):
+    options = {"batches": 4} if name == "cooldown" else {}
     optimizer = make_optimizer(nn.Linear(1, 1).parameters(), name="sgd", learning_rate=rate)
-    schedule = make_schedule(optimizer, name=name, batches=100, cooldown_batches=4)
+    schedule = make_schedule(optimizer, 100, name=name, **options)
     return optimizer, schedule
 
 

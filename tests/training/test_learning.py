@@ -25,8 +25,8 @@ def learner(**training: Any) -> RunConfig:
 def generaliser() -> RunConfig:
     """Strings too long for the controller alone; without its memory it solves few."""
     config = learner(batches=1500, stop="budget", checkpoint_every=2000)
-    config.task_options = {"symbols": 8, "train_lengths": "3:8", "test_lengths": "9:14"}
-    config.evaluation.count = 100
+    config.task |= {"symbols": 8, "train_lengths": "3:8", "test_lengths": "9:14"}
+    config.evaluation["count"] = 100
     return config
 
 

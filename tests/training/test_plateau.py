@@ -23,7 +23,7 @@ def test_it_validates_in_evaluation_mode(training: bool) -> None:
         return 1.0
 
     optimizer = make_optimizer(model.parameters(), name="sgd", learning_rate=1.0)
-    schedule = make_schedule(optimizer, name="constant", batches=9)
+    schedule = make_schedule(optimizer, 9, name="constant")
     rule = HalveOnPlateau(model, optimizer, schedule, validate)
     rule(LoopState(batch=1), never_asked, lambda line: None)
     assert model.training == training
@@ -44,7 +44,7 @@ class Checks:
     def __init__(self, values: list[float], **options: Any) -> None:
         self.model = nn.Linear(1, 1)
         optimizer = make_optimizer(self.model.parameters(), name="sgd", learning_rate=1.0)
-        self.schedule = make_schedule(optimizer, name="constant", batches=100)
+        self.schedule = make_schedule(optimizer, 100, name="constant")
         self.optimizer, self.values = optimizer, values
         self.rule = HalveOnPlateau(
             self.model, optimizer, self.schedule, iter(values).__next__, **options
@@ -88,9 +88,9 @@ def test_a_check_with_nan_is_worse_and_not_compared_with_later():
     assert Checks([1.0, nan, nan, 2.0, 0.5], window=3).rates() == [1, 0.5, 0.25, 0.125, 0.125]
 
 
-def test_weights_are_restored_only_with_restoring():
-    for restoring, weight in ((True, 1.0), (False, 2.0)):
-        checks = Checks([1.0, 2.0], restoring=restoring)
+def test_weights_are_restored_only_with_restore():
+    for restore, weight in ((True, 1.0), (False, 2.0)):
+        checks = Checks([1.0, 2.0], restore=restore)
         checks.rates()
         assert checks.model.weight.item() == weight
         checks.rule.restore()

@@ -80,7 +80,7 @@ def test_between_checks_nothing_is_drawn() -> None:
 
 
 def test_converged_counts_reports_in_a_row_and_uses_no_accuracy() -> None:
-    rule, state, assess = WhenConverged(every=5, bound=1.01, times=2), LoopState(), Assessor()
+    rule, state, assess = WhenConverged(5, perplexity=1.01, reports=2), LoopState(), Assessor()
     reasons = []
     for batch, perplexity in ((5, 1.005), (7, 1.005), (10, 1.5), (15, 1.01), (20, 1.0)):
         state.batch, state.perplexity = batch, perplexity
@@ -101,7 +101,7 @@ def endings(rule: StopRule, reports: list[tuple[int | None, float]]) -> list[str
 
 
 def test_reports_of_short_strings_alone_do_not_converge() -> None:
-    rule = WhenConverged(every=5, bound=1.01, times=2)
+    rule = WhenConverged(5, perplexity=1.01, reports=2)
     short, whole = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
     (*before, last) = endings(rule, short + whole)
     assert before == [None] * 5

@@ -20,7 +20,6 @@ from unbounded.training.steps import BatchTrainer
 from unbounded.training.temperature_noise import (
     MOST,
     TemperatureNoise,
-    greatest_factor,
     is_factor,
 )
 
@@ -36,7 +35,7 @@ def model_of(options: dict[str, Any]) -> MemoryModel:
 
 
 def began(model: MemoryModel, *, most: int, seed: int, units: int = MOST) -> TemperatureNoise:
-    noise = TemperatureNoise(model, seed=seed, units=units)
+    noise = TemperatureNoise(model, seed, limit=MOST, units=units)
     noise.most = most
     return noise
 
@@ -76,16 +75,16 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
     # The 16 pairs are about equally likely.
     assert len(set(drawn)) == 16
     assert all(25 < drawn.count(pair) < 80 for pair in set(drawn))
-    assert {TemperatureNoise(model_of(STACKS), seed=1).factors(*place) for place in places} == {
-        (1.0, 1.0)
-    }
+    assert {
+        TemperatureNoise(model_of(STACKS), 1, limit=MOST).factors(*place) for place in places
+    } == {(1.0, 1.0)}
     twos = {began(model_of(STACKS), most=2, seed=1).factors(*place) for place in places}
     assert twos == {(1, 1), (1, 2), (2, 1), (2, 2)}
     # Units have a limit of their own; without one they are unchanged.
     less = [began(model_of(STACKS), most=8, seed=1, units=2).factors(*place) for place in places]
     assert {units for _, units in less} == {1, 2}
     assert {gates for gates, _ in less} == {1, 2, 4, 8}
-    plain = TemperatureNoise(model_of(STACKS), seed=1)
+    plain = TemperatureNoise(model_of(STACKS), 1, limit=MOST)
     plain.most = 8
     assert {plain.factors(*place)[1] for place in places} == {1}
     others = began(model_of(STACKS), most=8, seed=2)
@@ -102,7 +101,9 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
 def test_the_greatest_factor_doubles_at_low_loss_and_halves_at_high_loss(
     before: int, loss: float, after: int
 ) -> None:
-    assert greatest_factor(before, loss, below=1e-3, limit=8) == after
+    noise = TemperatureNoise(model_of(STACKS), 1, limit=8)
+    noise.most = before
+    assert noise.after_report(loss) == after
 
 
 def test_a_controllers_sums_are_multiplied_and_nothing_else() -> None:
@@ -121,8 +122,8 @@ def test_a_controllers_sums_are_multiplied_and_nothing_else() -> None:
     sharpen_units(torch.nn.ModuleList(layers), 2.0)
     assert torch.equal(layers[0].controller.weight_ih, 2 * weight)
     for units in (0, 6, -1, True):
-        with pytest.raises(ConfigError, match="units: expected a power of two up to 1024"):
-            TemperatureNoise(model_of(STACKS), seed=1, units=units)
+        with pytest.raises(ConfigError, match="units: expected a power of two from 1 to 1024"):
+            TemperatureNoise(model_of(STACKS), 1, limit=MOST, units=units)
     for factor in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ConfigError, match="factor: expected a finite number above 0"):
             sharpen_units(model, factor)

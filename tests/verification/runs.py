@@ -36,7 +36,7 @@ def golden_run(
     **options,
 ) -> Path:
     """A run of a task with its constructed network, or another model."""
-    config = RunConfig(task=name, task_options=task_options or {}, seed=1, model=ModelConfig())
+    config = RunConfig(task={"name": name, **(task_options or {})}, seed=1, model=ModelConfig())
     built = CONSTRUCTIONS[name](**options) if model is None else model
     memory = built.config["memory"]
     config.model.memory = dict(memory)

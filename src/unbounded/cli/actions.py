@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unbounded.cli.defaults import import_modules
+from unbounded.cli.overlay import import_modules
 from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError, RunExistsError
 

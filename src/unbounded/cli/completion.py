@@ -39,6 +39,8 @@ def full_parser() -> Parser:
     verbs = parser.add_subcommands(required=True)
     for verb, text in VERBS.items():
         made = verb_module(verb).parser([])
+        for option in made.also:
+            made.add_argument(option, type=str | None, help="See `unbounded train --help`.")
         for action in made._actions:
             if not action.option_strings and action.dest in _CHOICES:
                 action.choices = _CHOICES[action.dest]

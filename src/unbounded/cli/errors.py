@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -15,48 +16,13 @@ from unbounded.options import words
 
 # Number of similar options to suggest.
 _CLOSE = 4
-# New names of the flat model options of version 0.1.
+# New names of options of the commands; those of a config are in experiments/config/moved.py.
 _MOVED = {
-    "--model.memory_width": "--model.memory.width",
-    "--model.layers": "--model.controller.num_layers",
-    **{
-        f"--model.{name}": f"--model.memory.{name}"
-        for name in ("pop_bias", "count", "depth", "noop", "capacity", "overflow")
-    },
-    **{
-        f"--model.{name}": f"--model.controller.{name}"
-        for name in ("skip_input", "recurrent", "context_size")
-    },
-}
-_MOVED |= {
     "--tier": "--study",
     "--rounded": "--hardened",
     "--no-rounded": "--no-hardened",
     "--decided": "--saturated",
-    "--rounding.decided": "--hardening.saturated",
-    "--hardening.decided": "--hardening.saturated",
-    "--training.deal": "--training.length_bucketing",
-    "--training.tail_batches": "--training.cooldown_batches",
-    "--training.give_up_after": "--training.early_abort_after",
-    "--training.give_up_perplexity": "--training.early_abort_perplexity",
-    "--training.random_sharpness": "--training.temperature_noise",
-    "--training.random_sharpness_units": "--training.temperature_noise_units",
-    "--training.random_sharpness_below": "--training.temperature_noise_below",
-    "--training.piece_steps": "--training.chunk_steps",
-    "--training.average": "--training.reduction mean, or sum",
-    "--model.output_reading": "--model.output_read_vector",
-    "--evaluation.carry": "--evaluation.carry_state",
-    **{
-        f"--rounding.{name}": f"--hardening.{name}"
-        for name in (
-            *("batches", "every", "factor", "settle", "enough", "patience", "tolerance", "cool"),
-            *("validation_count", "far", "optimizer", "learning_rate", "remove", "most_removals"),
-        )
-    },
-    **{
-        f"--machine.{name}": f"--hardware.{name}"
-        for name in ("device", "threads", "backend", "matmul_precision", "data")
-    },
+    "--task_options": "--task.OPTION VALUE",
 }
 _OUT = ("--output", "--output_dir", "--out", "--out_dir", "--logdir")
 # Option names of other programs, and the option here.
@@ -100,18 +66,22 @@ def expected(action: argparse.Action) -> str:
     return words(getattr(action, "_typehint", None) or action.type)
 
 
-def option_error(actions: list[argparse.Action], group: list[str], message: str) -> str:
+def option_error(
+    actions: list[argparse.Action], group: list[str], message: str, also: Sequence[str] = ()
+) -> str:
     """One-line message for an option that cannot be parsed.
 
     Args:
         actions: the parser's actions.
         group: the option as given, and its values.
         message: the parser's message.
+        also: further options of the command.
     """
     option = group[0].partition("=")[0]
     if "unrecognized arguments" in message or "not accepted" in message:
         names = [name for action in actions for name in action.option_strings]
         names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
+        names += also
         if option in _MOVED:
             return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option in _ELSEWHERE and option not in names and "--training.batches" in names:
@@ -121,17 +91,21 @@ def option_error(actions: list[argparse.Action], group: list[str], message: str)
         if option in _OUT and "--out" not in names and any(each.dest == "run" for each in actions):
             return f"unknown option {option!r}: the results are written into the run's own folder"
         if option.startswith("--") and option not in names:
-            close = closest(option, names)[:_CLOSE]
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            every = "--help-all" if "--help-all" in names else "--help"
-            others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
-            return f"unknown option {option!r}.{hint}{others} {every} shows all."
+            return unknown_option(option, names)
         if not option.startswith("-"):
             more = " ".join(group[1:])
             return f"expected an option such as --NAME VALUE after {option!r}, got {more!r}"
     text = re.sub(r"\s+", " ", message).strip()
     text = re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)
     return _of_value(actions, text) or text
+
+
+def unknown_option(option: str, names: Sequence[str]) -> str:
+    """The message for an option that a command does not have, with similar ones."""
+    close = closest(option, names)[:_CLOSE]
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
+    return f"unknown option {option!r}.{hint}{others} --help shows all."
 
 
 def _of_value(actions: list[argparse.Action], text: str) -> str | None:

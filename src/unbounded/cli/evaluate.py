@@ -6,16 +6,14 @@ import hashlib
 import itertools
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unbounded.cli.defaults import exact_options, import_modules
 from unbounded.cli.errors import missing_folder
+from unbounded.cli.overlay import import_modules, option_value, sorted_words
 from unbounded.cli.parsing import Parser, add_hardened, parse
-from unbounded.errors import ConfigError, RunExistsError, UnboundedError
-from unbounded.experiments.config import plain_yaml
+from unbounded.errors import ConfigError, RunExistsError
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
@@ -31,7 +29,7 @@ sequences are correct. The report goes to a new file in RUN/evaluations/, or to 
 
 --model.memory.OPTION VALUE changes a memory option on which no weight depends.
 """
-_MEMORY = "--model.memory."
+_MEMORY = "model.memory."
 #: Time between two progress lines.
 _EVERY_SECONDS = 2.0
 # File names have at most 255 bytes.
@@ -87,8 +85,10 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
-    arguments, texts = _without_memory(arguments)
-    given, errors = parse(parser(arguments), arguments)
+    sorted_out = sorted_words(arguments, ("model",))
+    texts, wrong = _memory_options(sorted_out.options)
+    given, errors = parse(parser(arguments), sorted_out.rest)
+    errors += [*sorted_out.errors, *wrong]
     from unbounded.experiments.config.check import ranges
     from unbounded.experiments.config.checking import check_choice, check_number
     from unbounded.tasks import SPLITS
@@ -117,7 +117,13 @@ def run(arguments: Sequence[str]) -> int:
 
     import_modules([] if given.imports is None else [given.imports])
     folder = find_run(given.run)
-    memory = _typed(texts, load_config(folder).model.memory) if texts else {}
+    memory = {}
+    if texts:
+        model = load_config(folder).model
+        memory = {
+            name: option_value("model.memory", model.memory["name"], name, text, model)
+            for name, text in texts.items()
+        }
     report = evaluate_run(
         folder,
         lengths=lengths,
@@ -165,33 +171,15 @@ def progress() -> Callable[[str, float], None]:
     return look
 
 
-def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The arguments without memory options, and the memory options as typed."""
-    rest: list[str] = []
-    memory: dict[str, str] = {}
-    words = iter(arguments)
-    for word in words:
-        option, equals, value = word.partition("=")
-        if not option.startswith(_MEMORY):
-            rest.append(word)
-            continue
-        name, text = option.removeprefix(_MEMORY), value if equals else next(words, "")
-        if not text or name == "name":
-            raise ConfigError(
-                [f"{option}: expected an option of the run's memory and its value, got {text!r}"]
-            )
-        memory[name] = text
-    return rest, memory
-
-
-def _typed(texts: Mapping[str, str], memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Memory options with the types of the signature; unreadable values stay text."""
-    from unbounded.models.model_parts import part_factory
-
-    with suppress(UnboundedError):  # errors of the memory are reported with the run
-        values = {name: plain_yaml.load_or_text(text) for name, text in texts.items()}
-        return exact_options(part_factory("memory", memory, None), values, {}, texts)
-    return dict(texts)
+def _memory_options(options: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """The texts of memory options, and one line for each other option of the model."""
+    memory = {name.removeprefix(_MEMORY): text for name, text in options}
+    errors = [
+        f"--{name}: expected an option of the run's memory and its value, got {text!r}"
+        for name, text in options
+        if not name.startswith(_MEMORY) or name == f"{_MEMORY}name" or not text
+    ]
+    return memory, errors
 
 
 def _name(report: dict[str, Any]) -> str:

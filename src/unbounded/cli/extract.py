@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jsonargparse import Namespace
 
-from unbounded.cli.defaults import import_modules
+from unbounded.cli.overlay import import_modules
 from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable

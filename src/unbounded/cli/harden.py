@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from unbounded.cli.defaults import import_modules
+from unbounded.cli.overlay import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable

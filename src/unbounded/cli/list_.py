@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from unbounded.cli.names import NAMES
+from unbounded.cli.names import NAMES, PLACES
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path
 from unbounded.errors import ChoiceError, ConfigError
 
-_DESCRIPTION = """Show the available names, or the options of one task, memory or controller.
+_DESCRIPTION = """Show the available names, or the options of one component.
 
 examples:
   unbounded list
   unbounded list turing_tape
+  unbounded list cooldown
 """
-#: Config section that holds the options of each kind.
-_SET = {"tasks": "task_options", "memories": "model.memory", "controllers": "model.controller"}
-#: Commands that use a name of a kind without options.
-_USED = {
-    "papers": "unbounded reproduce {} --dry-run",
-    "optimizers": "unbounded train TASK --training.optimizer {}",
-    "schedules": "unbounded train TASK --training.schedule {}",
-}
+#: Command that uses a name of a kind without options.
+_USED = {"papers": "unbounded reproduce {} --dry-run"}
 #: A docstring's reference to the Args of another.
 _AS_FOR = re.compile(r"Args(?:,| and) errors(?: and source)? as for `(\w+)`([^.]*)\.")
 #: Defaults of memory options that the memory's signature requires.
@@ -76,39 +72,36 @@ def options(name: str) -> dict[str, dict[str, Any]]:
         ChoiceError: no task, memory or controller has this name.
         ConfigError: the name is a custom component.
     """
-    kinds = [kind for kind in _SET if name in NAMES[kind]]
+    kinds = [kind for kind in PLACES if name in NAMES[kind]]
     if not kinds and is_path(name):
         raise ConfigError(
             [f"{name} is a custom component; its options are the arguments of its class"]
         )
     if not kinds:
         raise ChoiceError("name", name, [entry for kind in NAMES for entry in NAMES[kind]])
-    return {_SET[kind]: _defaults(kind, name) for kind in kinds}
+    return {PLACES[kind]: _defaults(kind, name) for kind in kinds}
 
 
 def _factories(kind: str, name: str) -> list[Any]:
     """The factories of a name, the more general first."""
     # Imported here, because listing names needs no torch.
+    from unbounded.experiments.config.components import factory_at
+    from unbounded.experiments.config.schema import ModelConfig
     from unbounded.layers import CONTROLLERS
-    from unbounded.memories import MEMORIES
     from unbounded.models.model_parts import BASELINES
-    from unbounded.tasks import TASKS
 
-    registries: dict[str, list[Mapping[str, Any]]] = {
-        "tasks": [TASKS],
-        "memories": [MEMORIES],
-        "controllers": [CONTROLLERS, BASELINES],
-    }
-    return [registry[name] for registry in registries[kind] if name in registry]
+    if kind == "controllers":
+        return [registry[name] for registry in (CONTROLLERS, BASELINES) if name in registry]
+    return [factory_at(PLACES[kind], name, ModelConfig())]
 
 
 def _defaults(kind: str, name: str) -> dict[str, Any]:
-    from unbounded.models.model_parts import OF_LAYER
+    from unbounded.experiments.config.components import CHOICES
     from unbounded.options import options_of
 
     made: dict[str, Any] = {}
     for factory in _factories(kind, name):
-        made = {**options_of(factory, OF_LAYER), **made}
+        made = {**options_of(factory, CHOICES[PLACES[kind]].provided), **made}
     return {
         name: _LEFT_OUT.get(name) if option.is_required else option.default
         for name, option in made.items()
@@ -121,6 +114,7 @@ def _explanations(kind: str, name: str) -> dict[str, str]:
 
     texts: dict[str, str] = {}
     for factory in _factories(kind, name):
+        factory = factory.func if isinstance(factory, functools.partial) else factory
         for part in inspect.getmro(factory) if isinstance(factory, type) else (factory,):
             for argument in parse_docstring(part.__doc__ or "").params:
                 for option in argument.arg_name.split(","):
@@ -149,8 +143,8 @@ def _show_options(name: str, as_json: bool) -> int:
         print(json.dumps(sections, indent=2))
         return 0
     for where, own in sections.items():
-        kind = next(kind for kind, place in _SET.items() if place == where)
-        print(f"{name}: {NAMES[kind][name]}")
+        kind = next(kind for kind, place in PLACES.items() if place == where)
+        print(f"{name} ({where}): {NAMES[kind][name]}".rstrip(": "))
         width = max(map(len, own), default=0)
         print(f"options, with --{where}.OPTION VALUE:" if own else "It has no options.")
         texts, columns = _explanations(kind, name), min(100, shutil.get_terminal_size().columns)

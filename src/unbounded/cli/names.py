@@ -69,6 +69,39 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "srcn": "Hidden units h and context units s, each of which is a slowly decaying sum of the "
         "inputs.",
     },
+    "stop_rules": {
+        "solved": "Stop when `count` fresh validation sequences are correct, at `times` checks "
+        "in a row.",
+        "converged": "Stop when training perplexity has stayed at or below a bound for several "
+        "reports.",
+        "budget": "Stop when the budget is used up, and not before.",
+    },
+    "early_aborts": {
+        "none": "A run is not aborted early.",
+        "perplexity": "Stop when training perplexity is still high at some batch: an early "
+        "failure is cheaper.",
+    },
+    "curricula": {
+        "none": "All lengths of the training range in each batch.",
+        "growing": "Start with the shortest length and add the next one after every `every` "
+        "batches.",
+        "doubling": "Start with short lengths, and double the longest whenever the loss is low "
+        "enough.",
+        "one_length": "Draw one length for all sequences of a batch, uniformly.",
+    },
+    "plateaus": {
+        "none": "The learning rate does not depend on validation.",
+        "halve": "A stop rule that keeps a backup of the best weights and lowers the learning "
+        "rate.",
+    },
+    "temperature_noises": {
+        "none": "Gates have their own inverse temperature in every step.",
+        "doubling": "Sharpens a model's gates and its controller's units during a gradient step.",
+    },
+    "hardenings": {
+        "none": "The model stays as it is trained.",
+        "gradual": "Hardening after training: the memory's gates are driven to 0 or 1.",
+    },
     "optimizers": {
         "rmsprop": "",
         "adam": "",
@@ -84,9 +117,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "rprop": "",
     },
     "schedules": {
-        "constant": "",
-        "linear": "",
-        "cooldown": "",
+        "constant": "The learning rate stays as it is.",
+        "linear": "The learning rate decays linearly to 0 at the end of the budget.",
+        "cooldown": "The learning rate stays until the run would stop, and then decays linearly to "
+        "0.",
     },
     "papers": {
         "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, "
@@ -99,4 +133,19 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
         "exact": "Networks made right at a hundred times the training length (of no paper)",
     },
+}
+
+#: Places of a config that hold a component of each kind.
+PLACES: Final = {
+    "tasks": "task",
+    "memories": "model.memory",
+    "controllers": "model.controller",
+    "optimizers": "training.optimizer",
+    "schedules": "training.schedule",
+    "stop_rules": "training.stop",
+    "early_aborts": "training.early_abort",
+    "temperature_noises": "training.temperature_noise",
+    "curricula": "training.curriculum",
+    "plateaus": "training.plateau",
+    "hardenings": "hardening",
 }

@@ -41,41 +41,16 @@ class Parser(ArgumentParser):
 
     Args:
         arguments, options: arguments of jsonargparse's parser.
-        first: option strings that --help shows; --help-all shows all. Empty: --help shows all.
+        also: further options of the command, which are parsed elsewhere.
     """
 
-    def __init__(self, *arguments: Any, first: Sequence[str] = (), **options: Any) -> None:
+    def __init__(self, *arguments: Any, also: Sequence[str] = (), **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
         options.setdefault("parser_mode", _MODE)
         # Code that reads the command line before parsing recognises full names only.
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
-        self._first, self._is_short = frozenset(first), bool(first)
-        if first:
-            more = "Show every option and exit."
-            self.add_argument("--help-all", action=_HelpAll, default=argparse.SUPPRESS, help=more)
-
-    def format_help(self, *arguments: Any) -> str:
-        """The help text; without --help-all, of the `first` options only."""
-        hidden = [
-            (action, action.help)
-            for action in self._actions
-            if self._is_short
-            and action.option_strings
-            and not self._first.intersection(action.option_strings)
-        ]
-        for action, _ in hidden:
-            action.help = argparse.SUPPRESS
-        try:
-            return str(super().format_help(*arguments))
-        finally:
-            for action, text in hidden:
-                action.help = text
-
-    def print_all(self) -> None:
-        """Print the help text of every option."""
-        self._is_short = False
-        self.print_help()
+        self.also = tuple(also)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise UsageError instead."""
@@ -98,26 +73,12 @@ def add_hardened(parser: Parser, *, default: bool | None = False) -> None:
     )
 
 
-class _HelpAll(argparse.Action):
-    """Prints the help text of every option and exits."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, nargs=0)
-
-    def __call__(self, parser: Any, *given: Any) -> NoReturn:
-        parser.print_all()
-        raise SystemExit(0)
-
-
-def parse(
-    parser: Parser, arguments: Sequence[str], typed: Sequence[str] | None = None
-) -> tuple[Namespace, list[str]]:
+def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
     """Parse a command line and collect the errors of invalid arguments.
 
     Args:
         parser: the verb's parser.
         arguments: the arguments after the verb.
-        typed: those of the user, if a config file added others; None for all.
     Returns:
         The values of the valid arguments, and one line per error.
     Raises:
@@ -125,7 +86,7 @@ def parse(
         ConfigError: nothing can be parsed, or a list or mapping option is repeated.
     """
     odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
-    odd += _repeated(parser, arguments if typed is None else typed)
+    odd += _repeated(parser, arguments)
     if odd:
         raise ConfigError(odd)
     try:
@@ -148,7 +109,7 @@ def parse(
                 parser.parse_args([*stand_in, *group])
                 sound += group
         except UsageError as error:
-            errors.append(option_error(parser._actions, group, str(error)))
+            errors.append(option_error(parser._actions, group, str(error), parser.also))
     if not errors:
         raise UsageError(whole)
     if stand_in == ["-"]:

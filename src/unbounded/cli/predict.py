@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unbounded.cli.defaults import import_modules
 from unbounded.cli.errors import missing_folder
+from unbounded.cli.overlay import import_modules
 from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError
 

@@ -6,15 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from unbounded.cli.defaults import exact_options, import_modules, option_texts, spelled_out
 from unbounded.cli.errors import missing_folder
+from unbounded.cli.overlay import import_modules, option_value, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path, module_of
-from unbounded.errors import ConfigError, UnboundedError
+from unbounded.errors import ConfigError
 from unbounded.files import printable_lines, replacing
 
 if TYPE_CHECKING:
@@ -142,9 +141,6 @@ def parser(arguments: Sequence[str]) -> Parser:
         default=None,
         help="A range such as 8:12; default: the split's.",
     )
-    made.add_argument(
-        "--task_options", type=dict[str, Any], default={}, help="Options of the task."
-    )
     made.add_argument("--data", type=str, default=None, help="File or folder of the task's data.")
     made.add_argument("--out", type=str, default=None, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
@@ -153,10 +149,12 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Print or write the examples."""
-    arguments = spelled_out(arguments)
-    given, errors = parse(parser(arguments), arguments)
+    sorted_out = sorted_words(arguments, ("task",))
+    given, errors = parse(parser(arguments), sorted_out.rest)
+    errors += sorted_out.errors
     from unbounded.experiments.config.checking import check_choice, check_number, check_task
-    from unbounded.tasks import SPLITS, LengthRange, make_task, task_factory
+    from unbounded.experiments.config.schema import ModelConfig
+    from unbounded.tasks import SPLITS, LengthRange, make_task
     from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
     if given.n is not None:
@@ -171,10 +169,10 @@ def run(arguments: Sequence[str]) -> int:
             errors += [f"--lengths: {line}" for line in error.errors]
     if is_path(given.task):
         import_modules([module_of(given.task)])
-    options = dict(given.task_options)
-    with suppress(UnboundedError):  # an unknown task is reported below
-        texts = option_texts("task_options", arguments)
-        options = exact_options(task_factory(given.task), options, {}, texts)
+    names = [(name.removeprefix("task."), text) for name, text in sorted_out.options]
+    options = {
+        name: option_value("task", given.task, name, text, ModelConfig()) for name, text in names
+    }
     if given.data is not None:
         options["data"] = given.data
     task = check_task(errors, lambda: make_task(given.task, **options))

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import textwrap
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from docstring_parser import parse as parse_docstring
 from jsonargparse import Namespace
 
-from unbounded.cli.defaults import (
-    FLAGS,
-    OPTION_GROUPS,
-    Beginning,
-    begin,
-    exact_options,
-    import_modules,
-    specified_options,
-)
 from unbounded.cli.harden import hardened_text
+from unbounded.cli.names import NAMES, PLACES
+from unbounded.cli.overlay import Composed, Words, all_options, compose_config, sorted_words
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ConfigError, UnboundedError
+from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import as_kept
+from unbounded.experiments.config.compose import normalised, preset_of, unknown_parts
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.presets import PRESETS
-from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import (
+    EvaluationConfig,
+    HardwareConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+    to_dict,
+)
 from unbounded.files import printable
 
 if TYPE_CHECKING:
@@ -38,178 +40,224 @@ _DESCRIPTION = """Train a model on a task until it is solved or out of budget.
 
 examples:
   unbounded train copy
-  unbounded train anbn --harden
-  unbounded train anbn --restarts 5 --jobs 2
-  unbounded train anbn --protocol paper --training.update per_symbol
-  unbounded train penn_treebank --data DIR
+  unbounded train anbn --harden --restarts 5 --jobs 2
   unbounded train copy --model.memory superposition_stack --model.memory.count 20
-  unbounded train pairs --data FILE --model.memory none --model.controller gru
-  unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 
-Values come from the task's preset, --protocol, --config FILE and the other options, in rising
-precedence. `unbounded train TASK --help` shows the preset's defaults; without a task, the defaults
-are general and presets override them. --print_config prints a task's config. A memory or controller
-other than the preset's, or given by name in FILE, takes none of the preset's options. The run
-folder RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, report and figures. After Ctrl-C,
-SIGTERM or a crash, --resume continues the run; it starts a run that does not exist yet.
+Values come from the task's preset, --protocol, --config FILE and the options, in rising precedence.
+A component (memory, schedule, stop rule, ...) of another name replaces the preset's with all its
+options (docs/configuration.md). `unbounded list NAME` shows the options of a component. The folder
+RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, report and figures.
 """
 
-
-_PRINT = "--print_config"
+_PRINT: Final = "--print_config"
 #: Prefix of the error that the task's data are missing.
-_NO_DATA = "--data: give"
-#: Options that --help shows; --help-all shows all.
-_FIRST = (
-    "--help",
-    "--help-all",
-    "--protocol",
-    "--config",
-    _PRINT,
-    "--seed",
-    "--data",
-    "--runs",
-    "--harden",
-    "--restarts",
-    "--jobs",
-    "--log_with",
-    "--resume",
-    "--overwrite",
-    "--quiet",
-    "--model.memory",
-    "--model.controller",
-    "--model.hidden_size",
-    "--training.optimizer",
-    "--training.learning_rate",
-    "--training.batch_size",
-    "--training.batches",
-    "--training.stop",
-    "--training.lengths",
-    "--evaluation.count",
-    "--evaluation.lengths",
-    "--hardware.device",
-)
+_NO_DATA: Final = "--data: give"
+_SECTIONS: Final[dict[str, type]] = {
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+    "hardware": HardwareConfig,
+}
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb, with the defaults of the task in the arguments.
+    """The parser of this verb; its help shows the config of the task in the arguments.
 
     Raises:
         ChoiceError: unknown task or protocol.
         ConfigError: a config file cannot be read.
     """
-    made = _bare_parser()
-    return _with_defaults(made, begin(arguments, _flags(made)))
+    words = sorted_words([word for word in arguments if word not in ("--help", "-h")])
+    task = next((word for word in words.rest if not word.startswith("-")), None)
+    task = task if task in PRESETS else None
+    data = preset_of(task or "")
+    return _parser("\n".join(_help_lines(data, task)))
 
 
-def _bare_parser() -> Parser:
+def _parser(epilog: str = "") -> Parser:
     made = Parser(
         prog="unbounded train",
         usage="unbounded train [TASK] [options]",
         description=_DESCRIPTION,
-        first=_FIRST,
+        epilog=epilog,
+        also=[f"--{name}" for name in all_options()],
+        formatter_class=_Help,
     )
     made.add_argument("task", nargs="?", type=str, help="See `unbounded list`.")
-    made.add_argument(
-        "--protocol", type=str | None, help="paper: train as in the task's paper, which is slower."
-    )
-    made.add_argument(
-        "--config",
-        type=str,
-        help="A YAML file with any of the options; later files take precedence.",
-    )
-    made.add_argument(_PRINT, action="store_true", help="Print the config and stop.")
-    made.add_class_arguments(RunConfig, None, skip={"task"})
-    made.add_argument("--data", type=str, help="File or folder of data.")
-    made.add_argument(
-        "--import",
-        dest="imports",
-        type=str,
-        help="A module with custom components that the config names.",
-    )
+    for name, text in (
+        ("--protocol", "paper: train as in the task's paper, which is slower."),
+        ("--config", "A YAML file with any of the options; later files take precedence."),
+        ("--data", "File or folder of data."),
+        ("--import", "A module with custom components that the config names."),
+        ("--log_with", "Also log to trackers: wandb,tensorboard,mlflow, ..."),
+    ):
+        dest = "imports" if name == "--import" else name.removeprefix("--")
+        made.add_argument(name, type=str, help=text, dest=dest)
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(
         "--restarts",
         type=int,
         default=1,
-        help="Train this many seeds, from --seed on; report each, and the best by the selection "
-        "metric.",
-    )
-    made.add_argument(
-        "--harden",
-        action="store_true",
-        help="Then train the memory's gates to 0 or 1 (see --hardening.*).",
+        help="Train this many seeds, from --seed on, and report each.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Concurrent restarts, one thread each.")
-    made.add_argument(
-        "--resume",
-        action="store_true",
-        help="Continue the run, or start it.",
-    )
-    made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
-    made.add_argument("--quiet", action="store_true", help="Show only the result.")
-    made.add_argument(
-        "--log_with",
-        metavar="NAMES",
-        type=str | None,
-        help="Also log to trackers: wandb,tensorboard,mlflow, ...",
-    )
+    for name, text in (
+        ("--harden", "Then train the memory's gates to 0 or 1."),
+        ("--resume", "Continue the run after Ctrl-C, SIGTERM or a crash; or start it."),
+        ("--overwrite", "Replace an existing run."),
+        ("--quiet", "Show only the result."),
+        (_PRINT, "Print the config and stop."),
+    ):
+        made.add_argument(name, action="store_true", help=text)
     return made
 
 
-def _flags(made: Parser) -> list[str]:
-    return [
-        name
-        for name, action in made._option_string_actions.items()
-        if action.nargs == 0 or name == "--help"
-    ]
+def _help_lines(data: Mapping[str, Any], task: str | None) -> Iterator[str]:
+    """The options of a config with their values, a line each."""
+    yield f"config options, with the values {f'of {task}' if task else 'without a preset'}:"
+    explained = {f"{where}.{name}": text for where, kind in _SECTIONS.items()
+                 for name, text in _explained(kind).items()}  # fmt: skip
+    explained |= _explained(RunConfig)
+    yield "  --task.OPTION VALUE                        an option of the task"
+    for name in all_options():
+        if name in ("task", "hardware.data"):  # given as TASK and --data
+            continue
+        section, _, option = name.rpartition(".")
+        value = data.get(section, {}).get(option) if section else data.get(name)
+        if section == "evaluation" and option not in data["evaluation"]:
+            value = getattr(EvaluationConfig(), option)
+        text = explained[name].partition(". ")[0].rstrip(".")
+        if name in _KINDS and name != "task":
+            text = ", ".join(NAMES[_KINDS[name]])
+        shown = f"  --{name} {_short(value)}"
+        yield f"{shown:<44} {textwrap.shorten(text, _COLUMNS - 45, placeholder=' ...')}"
 
 
-def _with_defaults(made: Parser, beginning: Beginning) -> Parser:
-    flat: dict[str, Any] = {}
-    for key, value in beginning.defaults.items():
-        if key in ("model", "training", "hardening", "evaluation", "hardware"):
-            flat |= {f"{key}.{name}": own for name, own in value.items()}
-        elif key != "task":
-            flat[key] = value
-    made.set_defaults(flat)
-    return made
+_COLUMNS: Final = 110
+
+
+class _Help(RawDescriptionHelpFormatter):
+    """Help with one line for each option."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=_COLUMNS)
+
+
+_KINDS: Final = {place: kind for kind, place in PLACES.items()}
+
+
+def _short(value: Any) -> str:
+    """A value in one line; a component by its name."""
+    if isinstance(value, Mapping):
+        more = " ..." if len(value) > 1 else ""
+        return f"{value.get('name', '')}{more}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _explained(kind: type) -> dict[str, str]:
+    """The descriptions of a section's options, from its docstring."""
+    params = parse_docstring(kind.__doc__ or "").params
+    return {param.arg_name: " ".join((param.description or "").split()) for param in params}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Train; 0 if the run finished, 130 or 143 if a signal stopped it."""
-    made = _bare_parser()
     # jsonargparse has an option of this name itself.
     print_only = _PRINT in arguments
-    arguments = [argument for argument in arguments if argument != _PRINT]
-    beginning = begin(arguments, _flags(made))
-    given, errors = parse(_with_defaults(made, beginning), beginning.arguments, arguments)
-    if given.data is not None:
-        given.hardware.data = given.data
-    named = {error.partition(":")[0] for error in errors}
-    errors += [error for error in beginning.errors if error.partition(":")[0] not in named]
-    import_modules(beginning.modules)
-    config = _config(given, beginning)
-    if given.harden and config is not None:
-        specified = specified_options("hardening", beginning.arguments)
-        if "batches" in specified and config.hardening.batches == 0:
-            errors.append("harden: --hardening.batches 0 hardens nothing; leave one of them out")
-        else:
-            config = with_hardening(config, specified)
-    from unbounded.experiments.config.check import examine
-
-    task = None
-    if config is None:
+    words = sorted_words([argument for argument in arguments if argument != _PRINT])
+    rest, files = _values(words.rest, "--config")
+    if {"--help", "-h"} & set(rest):
+        parser(arguments).print_help()
+        raise SystemExit(0)
+    given, errors = parse(_parser(), rest)
+    result = _composed(given, words, [Path(file) for file in files])
+    errors += [*words.errors, *result.errors]
+    config = None
+    if result.task is None:
         errors.append(f"task: expected a task, got none. Valid: {', '.join(sorted(PRESETS))}.")
     else:
+        config = _config(result, given, errors)
+    task = None
+    if config is not None:
+        from unbounded.experiments.config.check import examine
+
         task, problems = examine(config)
         # Printing a config does not need the data.
-        errors += [line for line in problems if not (print_only and line.startswith(_NO_DATA))]
+        problems = [line for line in problems if not (print_only and line.startswith(_NO_DATA))]
+        errors += [line for line in problems if line not in errors]
+    errors += _flag_errors(given, config)
+    if print_only and config is not None and not errors:
+        print(plain_yaml.dump(to_dict(config)), end="")
+        return 0
+    if errors or config is None or task is None:
+        raise ConfigError(errors)
+    from unbounded.training import Interrupted
+
+    try:
+        return _train(config, task, given, result.modules)
+    except Interrupted as error:
+        after = "the run is saved; the same command with --resume continues it"
+        print(f"\n{error}; {after}", file=sys.stderr)
+        return error.exit_code
+
+
+def _values(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+    """The arguments without an option, and the option's values.
+
+    Raises:
+        ConfigError: the option has no value.
+    """
+    rest: list[str] = []
+    values: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        name, equals, value = word.partition("=")
+        if name != option:
+            rest.append(word)
+            continue
+        value = value if equals else waiting.pop(0) if waiting else ""
+        if not value:
+            raise ConfigError([f"{option.lstrip('-')}: expected a path, got nothing"])
+        values.append(value)
+    return rest, values
+
+
+def _composed(given: Namespace, words: Words, files: Sequence[Path]) -> Composed:
+    result = compose_config(
+        given.task,
+        words.options,
+        files=files,
+        protocol=given.protocol,
+        imports=[] if given.imports is None else [given.imports],
+    )
+    if given.data is not None:  # a file may be named null
+        result.data["hardware"]["data"] = given.data
+    return result
+
+
+def _config(result: Composed, given: Namespace, errors: list[str]) -> RunConfig:
+    """The config of a command line; errors of its options are added to the list."""
+    errors += [line for line in unknown_parts(result.data) if line not in errors]
+    config = normalised(result.data)
+    if not given.harden:
+        return config
+    if {("hardening", "none"), ("hardening.name", "none")} & set(result.options):
+        errors.append("harden: --hardening none hardens nothing; leave one of them out")
+        return config
+    return with_hardening(config)
+
+
+def _flag_errors(given: Namespace, config: RunConfig | None) -> list[str]:
+    errors = []
     if not given.runs.strip():
         errors.append("runs: expected a folder, got an empty string; '.' is the current folder")
-    for name in ("restarts", "jobs"):
-        if getattr(given, name) < 1:
-            errors.append(f"{name}: expected at least 1, got {getattr(given, name)}")
+    errors += [
+        f"{name}: expected at least 1, got {getattr(given, name)}"
+        for name in ("restarts", "jobs")
+        if getattr(given, name) < 1
+    ]
     if given.jobs > 1 and given.restarts == 1:
         errors.append("jobs: a single run has one job; give --restarts too")
     if given.jobs > 1 and config is not None and config.hardware.threads not in (None, 1):
@@ -221,19 +269,7 @@ def run(arguments: Sequence[str]) -> int:
         errors += tracker_errors(given.log_with)
         if given.jobs > 1:
             errors.append("jobs: --log_with needs sequential restarts; give --jobs 1")
-    if print_only and config is not None and not errors:
-        print(plain_yaml.dump(to_dict(config)), end="")
-        return 0
-    if errors or config is None or task is None:
-        raise ConfigError(errors)
-    from unbounded.training import Interrupted
-
-    try:
-        return _train(config, task, given, beginning.modules)
-    except Interrupted as error:
-        after = "the run is saved; the same command with --resume continues it"
-        print(f"\n{error}; {after}", file=sys.stderr)
-        return error.exit_code
+    return errors
 
 
 def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[str]) -> int:
@@ -241,7 +277,7 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
     from unbounded.experiments.run.run import train_run
     from unbounded.experiments.trials.restarts import train_restarts
 
-    options: dict[str, Any] = {name: given[name] for name in FLAGS}
+    options: dict[str, Any] = {name: given[name] for name in ("resume", "overwrite", "quiet")}
     options |= {"task": task, "log_with": given.log_with or ()}
     if given.restarts > 1:
         restarts = train_restarts(
@@ -273,11 +309,11 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
 def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     """Print the next commands for a run whose memory has gates."""
     from unbounded.evaluation import metric_set_of
-    from unbounded.experiments.config.check_training import decides, has_actions
+    from unbounded.experiments.config.check_training import has_actions, has_gates
     from unbounded.experiments.run.folder import read_report
     from unbounded.tasks import LengthRange
 
-    if quiet or not decides(config):
+    if quiet or not has_gates(config):
         return
     report = read_report(folder) or {}
     part = report.get("hardened")
@@ -299,42 +335,3 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     elif metric_set_of(task.metric_set).judges_hardening:
         lines.append(f"unbounded harden {named}    # train gates to 0 or 1, for longer inputs")
     print("next:", *lines, sep="\n  ")
-
-
-def _config(given: Namespace, beginning: Beginning) -> RunConfig | None:
-    task = beginning.task
-    if task is None:
-        return None
-    data: dict[str, Any] = given.clone(with_meta=False).as_dict()
-    for group in OPTION_GROUPS:
-        part, _, name = group.rpartition(".")
-        owner = data[part] if part else data
-        factory = _factory(group, task, data)
-        if isinstance(owner[name], dict) and factory is not None:
-            texts = beginning.texts[group]
-            owner[name] = exact_options(factory, owner[name], beginning.of_files[group], texts)
-    memory = data["model"]["memory"]
-    if isinstance(memory, dict) and isinstance(memory.get("name"), str):
-        data["model"]["memory"] = as_kept(memory, memory)
-    names = {item.name for item in dataclasses.fields(RunConfig)}
-    chosen = {key: value for key, value in data.items() if key in names}
-    try:
-        return from_dict({**chosen, "task": task})
-    except TypeError as error:
-        raise ConfigError(str(error).split("; ")) from error
-
-
-def _factory(group: str, task: str, data: dict[str, Any]) -> Callable[..., Any] | None:
-    """The factory of the component whose options a section holds; None if its name is invalid."""
-    from unbounded.models.model_parts import part_factory
-    from unbounded.tasks import task_factory
-    from unbounded.training.optimizers import OPTIMIZERS
-
-    model = data["model"]
-    with suppress(UnboundedError):  # reported by the check of the config
-        if group == "task_options":
-            return task_factory(task)
-        if group == "training.optimizer_options":
-            return OPTIMIZERS.get(data["training"]["optimizer"])
-        return part_factory(group.removeprefix("model."), model["memory"], model["controller"])
-    return None

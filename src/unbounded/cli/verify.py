@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from unbounded.cli.defaults import import_modules
+from unbounded.cli.overlay import import_modules
 from unbounded.cli.parsing import Parser, add_hardened, parse
 from unbounded.errors import ConfigError
 

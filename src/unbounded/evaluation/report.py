@@ -13,7 +13,7 @@ from unbounded.evaluation.use_text import use_lines
 from unbounded.files import printable
 
 FORMAT = "unbounded-report"
-VERSION = 3
+VERSION = 4
 
 
 def make_report(

@@ -105,7 +105,7 @@ def run_of_folder(
         model,
         planned.task,
         folder.resolve().name,
-        title=f"{model_name(config.model)} on {config.task}"
+        title=f"{model_name(config.model)} on {config.task['name']}"
         + (_how_hard(folder) if hardened else ""),
         seed=config.seed,
         lengths=planned.train_lengths,

@@ -92,7 +92,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         weighting: str = "inverse_square",
         step: str | None = None,
         *,
-        variant: str | int = "2016",
+        variant: str = "2016",
         key_size: int | None = None,
         key_gate: bool = True,
         action_gate: bool | None = None,

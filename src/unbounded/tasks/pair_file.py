@@ -65,7 +65,7 @@ class FilePairs(PairSource):
         self.lengths = LengthRange(min(sizes), max(sizes))
         if self.lengths.maximum == 1 and any(len(source[0]) > 1 for source, _ in lines):
             self.notes = (
-                f"each source of {path} is one word, and so one symbol; --task_options.characters "
+                f"each source of {path} is one word, and so one symbol; --task.characters "
                 "true reads each character as a symbol",
             )
 

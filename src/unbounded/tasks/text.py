@@ -201,7 +201,7 @@ def _unknown_words(path: Path, train: Sequence[str], text: Sequence[str]) -> lis
     others = f" (nor are {len(unknown) - 1} more)" if len(unknown) > 1 else ""
     return [
         f"{path}, line {line}: the word {word!r} is not in {FILES['train']}{others}; "
-        f"--task_options.unknown replace reads such words as {UNKNOWN}"
+        f"--task.unknown replace reads such words as {UNKNOWN}"
     ]
 
 

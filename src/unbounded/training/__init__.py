@@ -13,9 +13,10 @@ from unbounded.training.objective import (
     masked_cross_entropy,
     perplexity,
 )
-from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from unbounded.training.optimizers import OPTIMIZERS, make_optimizer
 from unbounded.training.options import PhaseOptions
 from unbounded.training.plateau import HalveOnPlateau
+from unbounded.training.schedules import SCHEDULES, make_schedule
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from unbounded.errors import ConfigError
+from unbounded.options import Count, Positive
 from unbounded.tasks import LengthRange, Stream
 from unbounded.tasks.randomness import bounded
 
@@ -24,30 +26,27 @@ class Growing:
 
     Args:
         lengths: the final range.
-        first: longest length of the first batches; None for the range's shortest.
+        first: longest length of the first batches; None for the range's shortest. It is clipped to
+            the range.
         every: batches between two lengths, at least 1. 1, with batches as large as an epoch of the
             authors, is their curriculum.
 
     Raises:
-        ConfigError: `every` is no integer of at least 1, or `first` is not in the range.
+        ConfigError: `every` is no integer of at least 1.
     Source: the authors' program of Joulin & Mikolov 2015.
     """
 
     lengths: LengthRange
-    every: int = 1
-    first: int | None = None
+    every: Count = 1
+    first: Count | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
             raise ConfigError([f"curriculum: every: expected an integer >= 1, got {self.every!r}"])
-        if self.first is not None and self.first not in self.lengths:
-            raise ConfigError(
-                [f"curriculum: first: expected a length of {self.lengths}, got {self.first!r}"]
-            )
 
     def __call__(self, batch: int) -> LengthRange:
         """The range of batch number `batch`, counted from 0."""
-        first = self.lengths.minimum if self.first is None else self.first
+        first = _first(self.lengths, self.first)
         longest = min(self.lengths.maximum, first + batch // self.every)
         return LengthRange(self.lengths.minimum, longest)
 
@@ -62,35 +61,37 @@ class Doubling:
     Args:
         lengths: the final range.
         below: mean loss since the last report, in nats per token, below which the longest doubles.
-        first: longest length of the first batches; None for the range's shortest.
+        first: longest length of the first batches; None for the range's shortest. It is clipped to
+            the range.
 
     Raises:
-        ConfigError: `below` is no number above 0, or `first` is not in the range.
+        ConfigError: `below` is no number above 0.
     Source: the authors' program of Deleu & Dureau 2016, with 1e-4, 5 and reports of 500 batches.
     """
 
     lengths: LengthRange
-    below: float
-    first: int | None = None
+    below: Positive = 1e-4
+    first: Count | None = None
 
     def __post_init__(self) -> None:
         is_number = isinstance(self.below, (int, float)) and not isinstance(self.below, bool)
         if not is_number or not 0 < self.below < float("inf"):
             raise ConfigError([f"curriculum: below: expected a number above 0, got {self.below!r}"])
-        if self.first is not None and self.first not in self.lengths:
-            raise ConfigError(
-                [f"curriculum: first: expected a length of {self.lengths}, got {self.first!r}"]
-            )
 
     def range_of(self, longest: int | None) -> LengthRange:
         """The range whose longest length is `longest`; None is the first range."""
-        first = self.lengths.minimum if self.first is None else self.first
+        first = _first(self.lengths, self.first)
         return LengthRange(self.lengths.minimum, first if longest is None else longest)
 
     def longer(self, longest: int | None, nats: float) -> int:
         """The longest length after a report with a loss of `nats` per token."""
         now = self.range_of(longest).maximum
         return min(2 * now, self.lengths.maximum) if nats < self.below else now
+
+
+def _first(lengths: LengthRange, first: int | None) -> int:
+    """The longest length of the first batches, clipped to the range."""
+    return lengths.minimum if first is None else min(max(first, lengths.minimum), lengths.maximum)
 
 
 def stage(
@@ -130,3 +131,17 @@ class OneLength:
         words = Stream(self.seed, "train").words(np.array([batch]), np.array([_BLOCK]))[0]
         length = self.lengths.minimum + int(bounded(words, len(self.lengths))[0])
         return LengthRange(length, length)
+
+
+def whole_range(lengths: LengthRange) -> LengthRange:
+    """All lengths of the training range in each batch."""
+    return lengths
+
+
+#: The curricula of `--training.curriculum`.
+CURRICULA: Final[dict[str, Callable[..., LengthRange | Curriculum | Doubling]]] = {
+    "none": whole_range,
+    "growing": Growing,
+    "doubling": Doubling,
+    "one_length": OneLength,
+}

@@ -17,7 +17,6 @@ from unbounded.training import finite
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
-from unbounded.training.cooldown import cooldown_of
 from unbounded.training.curricula import Doubling, stage
 from unbounded.training.length_bucketing import LengthBuckets
 from unbounded.training.metrics_log import MetricsLog
@@ -25,10 +24,11 @@ from unbounded.training.objective import perplexity
 from unbounded.training.online import Trained, make_trainer
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
+from unbounded.training.schedules import cooldown_of
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import FAILED, Assess, StopRule
-from unbounded.training.temperature_noise import TemperatureNoise, greatest_factor
+from unbounded.training.temperature_noise import TemperatureNoise
 
 
 class Phase:
@@ -86,10 +86,11 @@ class Phase:
         self._request = request
         self._used = used
         self._temperature_noise = None
-        if options.temperature_noise > 1:
+        if options.temperature_noise is not None:
             model = accelerator.unwrap_model(trained[0])
-            units = options.temperature_noise_units
-            self._temperature_noise = TemperatureNoise(model, seed=options.seed, units=units)
+            self._temperature_noise = TemperatureNoise(
+                model, options.seed, **options.temperature_noise
+            )
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options,
             objective=task.objective, carried=carried,
@@ -234,12 +235,8 @@ class Phase:
         if self._temperature_noise is not None:
             extra["greatest_factor"] = state.inverse_temperature
             if state.stage is None and tokens:
-                state.inverse_temperature = greatest_factor(
-                    state.inverse_temperature,
-                    loss,
-                    below=self._options.temperature_noise_below,
-                    limit=self._options.temperature_noise,
-                )
+                self._temperature_noise.most = state.inverse_temperature
+                state.inverse_temperature = self._temperature_noise.after_report(loss)
         if isinstance(curriculum, Doubling):
             extra["longest"] = curriculum.range_of(state.longest).maximum
             state.longest = curriculum.longer(state.longest, loss)

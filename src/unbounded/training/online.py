@@ -19,8 +19,7 @@ from unbounded.models.discrete import sequence_model
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
 from unbounded.training.carried_state import CarriedState
-from unbounded.training.optimizers import UPDATES
-from unbounded.training.options import PhaseOptions
+from unbounded.training.options import UPDATES, PhaseOptions
 from unbounded.training.steps import BatchTrainer, StepResult
 from unbounded.training.temperature_noise import TemperatureNoise
 

@@ -1,8 +1,8 @@
-"""Optimizers and learning-rate schedules by name."""
+"""Optimizers by name."""
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,26 +10,21 @@ import torch
 from torch import nn
 
 from unbounded.checks import check_choice, check_tensor
-from unbounded.errors import ChoiceError, ConfigError, DTypeError
+from unbounded.errors import ConfigError, DTypeError
 from unbounded.options import option_errors
-from unbounded.training.cooldown import Cooldown, cooldown_length
-
-Schedule = Callable[[int], float]
-
-#: How a gradient is bounded: by its norm, or by the value of each element.
-CLIPS = ("norm", "value")
-#: When weights change: after each chunk of a batch, or after each symbol (`PerSymbolTrainer`).
-UPDATES = ("chunk", "per_symbol")
-#: Reductions of the loss over the tokens of a step.
-REDUCTIONS = ("mean", "sum")
 
 #: Iterables that are no list of parameters; a set has no order.
 _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
+#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 steps do not shrink with the
+#: gradients, and a model that has solved its task leaves the solution again
+#: (docs/reproducing/grefenstette2015.md).
+RMSPROP_EPSILON = 1e-4
+
 #: The optimizers of torch.optim by name. LBFGS needs a closure; SparseAdam takes no dense gradient
 #: and Muon no bias.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "rmsprop": torch.optim.RMSprop,
+    "rmsprop": functools.partial(torch.optim.RMSprop, eps=RMSPROP_EPSILON),
     "adam": torch.optim.Adam,
     "sgd": torch.optim.SGD,
     "adagrad": torch.optim.Adagrad,
@@ -42,52 +37,23 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "radam": torch.optim.RAdam,
     "rprop": torch.optim.Rprop,
 }
-#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 steps do not shrink with the
-#: gradients, and a model that has solved its task leaves the solution again
-#: (docs/reproducing/grefenstette2015.md).
-RMSPROP_EPSILON = 1e-4
-
-
-def _constant(batches: int, cooldown_batches: int) -> Schedule:
-    return lambda batch: 1.0
-
-
-def _linear(batches: int, cooldown_batches: int) -> Schedule:
-    return lambda batch: max(0.0, 1.0 - batch / batches)
-
-
-def _cooldown(batches: int, cooldown_batches: int) -> Schedule:
-    return Cooldown(cooldown_length(batches, cooldown_batches))
-
-
-#: Schedules by name; their arguments are the budget and the cooldown, in batches.
-SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
-    "constant": _constant,
-    "linear": _linear,
-    "cooldown": _cooldown,
-}
-
-
-def has_epsilon(name: str) -> bool:
-    """Whether an optimizer of `OPTIMIZERS` adds one number to the denominator of a step."""
-    eps = inspect.signature(OPTIMIZERS[name]).parameters.get("eps")
-    return eps is not None and isinstance(eps.default, float)
+#: Parameters of an optimizer that are not its options.
+NOT_OPTIONS = ("params", "lr")
 
 
 def optimizer_errors(
     name: str, options: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> list[str]:
-    """Errors in an optimizer's own options, a line each, by its signature.
+    """Errors in an optimizer's options, a line each, by its signature.
 
     Args:
         name: one of `OPTIMIZERS`.
-        options: names and values of its own options, without `lr` and a scalar `eps`.
+        options: names and values of its options, as in torch.optim, without `lr`.
         device: device of the weights; some options need a GPU.
     """
     factory = OPTIMIZERS[name]
-    elsewhere = ("params", "lr", *(("eps",) if has_epsilon(name) else ()))
-    errors = option_errors(f"optimizer {name!r}", factory, options, hidden=elsewhere)
-    if errors:
+    errors = option_errors(f"optimizer {name!r}", factory, options, hidden=NOT_OPTIONS)
+    if errors or not options:
         return errors
     weight = nn.Parameter(torch.zeros(1, 1, device=device))
     weight.grad = torch.zeros_like(weight)
@@ -104,7 +70,6 @@ def make_optimizer(
     *,
     name: str,
     learning_rate: float,
-    epsilon: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> torch.optim.Optimizer:
     """The optimizer of that name.
@@ -114,13 +79,12 @@ def make_optimizer(
             of their own, as in torch.optim.
         name: one of `OPTIMIZERS`.
         learning_rate: above 0.
-        epsilon: added to the denominator of a step, above 0; None for torch's default, and for
-            rmsprop RMSPROP_EPSILON.
-        options: its other options, for example {"momentum": 0.9} of sgd.
+        options: its other options, for example {"momentum": 0.9} of sgd. The default `eps` of
+            rmsprop is RMSPROP_EPSILON.
     Raises:
         ChoiceError: no optimizer has that name.
-        ConfigError: it has no epsilon, no such option, or refuses a value; or there is no
-            parameter. DTypeError: `parameters` are something else.
+        ConfigError: it has no such option, or refuses a value; or there is no parameter.
+        DTypeError: `parameters` are something else.
     """
     check_choice("optimizer", name, OPTIMIZERS)
     own, groups = dict(options or {}), _groups(parameters)
@@ -132,13 +96,9 @@ def make_optimizer(
     if not weights:
         raise ConfigError(["parameters: expected at least one, got none"])
     errors = optimizer_errors(name, own, weights[0].device)
-    if epsilon is not None and not has_epsilon(name):
-        errors.append(f"epsilon: {name} has none; leave it out")
     if errors:
         raise ConfigError(errors)
-    eps = RMSPROP_EPSILON if epsilon is None and name == "rmsprop" else epsilon
-    epsilon_option = {} if eps is None else {"eps": eps}
-    return OPTIMIZERS[name](groups, lr=learning_rate, **epsilon_option, **own)
+    return OPTIMIZERS[name](groups, lr=learning_rate, **own)
 
 
 def _groups(parameters: object) -> list[Any]:
@@ -185,26 +145,6 @@ def _check_parameter(name: str, value: object) -> None:
 
 def _weights(parameters: Iterable[Any]) -> list[torch.Tensor]:
     return [item[1] if isinstance(item, tuple) else item for item in parameters]
-
-
-def make_schedule(
-    optimizer: torch.optim.Optimizer, *, name: str, batches: int, cooldown_batches: int = 500
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """The learning-rate schedule of that name, stepped once a batch.
-
-    Args:
-        optimizer: the optimizer whose learning rate it sets.
-        name: one of `SCHEDULES`. "linear" decays to 0 at the end of the budget. "cooldown" stays
-            constant until the phase would end, and then decays to 0.
-        batches: the budget.
-        cooldown_batches: length of a cooldown, at least 1; half of the budget at most.
-    Raises:
-        ChoiceError: no schedule has that name.
-    """
-    if name not in SCHEDULES:
-        raise ChoiceError("schedule", name, SCHEDULES)
-    factor: Any = SCHEDULES[name](batches, cooldown_batches)
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
 
 def scale_rate(

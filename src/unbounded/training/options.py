@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange
 from unbounded.training.curricula import Curriculum, Doubling
+
+#: How a gradient is bounded: by its norm, or by the value of each element.
+CLIPS = ("norm", "value")
+#: When weights change: after each chunk of a batch, or after each symbol (`PerSymbolTrainer`).
+UPDATES = ("chunk", "per_symbol")
+#: Reductions of the loss over the tokens of a step.
+REDUCTIONS = ("mean", "sum")
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,8 @@ class PhaseOptions:
         update: "chunk" for a gradient step after each chunk, "per_symbol" after each symbol.
         prediction_clip: bound on binary probabilities in the loss, 0 for none.
         label_smoothing: share of each target that is spread over all outputs.
-        temperature_noise: limit of the greatest inverse temperature of the gates in a gradient
-            step, a power of two (`TemperatureNoise`); 1 for none. While the greatest one is k,
-            gradients are clipped at clip / sqrt(k).
-        temperature_noise_units: the same limit for the controller's units.
-        temperature_noise_below: mean loss since the last report, at all lengths, below which the
-            greatest factor doubles, in nats per token (`greatest_factor`).
+        temperature_noise: options of `TemperatureNoise`; None for none. While its greatest factor
+            is k, gradients are clipped at clip / sqrt(k).
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the length ranges of the accuracies.
@@ -61,9 +66,7 @@ class PhaseOptions:
     update: str = "chunk"
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
-    temperature_noise: int = 1
-    temperature_noise_units: int = 1
-    temperature_noise_below: float = 1e-3
+    temperature_noise: Mapping[str, Any] | None = None
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()

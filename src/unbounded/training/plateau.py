@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal
 
 import torch
 from torch import Tensor, nn
 
+from unbounded.errors import ConfigError
+from unbounded.options import Count, Range, Share
 from unbounded.training.backup import Backup
 from unbounded.training.optimizers import scale_rate
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
 _NUMBERS = ("best_nats", "looked", "nats", "better")
-#: What validation measures: the loss, or the share of incorrect symbols.
-MEASURES = ("loss", "errors")
 _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 
 
@@ -26,7 +27,7 @@ class HalveOnPlateau:
     is halved if validation was not better than ever by `threshold` for `patience` checks, but not
     in the first `hold` batches. The weights then return to the backup; the optimizer's state stays.
     With a window, a check is compared with the best of so many checks before it, and the rate is
-    halved when it is worse. The run is over when the learning rate is below `smallest`. `restore`
+    halved when it is worse. The run is over when the learning rate is below `least`. `restore`
     restores the backup at the end, for the test.
 
     Args:
@@ -37,7 +38,7 @@ class HalveOnPlateau:
         hold: batches during which the rate is never halved (half of the curriculum's last n in
             the authors' program).
         factor: factor of the rate.
-        smallest: rate below which the run is over.
+        least: learning rate below which the run is over.
         patience: checks without an improvement after which the rate falls, at least 1.
         window: number of earlier checks to compare with: 1 for the one before; 0 compares with the
             best of all.
@@ -45,8 +46,8 @@ class HalveOnPlateau:
             be below it for the rate to stay, from 0 to 0.5. Weights that are better by less are
             kept nevertheless, and are the best from then on. (In PyTorch's ReduceLROnPlateau,
             whose `threshold` this is otherwise, small gains add up.)
-        restoring: whether the backup is restored when the rate falls.
-        measure: what `validate` returns: one of MEASURES.
+        restore: whether the backup is restored when the rate falls.
+        measure: what `validate` returns: the loss, or the share of incorrect symbols.
     Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
         2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011, which
         compares with the epoch before and halves after each epoch from then on.
@@ -59,16 +60,18 @@ class HalveOnPlateau:
         schedule: torch.optim.lr_scheduler.LRScheduler,
         validate: Callable[[], float],
         *,
-        every: int = 1,
-        hold: int = 0,
-        factor: float = 0.5,
-        smallest: float = 1e-5,
-        patience: int = 1,
-        window: int = 0,
-        threshold: float = 0.0,
-        restoring: bool = True,
-        measure: str = "loss",
+        every: Count = 1,
+        hold: Annotated[int, Range(0)] = 0,
+        factor: Share = 0.5,
+        least: Annotated[float, Range(0)] = 1e-5,
+        patience: Count = 1,
+        window: Annotated[int, Range(0, 1000)] = 0,
+        threshold: Annotated[float, Range(0, 0.5)] = 0.0,
+        restore: bool = True,
+        measure: Literal["loss", "errors"] = "loss",
     ) -> None:
+        if window and patience != 1:
+            raise ConfigError(["patience: has no effect with a window; leave it out"])
         self._model = model
         self._optimizer = optimizer
         self._schedule = schedule
@@ -76,8 +79,8 @@ class HalveOnPlateau:
         self._every = every
         self._hold = hold
         self._factor = factor
-        self._smallest = smallest
-        self._patience, self._restoring = patience, restoring
+        self._least = least
+        self._patience, self._restore = patience, restore
         self._asked = 1 - threshold
         self._name = _NAMES[measure]
         self._best = math.inf
@@ -104,9 +107,9 @@ class HalveOnPlateau:
                     "learning_rate": self._rate(),
                 }
             )
-        if self._rate() >= self._smallest:
+        if self._rate() >= self._least:
             return None
-        return f"plateau: the learning rate is below {self._smallest:g}"
+        return f"plateau: the learning rate is below {self._least:g}"
 
     def _look(self, batch: int) -> None:
         training = self._model.training
@@ -128,7 +131,7 @@ class HalveOnPlateau:
         if is_worse and batch > self._hold:
             self._waited = 0
             scale_rate(self._optimizer, self._schedule, self._factor)
-            if self._restoring:
+            if self._restore:
                 self.restore()
 
     def restore(self) -> None:
@@ -155,3 +158,14 @@ class HalveOnPlateau:
 
     def _rate(self) -> float:
         return float(self._optimizer.param_groups[0]["lr"])
+
+
+def no_plateau() -> None:
+    """The learning rate does not depend on validation."""
+
+
+#: The rules of `--training.plateau`.
+PLATEAUS: Final[dict[str, Callable[..., HalveOnPlateau | None]]] = {
+    "none": no_plateau,
+    "halve": HalveOnPlateau,
+}

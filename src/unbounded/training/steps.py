@@ -23,8 +23,7 @@ from unbounded.training import finite
 from unbounded.training.bound_steps import bound_gradient
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.objective import training_loss
-from unbounded.training.optimizers import CLIPS, REDUCTIONS
-from unbounded.training.options import PhaseOptions
+from unbounded.training.options import CLIPS, REDUCTIONS, PhaseOptions
 from unbounded.training.row_sparse import row_sparse
 from unbounded.training.temperature_noise import TemperatureNoise
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
+from unbounded.options import Count, Range, Share
 from unbounded.tasks import LengthRange
 from unbounded.training.state import LoopState
 
 Record = Callable[[dict[str, Any]], None]
-
+AboveOne = Annotated[float, Range(1, above=True)]
 
 #: Prefix of the reason where a run is aborted early; such a run counts as failed.
 FAILED = "failed early"
@@ -56,8 +57,8 @@ class WhenSolved:
 
     Args:
         lengths: range of the validation sequences.
-        every: batches between checks.
         count: sequences a check.
+        every: batches between checks.
         share: of the sequences of a check, and of the first few, that must be correct, in (0, 1].
         times: number of such checks in a row.
         few: sequences that are scored first.
@@ -66,12 +67,12 @@ class WhenSolved:
     def __init__(
         self,
         lengths: LengthRange,
-        *,
-        every: int,
         count: int = 1000,
-        share: float = 1.0,
-        times: int = 2,
-        few: int = 10,
+        *,
+        every: Count = 100,
+        share: Share = 1.0,
+        times: Count = 2,
+        few: Count = 10,
     ) -> None:
         self._lengths = lengths
         self._every = every
@@ -121,15 +122,17 @@ class WhenConverged:
     curriculum before its full range do not count: short lengths are easy.
 
     Args:
-        every: batches between reports of training perplexity.
-        bound: perplexity, above 1.
-        times: number of such reports in a row.
+        report_every: batches between reports of training perplexity.
+        perplexity: the greatest that counts, above 1.
+        reports: number of such reports in a row.
     """
 
-    def __init__(self, *, every: int, bound: float = 1.001, times: int = 3) -> None:
-        self._every = every
-        self._bound = bound
-        self._times = times
+    def __init__(
+        self, report_every: int, *, perplexity: AboveOne = 1.001, reports: Count = 3
+    ) -> None:
+        self._every = report_every
+        self._bound = perplexity
+        self._times = reports
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Count the reports at or below the bound."""
@@ -173,12 +176,14 @@ class EarlyAbort:
     """Stop when training perplexity is still high at some batch: an early failure is cheaper.
 
     Args:
-        batch: the batch at which perplexity is compared, once.
-        bound: training perplexity above which the run has failed.
+        after: the batch at which perplexity is compared, once; a multiple of the batches between
+            reports.
+        perplexity: training perplexity above which the run has failed, on the lengths reached so
+            far.
     """
 
-    def __init__(self, batch: int, bound: float) -> None:
-        self._batch, self._bound = batch, bound
+    def __init__(self, *, after: Count, perplexity: AboveOne = 1.2) -> None:
+        self._batch, self._bound = after, perplexity
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Compare the last report of training perplexity with the bound, once."""
@@ -205,3 +210,25 @@ def any_of(*rules: StopRule) -> StopRule:
         return next((reason for reason in reasons if reason is not None), None)
 
     return rule
+
+
+def only_budget() -> StopRule:
+    """Stop when the budget is used up, and not before."""
+    return never
+
+
+def no_early_abort() -> None:
+    """A run is not aborted early."""
+
+
+#: The rules of `--training.stop`.
+STOPS: Final[dict[str, Callable[..., StopRule]]] = {
+    "solved": WhenSolved,
+    "converged": WhenConverged,
+    "budget": only_budget,
+}
+#: The rules of `--training.early_abort`.
+EARLY_ABORTS: Final[dict[str, Callable[..., StopRule | None]]] = {
+    "none": no_early_abort,
+    "perplexity": EarlyAbort,
+}

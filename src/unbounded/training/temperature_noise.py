@@ -1,19 +1,20 @@
 """Temperature noise: a random inverse temperature for each gradient step.
 
-`TemperatureNoise` sharpens the model during a step. `greatest_factor` updates the greatest factor
-at each report. `is_factor` checks factors.
+`TemperatureNoise` sharpens the model during a step. `is_factor` checks factors.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from torch import nn
 
 from unbounded.errors import ConfigError
 from unbounded.models.discrete import sharpen, sharpen_units
+from unbounded.options import Positive
 
 #: The largest permitted factor; beyond it a sigmoid has no gradient left.
 MOST = 1024
@@ -31,26 +32,52 @@ class TemperatureNoise:
     gradient is that of the sharper network, whose weights are restored after the step.
 
     Two factors are drawn for a step, one for the gates and one for the controller. They are powers
-    of two, which round nothing. They follow from seed, batch, chunk and the current greatest
-    factor (`greatest_factor`).
+    of two, which round nothing. They follow from seed, batch, chunk and the greatest factor so far.
+
+    Too large a factor destabilizes a network that was never sharper. So the greatest factor is 1 at
+    first and doubles whenever the task is learned at the current factors (`after_report`).
 
     Args:
         model: has a memory with gates.
         seed: seed of the factors.
-        units: limit of the controller's factor; 1 leaves the controller unchanged.
+        limit: limit of the gates' factor, a power of two from 2 to 1024.
+        units: limit of the controller's factor, a power of two up to `limit`; 1 leaves the
+            controller unchanged. Noise prevents its units from storing values that fade or drift.
+        below: loss since the last report, in nats per token, below which the greatest factor
+            doubles. It halves at ten times as much.
     Attributes:
         most: the greatest factor, a power of two; each power of two from 1 to it is equally likely.
             Initially 1.
     Raises:
-        ConfigError: `units` is no power of two up to MOST.
+        ConfigError: `limit` or `units` is no such power of two.
     Source: added here; gates are sharpened by `unbounded.models.sharpen`.
     """
 
-    def __init__(self, model: nn.Module, *, seed: int, units: int = 1) -> None:
-        if not is_factor(units):
-            raise ConfigError([f"units: expected a power of two up to {MOST}, got {units!r}"])
-        self._model, self._seed, self._units = model, seed, units
+    def __init__(
+        self, model: nn.Module, seed: int, *, limit: int, units: int = 1, below: Positive = 1e-3
+    ) -> None:
+        errors = [
+            f"{name}: expected a power of two from {least} to {MOST}, got {value!r}"
+            for name, value, least in (("limit", limit, 2), ("units", units, 1))
+            if not is_factor(value) or value < least
+        ]
+        if not errors and units > limit:
+            errors.append(f"units: expected at most the limit {limit}, got {units}")
+        if errors:
+            raise ConfigError(errors)
+        self._model, self._seed = model, seed
+        self._limit, self._units, self._below = limit, units, below
         self.most = 1
+
+    def after_report(self, loss: float) -> int:
+        """The greatest factor after a report: doubled, halved where unstable, or unchanged.
+
+        Args:
+            loss: nats per token since the last report.
+        """
+        if loss < self._below:
+            return min(2 * self.most, self._limit)
+        return max(1, self.most // 2) if loss >= _TOO_HIGH * self._below else self.most
 
     def factors(self, batch: int, chunk: int) -> tuple[float, float]:
         """The factors of a gradient step.
@@ -86,26 +113,19 @@ class TemperatureNoise:
             sharpen_units(self._model, units)
 
 
-def greatest_factor(current: int, loss: float, *, below: float, limit: int) -> int:
-    """The greatest factor after a report: doubled, halved or unchanged.
-
-    Too large a factor destabilizes a network that was never sharper. So it is 1 at first and
-    doubles whenever the task is learned at the current factors. It halves where the loss shows
-    instability.
-
-    Args:
-        current: the greatest factor so far.
-        loss: nats per token since the last report.
-        below: the loss below which it doubles; it halves at ten times as much.
-        limit: upper bound of the factor.
-    """
-    if loss < below:
-        return min(2 * current, limit)
-    return max(1, current // 2) if loss >= _TOO_HIGH * below else current
-
-
 def is_factor(value: object) -> bool:
     """Whether a value is a factor: 1 for none, or another power of two up to MOST."""
     if not isinstance(value, int) or isinstance(value, bool):
         return False
     return 1 <= value <= MOST and value.bit_count() == 1
+
+
+def no_noise() -> None:
+    """Gates have their own inverse temperature in every step."""
+
+
+#: The noise of `--training.temperature_noise`.
+TEMPERATURE_NOISES: Final[dict[str, Callable[..., TemperatureNoise | None]]] = {
+    "none": no_noise,
+    "doubling": TemperatureNoise,
+}

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import torch
 
-from unbounded.custom_components import NO_MEMORY
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, did_you_mean
 from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.check_training import (
-    STOPS,
     hardening_errors,
+    hardening_of,
     per_symbol_update_errors,
     temperature_errors,
     training_errors,
 )
-from unbounded.experiments.config.checking import (
-    check_builds,
-    check_choice,
-    check_idle,
-    check_number,
-    check_task,
-)
+from unbounded.experiments.config.checking import check_builds, check_task
+from unbounded.experiments.config.components import CHOICES, component_errors
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
     ModelConfig,
@@ -34,17 +29,16 @@ from unbounded.experiments.config.schema import (
     TrainingConfig,
     to_dict,
 )
-from unbounded.kernels import PRECISIONS, gpu
-from unbounded.memories import BACKENDS
+from unbounded.kernels import gpu
 from unbounded.models.inputs import bit_errors
 from unbounded.models.memory_model import initialization_errors, map_errors
-from unbounded.models.model_parts import can_read_only, controller_errors, memory_errors
+from unbounded.models.model_parts import can_read_only
 from unbounded.models.sequence_model import dropout_errors, tie_errors
-from unbounded.options import field_errors
+from unbounded.options import field_errors, field_kinds, value_error
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
 from unbounded.training.objective import CLIPPED
 
-DEVICES = ("auto", "cpu", "cuda")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 # Number of lengths to try: tasks have a shortest length, and some have even ones only.
 _LOOKED_AT = 64
 # Longer examples take seconds; for these only the task's own check of the range is done.
@@ -62,7 +56,7 @@ def _backend_errors(config: RunConfig, instead: str) -> list[str]:
         return [f"hardware.backend: {backend} contradicts hardware.device {device}{instead}"]
     if backend != "cuda":
         return []
-    name = memory.get("name") if isinstance(memory, dict) else memory
+    name = memory["name"]
     if name not in (*gpu.MEMORIES, "quiet_deque"):
         return [f"hardware.backend: no kernel for CUDA is built for memory {name}{instead}"]
     if not torch.cuda.is_available():
@@ -79,45 +73,42 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
         tried: errors of ranges already checked for other configs; these are not checked again.
     """
     found = field_errors(config)
-    if found:
-        return None, found
-    task = check_task(found, lambda: build_task(config))
-    check_number(found, "seed", config.seed, 0, 2**63 - 1)
-    found += model_errors(config.model)
+    if isinstance(config.id, str) and not _ID.fullmatch(config.id):
+        found.append(f"id: expected letters, digits, '-', '_' and '.', got {config.id!r:.80}")
+    is_named = isinstance(config.task, dict) and isinstance(config.task.get("name"), str)
+    task = check_task(found, lambda: build_task(config)) if is_named else None
     on_gpu = config.hardware.device in ("auto", "cuda") and torch.cuda.is_available()
-    found += training_errors(config.training, "cuda" if on_gpu else "cpu")
-    check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
-    if config.evaluation.symbols is not None:
-        check_number(found, "evaluation.symbols", config.evaluation.symbols, 1)
-    for times in config.evaluation.multiples or ():
-        check_number(found, "evaluation.multiples", times, 1, 10_000)
-    check_number(found, "evaluation.every", config.evaluation.every, 1)
-    check_number(found, "evaluation.streams", config.evaluation.streams, 1)
-    named = config.evaluation.lengths
-    if named is not None:
+    wrong = {
+        place: component_errors(config, place, "cuda" if on_gpu else "cpu")
+        for place in CHOICES
+        if place != "task"
+    }
+    found += [line for place in CHOICES for line in wrong.get(place, ())]
+    if found:  # the rest compares options with each other
+        return task, found
+    found += model_errors(config.model)
+    found += training_errors(config.training)
+    named = config.evaluation.get("lengths")
+    if isinstance(named, list) and all(isinstance(text, str) for text in named):
         check_builds(found, "evaluation.lengths", lambda: ranges(named))
-    hardware = config.hardware
-    check_choice(found, "hardware.device", "device", hardware.device, DEVICES)
-    check_choice(found, "hardware.backend", "backend", hardware.backend, BACKENDS)
-    if hardware.backend in ("cpu", "cuda"):
-        instead = "; give auto or reference"
-        if config.model.controller.get("name") == "srcn":
-            found.append(f"hardware.backend: no kernel is built for srcn{instead}")
-        elif config.training.precision != "no":
-            found.append(f"hardware.backend: the kernels train in full precision only{instead}")
-        else:
-            found += _backend_errors(config, instead)
-    if hardware.matmul_precision is not None:
-        check_choice(
-            found, "hardware.matmul_precision", "precision", hardware.matmul_precision, PRECISIONS
-        )
-    if hardware.threads is not None:
-        check_number(found, "hardware.threads", hardware.threads, 1, 4096)
+    found += _hardware_errors(config)
     found += per_symbol_update_errors(config)
     found += temperature_errors(config)
     if task is not None:
         found += _task_errors(config, task, {} if tried is None else tried)
     return task, found
+
+
+def _hardware_errors(config: RunConfig) -> list[str]:
+    """The reasons why a named device's kernels cannot serve a run."""
+    if config.hardware.backend not in ("cpu", "cuda"):
+        return []
+    instead = "; give auto or reference"
+    if config.model.controller["name"] == "srcn":
+        return [f"hardware.backend: no kernel is built for srcn{instead}"]
+    if config.training.precision != "no":
+        return [f"hardware.backend: the kernels train in full precision only{instead}"]
+    return _backend_errors(config, instead)
 
 
 def errors(config: RunConfig) -> list[str]:
@@ -146,9 +137,10 @@ def check_all(configs: Iterable[RunConfig]) -> None:
     tried: _TriedRanges = {}
     sound: set[str] = set()
     for config in configs:
-        found: list[str] = []
-        check_number(found, "seed", config.seed, 0, 2**63 - 1)
-        without_seed = json.dumps({**to_dict(config), "seed": None}, sort_keys=True, default=repr)
+        found = field_errors(config)
+        without_seed = json.dumps(
+            {**to_dict(config), "id": None, "seed": None}, sort_keys=True, default=repr
+        )
         if found or without_seed not in sound:
             found = examine(config, tried)[1]
         if found:
@@ -158,41 +150,26 @@ def check_all(configs: Iterable[RunConfig]) -> None:
 
 def build_task(config: RunConfig) -> Task:
     """The task a config names."""
-    options = dict(config.task_options)
+    options = {name: value for name, value in config.task.items() if name != "name"}
     if config.hardware.data is not None:
         options["data"] = config.hardware.data
-    if "name" in options:  # the first argument of `make_task`, not an option
-        raise ConfigError([f"task {config.task!r} has no option 'name'. It is given as the task."])
-    return make_task(config.task, **options)
+    return make_task(config.task["name"], **options)
+
+
+def evaluation_of(config: RunConfig) -> EvaluationConfig:
+    """The evaluation options of a checked config, with the defaults."""
+    return EvaluationConfig(**config.evaluation)
 
 
 def model_errors(model: ModelConfig) -> list[str]:
-    """Errors of a model, one line each; its parts are checked by their own signatures."""
+    """Errors of a model's options that contradict each other, one line each."""
     found: list[str] = []
-    for name in ("hidden_size", "embedding_size", "readout_size"):
-        value = getattr(model, name)
-        if value is not None:
-            check_number(found, f"model.{name}", value, 1, 1_000_000)
-    memory = model.memory.get("name")
-    memory_lines = memory_errors(model.memory, max(model.hidden_size, 1))
-    able = can_read_only(model.memory, max(model.hidden_size, 1))
-    if model.answer_writes is False and not memory_lines and not able:
+    able = can_read_only(model.memory, model.hidden_size)
+    if model.answer_writes is False and not able:
         found.append(
-            f"model.answer_writes: memory {memory!r} cannot be kept from writing; give null (no "
-            "writes if the memory supports it) or true"
+            f"model.answer_writes: memory {model.memory['name']!r} cannot be kept from writing; "
+            "give null (no writes if the memory supports it) or true"
         )
-    for part, lines in (
-        ("memory", memory_lines),
-        ("controller", controller_errors(model.controller, memory)),
-    ):
-        options = getattr(model, part)
-        for line in lines:
-            named = line.partition(":")[0] in options
-            found.append(f"model.{part}{'.' if named else ': '}{line}")
-    if memory == NO_MEMORY and model.readout_size is not None:
-        found.append("model.readout_size: a layer without a memory has no readout; give null")
-    if memory == NO_MEMORY and model.output_read_vector:
-        found.append("model.output_read_vector: a layer without a memory reads nothing; give false")
     lines = initialization_errors(
         model.initialization,
         model.output_initialization,
@@ -235,7 +212,7 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
 
 def _own_batch_errors(config: RunConfig, task: Task) -> list[str]:
     """Errors of the first batch of a custom task, at most one line."""
-    what = f"task {config.task!r}: the first batch"
+    what = f"task {config.task['name']!r}: the first batch"
     try:
         batch: Any = task.batch(config.seed, "train", 0, 2)  # a custom task may return anything
     except (ConfigError, ChoiceError) as error:
@@ -282,49 +259,72 @@ def _comes_to_one(task: Task) -> bool:
 
 def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
     """Errors of options that do not fit the task and its metric set."""
-    found = [] if config.task in TASKS else _own_batch_errors(config, task)
+    found = [] if config.task["name"] in TASKS else _own_batch_errors(config, task)
     if found:
         return found
-    training = config.training
+    training, name = config.training, config.task["name"]
     try:
         metric_set = metric_set_of(task.metric_set)
     except (ChoiceError, ConfigError) as error:
         return [f"task: {error}"]
+    on_task = f"on task {name!r}"
     stops = [stop for stop in metric_set.stops if stop != "converged" or _comes_to_one(task)]
-    if training.stop in STOPS and training.stop not in stops:
+    if training.stop["name"] not in stops:
         found.append(
-            f"training.stop: {training.stop!r} has no meaning on task {config.task!r}; choose "
+            f"training.stop: {training.stop['name']!r} has no meaning {on_task}; choose "
             f"{' or '.join(stops)}"
         )
-    if training.temperature_noise != 1 and not _comes_to_one(task):
-        usual = TrainingConfig().temperature_noise_below
-        if training.temperature_noise_below == usual:
-            found.append(
-                f"training.temperature_noise_below: a loss of {usual:g} is never reached on task "
-                f"{config.task!r}, which is not determined; set it above the learned task's loss"
-            )
-    if "solved" not in metric_set.stops and training.accuracy_every:
-        found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
-    on_task = f"on task {config.task!r}"
-    if training.plateau_measure == "errors" and "solved" not in metric_set.stops:
-        found.append(f"training.plateau_measure: errors has no meaning {on_task}; give loss")
+    noise = training.temperature_noise
+    if noise["name"] != "none" and "below" not in noise and not _comes_to_one(task):
+        found.append(
+            "training.temperature_noise.below: the default loss is never reached "
+            f"{on_task}, which is not determined; set it above the learned task's loss"
+        )
+    if "solved" not in metric_set.stops:
+        if training.accuracy_every:
+            found.append(f"training.accuracy_every: has no effect {on_task}; give 0")
+        if training.plateau.get("measure") == "errors":
+            found.append(f"training.plateau.measure: errors has no meaning {on_task}; give loss")
     if config.model.answer_writes is False and task.answer_token is None:
         found.append(f"model.answer_writes: has no effect {on_task}; leave it at True")
-    if task.objective not in CLIPPED:
-        check_idle(found, "training", training, ("prediction_clip",), on_task)
-    names = [name for name in vars(EvaluationConfig()) if name not in metric_set.fields]
-    check_idle(found, "evaluation", config.evaluation, names, on_task)
-    if not task.has_lengths:
-        idle = ("lengths", "validation_lengths", "curriculum", "length_bucketing")
-        check_idle(found, "training", training, idle, on_task)
-        return found + hardening_errors(config, metric_set)
-    return found + _range_errors(config, task, tried) + hardening_errors(config, metric_set)
+    if training.prediction_clip and task.objective not in CLIPPED:
+        found.append(f"training.prediction_clip: has no effect {on_task}; give 0")
+    wrong = evaluation_errors(config.evaluation, metric_set, on_task)
+    if wrong:
+        return found + wrong
+    found += hardening_errors(config, metric_set)
+    if task.has_lengths:
+        return found + _range_errors(config, task, tried)
+    without = TrainingConfig(
+        lengths=None, validation_lengths=None, length_bucketing=1, curriculum={"name": "none"}
+    )
+    for option in ("lengths", "validation_lengths", "length_bucketing", "curriculum"):
+        if getattr(training, option) != getattr(without, option):
+            found.append(f"training.{option}: has no effect {on_task}; leave it out")
+    return found
+
+
+def evaluation_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:
+    """Errors of evaluation options: unknown on a task with this metric set, or of a wrong type."""
+    kinds = {name: field_kinds(EvaluationConfig)[name] for name in metric_set.fields}
+    found = []
+    for name, value in options.items():
+        if name in kinds:
+            error = value_error(f"evaluation.{name}", value, kinds[name])
+            found += [error] if error else []
+        else:
+            hint = did_you_mean(name, kinds)
+            valid = ", ".join(kinds)
+            found.append(f"evaluation has no option {name!r} {on_task}.{hint} Valid: {valid}.")
+    return found
 
 
 def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
     """Errors of ranges without examples; malformed ranges are reported elsewhere."""
-    options = json.dumps(config.task_options, sort_keys=True, default=repr)
-    drawn_from = (config.task, options, str(config.hardware.data))
+    drawn_from = (
+        json.dumps(config.task, sort_keys=True, default=repr),
+        str(config.hardware.data),
+    )
 
     def errors_of(name: str, lengths: LengthRange, split: str) -> list[str]:
         key = (*drawn_from, name, str(lengths), split)
@@ -353,7 +353,7 @@ def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
             f"{error} ({times} times the longest training length; give a smaller multiple or none)"
             for error in errors_of(name, LengthRange(longest, longest), split)
         ]
-    if training.curriculum == "one_length":
+    if training.curriculum["name"] == "one_length":
         for length in range(
             trained.minimum, min(trained.maximum, trained.minimum + _LOOKED_AT) + 1
         ):
@@ -385,29 +385,17 @@ def _errors_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[
 
 def _named_ranges(config: RunConfig) -> Iterator[tuple[str, str | None, str]]:
     """The ranges of a run: option, range as text, split."""
-    training, evaluation = config.training, config.evaluation
+    training = config.training
     yield "training.lengths", training.lengths, "train"
     yield "training.validation_lengths", training.validation_lengths, "validation"
-    for text in evaluation.lengths or ():
+    for text in evaluation_of(config).lengths or ():
         yield "evaluation.lengths", text, "test"
 
 
 def _multiples(config: RunConfig) -> Iterator[tuple[str, int, str]]:
     """The multiples of the longest training length: option, number, split."""
-    hardening = config.hardening
-    several = [("evaluation.multiples", n, "test") for n in config.evaluation.multiples or ()]
-    if hardening.batches:
+    multiples = evaluation_of(config).multiples or ()
+    several = [("evaluation.multiples", n, "test") for n in multiples]
+    if (hardening := hardening_of(config)) is not None and hardening.far:
         several.append(("hardening.far", hardening.far, "validation"))
-    for name, times, split in several:
-        if isinstance(times, int) and times > 0:  # others are reported elsewhere
-            yield name, times, split
-
-
-def metric_set_errors(config: RunConfig, metric_set: MetricSet, names: Iterable[str]) -> list[str]:
-    """Errors of evaluation fields that a metric set does not use, and of counts."""
-    found: list[str] = []
-    idle = [name for name in names if name not in metric_set.fields]
-    check_idle(found, "evaluation", config.evaluation, idle, f"on task {config.task!r}")
-    for name in ("count", "every", "streams"):
-        check_number(found, f"evaluation.{name}", getattr(config.evaluation, name), 1)
-    return found
+    yield from several

@@ -55,19 +55,3 @@ def check_task(found: list[str], build: Callable[[], Task]) -> Task | None:
     except ChoiceError as error:
         found.append(f"task: {error}")
     return None
-
-
-def check_idle(found: list[str], where: str, part: Any, names: Iterable[str], why: str) -> None:
-    """Check that config fields without effect have their defaults.
-
-    Args:
-        where: name of the config section, e.g. "model".
-        names: the fields.
-        why: the reason, e.g. "with memory 'none'".
-    """
-    default = type(part)()
-    found += [
-        f"{where}.{name}: has no effect {why}; leave it at {getattr(default, name)!r}"
-        for name in names
-        if getattr(part, name) != getattr(default, name)
-    ]

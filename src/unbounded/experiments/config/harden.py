@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from unbounded.experiments.config.compose import preset_of
-from unbounded.experiments.config.schema import HardeningConfig, RunConfig
+from unbounded.experiments.config.schema import RunConfig
 
 #: On streams each chunk is one update; on other tasks each batch is one update.
 _OF_STREAMS: Final[dict[str, Any]] = {"batches": 60, "every": 1, "far": 5}
@@ -19,29 +19,27 @@ _OF_OTHERS: Final[dict[str, Any]] = {
 }
 
 
-def with_hardening(config: RunConfig, specified: Collection[str] = ()) -> RunConfig:
-    """Add default hardening options to a config; options that differ from the defaults stay.
+def with_hardening(config: RunConfig, changes: Mapping[str, Any] | None = None) -> RunConfig:
+    """A config that hardens: with its own options if it has some, else with the usual ones.
 
-    The defaults come from the task's preset if it hardens and has the same optimizer and loss
+    The usual options come from the task's preset if it hardens and has the same optimizer and loss
     reduction; others have steps of another size.
 
     Args:
-        config: the config.
-        specified: hardening options that stay even if they equal the schema's defaults.
+        config: the config; options beside the name "none" are changes too.
+        changes: hardening options that differ.
     """
-    plain, preset = asdict(HardeningConfig()), preset_of(config.task)
-    usual: dict[str, Any] = preset["hardening"]
-    if not usual["batches"] or _steps(asdict(config.training)) != _steps(preset["training"]):
-        streams = config.training.chunk_steps is not None
-        usual = _OF_STREAMS if streams else _OF_OTHERS
-    hardening = asdict(config.hardening)
-    own = {
-        name: value
-        for name, value in hardening.items()
-        if value != plain[name] or name in specified
-    }
-    return replace(config, hardening=HardeningConfig(**{**usual, **own}))
-
-
-def _steps(training: Mapping[str, Any]) -> tuple[Any, ...]:
-    return training["optimizer"], training["reduction"]
+    part = dict(config.hardening)
+    if part.pop("name") == "none":
+        preset = preset_of(config.task["name"])
+        usual = preset["hardening"]
+        training, other = config.training, preset["training"]
+        same = (training.optimizer["name"], training.reduction) == (
+            other["optimizer"]["name"],
+            other["reduction"],
+        )
+        if usual["name"] == "none" or not same:
+            own = _OF_STREAMS if training.chunk_steps is not None else _OF_OTHERS
+            usual = own
+        part = {**usual, **part}
+    return replace(config, hardening={**part, **(changes or {}), "name": "gradual"})

@@ -1,4 +1,4 @@
-"""A run's identity: the hash of its config, its model's short name, and its folder's name."""
+"""A run's identity: its id, the hash of its config, and its model's short name."""
 
 from __future__ import annotations
 
@@ -6,26 +6,79 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
-from unbounded.experiments.config.schema import ModelConfig, RunConfig, to_dict
+from unbounded.errors import UnboundedError
+from unbounded.experiments.config.components import CHOICES, component_options
+from unbounded.experiments.config.schema import (
+    EvaluationConfig,
+    ModelConfig,
+    RunConfig,
+    effective,
+    to_dict,
+)
 
 
 def config_hash(config: RunConfig) -> str:
-    """Eight hexadecimal digits of the config without seed and hardware.
+    """Eight hexadecimal digits of the config without id, seed and hardware.
 
     Only differences from the defaults count, so new fields do not rename runs.
     """
-    data = _differences(to_dict(config), _defaults())
-    data.pop("seed", None)
-    data.pop("hardware", None)
-    text = json.dumps(data, sort_keys=True)
+    config = replace(config, model=effective(config.model))
+    data = _differences(_without_defaults(config), _defaults())
+    for name in ("id", "seed", "hardware"):
+        data.pop(name, None)
+    text = json.dumps(_canonical(data), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @functools.cache
 def _defaults() -> Mapping[str, Any]:
-    return to_dict(RunConfig())
+    return {**to_dict(RunConfig()), "evaluation": asdict(EvaluationConfig())}
+
+
+def _canonical(value: Any) -> Any:
+    """Data whose equal numbers are written alike: 7 and 7.0 are one number."""
+    if isinstance(value, Mapping):
+        return {name: _canonical(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(own) for own in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _without_defaults(config: RunConfig) -> dict[str, Any]:
+    """The config as plain data, without the options of components that equal their defaults."""
+    data = to_dict(config)
+    for place in CHOICES:
+        *parents, last = place.split(".")
+        owner = data
+        for name in parents:
+            owner = owner[name]
+        if not isinstance(owner[last], dict):
+            continue
+        usual = _component_defaults(place, str(owner[last].get("name")), _key(config.model))
+        owner[last] = {
+            name: value
+            for name, value in owner[last].items()
+            if name == "name" or name not in usual or usual[name] != value
+        }
+    return data
+
+
+def _key(model: ModelConfig) -> tuple[str, str]:
+    """What determines the controllers of a model, and so their options."""
+    return str(model.memory.get("name")), str(model.controller.get("name"))
+
+
+@functools.cache
+def _component_defaults(place: str, name: object, model: tuple[str, str]) -> Mapping[str, Any]:
+    parts = ModelConfig(memory={"name": model[0]}, controller={"name": model[1]})
+    try:
+        options = component_options(place, name, parts)
+    except UnboundedError:  # a name that the check of the config reports
+        return {}
+    return {option: own.default for option, own in options.items() if not own.is_required}
 
 
 def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,6 +103,13 @@ def model_name(config: ModelConfig) -> str:
 
 
 def run_name(config: RunConfig) -> str:
-    """The name of the run's folder."""
-    task = config.task.replace("/", "_")
+    """The name of the run's folder: the config's id, or one from its task, model, hash and seed."""
+    if config.id is not None:
+        return config.id
+    task = config.task["name"].replace("/", "_")
     return f"{task}-{model_name(config.model)}-{config_hash(config)}-seed{config.seed}"
+
+
+def with_id(config: RunConfig) -> RunConfig:
+    """The config with its run's name as its id."""
+    return replace(config, id=run_name(config))

@@ -1,13 +1,44 @@
-"""The config of a run as dataclasses. Their Args are the help texts of `unbounded train`."""
+"""The config of a run as dataclasses. Their Args are the help texts of `unbounded train`.
+
+A `Component` field holds a choice: the name of a component and its options. The signature of the
+component is the schema of its options (`components.py`).
+"""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from unbounded.options import field_errors
+from unbounded.custom_components import NO_MEMORY, part_of
+from unbounded.errors import ConfigError, did_you_mean
+from unbounded.experiments.config.moved import moved_hint
+from unbounded.options import Count, CountOrNone, Positive, Range, Rate, field_errors, field_kinds
+
+#: A choice as data: {"name": "cooldown", "batches": 300}. A name alone is short for {"name": NAME}.
+Component = Annotated[dict[str, Any], "component"]
+
+
+Size = Annotated[int, Range(1, 1_000_000)]
+
+
+def named(name: str) -> Callable[[], dict[str, Any]]:
+    """A function that returns a component without options, as the default of a field."""
+    return lambda: {"name": name}
+
+
+def is_component(kind: Any) -> bool:
+    """Whether a field of this type holds a component."""
+    return "component" in getattr(kind, "__metadata__", ())
+
+
+def name_components(config: Any) -> None:
+    """Write each component that is given by its name alone as {"name": NAME}."""
+    for name, kind in field_kinds(type(config)).items():
+        if is_component(kind) and isinstance(getattr(config, name), str):
+            setattr(config, name, part_of(getattr(config, name)))
 
 
 @dataclass
@@ -16,7 +47,8 @@ class ModelConfig:
 
     Args:
         memory: its name, or none; options: --model.memory.OPTION VALUE (see `unbounded list NAME`).
-        controller: its name; options: --model.controller.OPTION VALUE.
+        controller: its name; options: --model.controller.OPTION VALUE. Without a memory it is
+            always recurrent.
         hidden_size: units of the controller or of each LSTM layer.
         embedding_size: size of the embeddings; null for one-hot symbols.
         readout_size: with a memory, size of a tanh layer between controller and logits; null for
@@ -43,11 +75,11 @@ class ModelConfig:
             then: true, false, or null for false if the memory supports it.
     """
 
-    memory: dict[str, Any] = field(default_factory=lambda: {"name": "queue"})
-    controller: dict[str, Any] = field(default_factory=lambda: {"name": "lstm"})
-    hidden_size: int = 256
-    embedding_size: int | None = 64
-    readout_size: int | None = 64
+    memory: Component = field(default_factory=named("queue"))
+    controller: Component = field(default_factory=named("lstm"))
+    hidden_size: Size = 256
+    embedding_size: Size | None = 64
+    readout_size: Size | None = 64
     output_bias: bool = True
     dropout: float = 0.0
     tied_embeddings: bool = False
@@ -60,21 +92,34 @@ class ModelConfig:
     map_initial_state: bool = False
     answer_writes: bool | None = True
 
+    def __post_init__(self) -> None:
+        name_components(self)
+
+
+def effective(model: ModelConfig) -> ModelConfig:
+    """The model without the options that have no meaning without a memory, if it has none."""
+    memory: Any = model.memory
+    parts: tuple[Any, ...] = (memory, model.controller)
+    # The check of the config reports parts that are none.
+    if not all(isinstance(part, Mapping) for part in parts) or memory.get("name") != NO_MEMORY:
+        return model
+    controller = {name: value for name, value in model.controller.items() if name != "recurrent"}
+    return dataclasses.replace(
+        model, controller=controller, readout_size=None, output_read_vector=False
+    )
+
 
 @dataclass
 class TrainingConfig:
     """How the model is trained.
 
     Args:
-        optimizer: rmsprop, adam, sgd or another (see `unbounded list`).
-        optimizer_options: further arguments of the optimizer (momentum, weight_decay, betas), as
-            --training.optimizer_options.OPTION VALUE.
+        optimizer: rmsprop, adam, sgd or another (see `unbounded list`); options: those of
+            torch.optim, such as momentum, weight_decay, betas and eps.
         learning_rate: learning rate, above 0.
-        epsilon: number added to a step's denominator; null for 1e-4 (rmsprop) or torch's default.
         schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which
             is constant until the run would stop (solved, stalled, or the budget almost used up)
             and then falls linearly to 0.
-        cooldown_batches: batches of a cooldown's fall, at most half of the budget.
         batch_size: sequences per batch, over all processes; on streams and texts, number of
             parallel streams.
         length_bucketing: number of batches whose examples are sorted by length and regrouped, to
@@ -89,38 +134,26 @@ class TrainingConfig:
             lengths), or budget.
         patience: stop after this many batches without a lower training perplexity at the same
             longest length; 0 for never; a multiple of report_every.
+        early_abort: none, or perplexity to stop a run without progress early and report it as
+            failed.
         lengths: training range such as 8:64; null for the task's own.
         validation_lengths: length range of the stop rule; null for the task's test range, or on
             streams for the training range.
-        validate_every: batches between checks of the stop rule "solved".
-        validation_count: sequences that must be correct, in two checks in a row.
-        validation_share: least share of these that must be correct, in (0, 1]; also of the ten that
-            are checked first.
+        validation_count: sequences of a validation.
         report_every: batches over which training perplexity is averaged.
         accuracy_every: batches between accuracies on fresh sequences of both ranges; 0 for none.
         accuracy_count: sequences per range for these accuracies.
         checkpoint_every: batches between checkpoints; there is also one every five minutes.
         keep_checkpoints: number of newest checkpoints to keep; `unbounded explore --course` shows
             them.
-        converged_perplexity: perplexity limit of the stop rule "converged".
-        converged_reports: reports in a row at or below that limit.
-        early_abort_after: batches after which a run without progress is stopped and reported as
-            failed; 0 for never; a multiple of report_every.
-        early_abort_perplexity: training perplexity above which a run has made no progress, on the
-            lengths reached so far.
         prediction_clip: clip predicted probabilities in the loss to this and 1 minus this; 0 for
             none. For tasks with yes/no labels or bits.
         label_smoothing: share of each target that is spread over all symbols; 0 for none. Correct
             outputs then still have a gradient, which may make memory actions more exact
             (docs/reproducing/yang2016.md). Reported losses exclude it.
-        temperature_noise: in each gradient step, multiply the logits of the gates (push, pop,
-            action, ...) by a power of two, drawn from 1 to this number; 1 for none. A network that
-            is correct at every factor is nearly a hardened model.
-        temperature_noise_units: the same for the inputs of the controller's units, with a factor of
-            its own. It prevents units from storing values that fade or drift.
-        temperature_noise_below: training loss in nats per token, since the last report, below which
-            the greatest factor so far, initially 1, doubles. A network that has not learned its
-            task cannot learn it with noise. At ten times this loss the factor halves.
+        temperature_noise: none; or doubling, which multiplies the logits of the gates (push, pop,
+            action, ...) in each gradient step by a random power of two. A network that is correct
+            at every factor is nearly a hardened model.
         chunk_steps: steps per chunk of a stream, the reach of truncated BPTT; null for the whole.
         update: chunk for one gradient step per chunk; per_symbol for one after each symbol, as in
             the authors' program of the Stack RNN.
@@ -128,76 +161,43 @@ class TrainingConfig:
         curriculum: none; growing, from the shortest length; doubling, which doubles the longest
             length when the loss is low; or one_length, where all sequences of a batch have the same
             length.
-        curriculum_every: batches after which a growing curriculum adds the next length.
-        curriculum_below: nats per token, since the last report, at which a doubling one doubles.
-        curriculum_first: longest length of the first batches; null for the shortest length. Values
-            outside the training range are clipped to it.
-        plateau_every: batches between checks of the validation loss; 0 for none. Without an
-            improvement, the learning rate falls and the best weights are restored.
-        plateau_hold: batches at the start in which the learning rate does not fall.
-        plateau_factor: factor on the learning rate at each fall.
-        plateau_least: learning rate below which the run stops.
-        plateau_patience: checks without an improvement after which the learning rate falls.
-        plateau_window: number of earlier checks whose best value is compared; the learning rate
-            falls if a check is worse. 0 compares with the best of all checks.
-        plateau_threshold: relative improvement over the best value that keeps the learning rate,
-            from 0 to 0.5. Weights with a smaller improvement are also kept as the best.
-        plateau_restore: restore the best weights when the learning rate falls. They are always
-            restored at the end.
-        plateau_measure: loss, or errors for the share of incorrect validation symbols.
+        plateau: none; or halve, which lowers the learning rate and restores the best weights
+            when validation stops improving.
     """
 
-    optimizer: str = "rmsprop"
-    optimizer_options: dict[str, Any] = field(default_factory=dict)
-    learning_rate: float = 1e-3
-    epsilon: float | None = None
-    schedule: str = "constant"
-    cooldown_batches: int = 500
-    batch_size: int = 10
-    length_bucketing: int = 1
-    batches: int = 20000
-    symbols: int | None = None
-    minutes: float | None = None
-    clip: float = 1.0
-    clip_by: str = "norm"
-    precision: str = "no"
-    stop: str = "solved"
-    patience: int = 0
+    optimizer: Component = field(default_factory=named("rmsprop"))
+    learning_rate: Rate = 1e-3
+    schedule: Component = field(default_factory=named("constant"))
+    batch_size: Annotated[int, Range(1, 1_000_000)] = 10
+    length_bucketing: Annotated[int, Range(1, 10_000)] = 1
+    batches: Count = 20000
+    symbols: Annotated[int, Range(1)] | None = None
+    minutes: Positive | None = None
+    clip: Positive = 1.0
+    clip_by: Literal["norm", "value"] = "norm"
+    precision: Literal["no", "bf16", "fp16"] = "no"
+    stop: Component = field(default_factory=named("solved"))
+    patience: CountOrNone = 0
+    early_abort: Component = field(default_factory=named("none"))
     lengths: str | None = None
     validation_lengths: str | None = None
-    validate_every: int = 100
-    validation_count: int = 1000
-    validation_share: float = 1.0
-    report_every: int = 100
-    accuracy_every: int = 1000
-    accuracy_count: int = 1000
-    checkpoint_every: int = 500
-    keep_checkpoints: int = 2
-    converged_perplexity: float = 1.001
-    converged_reports: int = 3
-    early_abort_after: int = 0
-    early_abort_perplexity: float = 1.2
-    prediction_clip: float = 0.0
-    label_smoothing: float = 0.0
-    temperature_noise: int = 1
-    temperature_noise_units: int = 1
-    temperature_noise_below: float = 1e-3
-    chunk_steps: int | None = None
-    update: str = "chunk"
-    reduction: str = "mean"
-    curriculum: str = "none"
-    curriculum_every: int = 1
-    curriculum_below: float = 1e-4
-    curriculum_first: int | None = None
-    plateau_every: int = 0
-    plateau_hold: int = 0
-    plateau_factor: float = 0.5
-    plateau_least: float = 1e-5
-    plateau_patience: int = 1
-    plateau_window: int = 0
-    plateau_threshold: float = 0.0
-    plateau_restore: bool = True
-    plateau_measure: str = "loss"
+    validation_count: Count = 1000
+    report_every: Count = 100
+    accuracy_every: CountOrNone = 1000
+    accuracy_count: Count = 1000
+    checkpoint_every: Count = 500
+    keep_checkpoints: Count = 2
+    prediction_clip: Annotated[float, Range(0, 0.1)] = 0.0
+    label_smoothing: Annotated[float, Range(0, 0.5)] = 0.0
+    temperature_noise: Component = field(default_factory=named("none"))
+    chunk_steps: Annotated[int, Range(1)] | None = None
+    update: Literal["chunk", "per_symbol"] = "chunk"
+    reduction: Literal["mean", "sum"] = "mean"
+    curriculum: Component = field(default_factory=named("none"))
+    plateau: Component = field(default_factory=named("none"))
+
+    def __post_init__(self) -> None:
+        name_components(self)
 
 
 @dataclass
@@ -205,7 +205,7 @@ class HardeningConfig:
     """Hardening after training: the memory's gates are driven to 0 or 1.
 
     Args:
-        batches: budget of fine-tuning in batches; 0 for no hardening.
+        batches: budget of fine-tuning in batches.
         every: batches between two increases of the gates' inverse temperature.
         factor: factor of each increase, above 1.
         saturated: certainty that every gate must reach, below 1.
@@ -228,26 +228,26 @@ class HardeningConfig:
         most_removals: maximum number of subsets that are tried for removal.
     """
 
-    batches: int = 0
-    every: int = 5
-    factor: float = 1.25
-    saturated: float = 0.999
-    settle: int = 0
-    enough: float | None = None
-    patience: int = 0
-    tolerance: float = 0.03
-    cool: int = 0
-    validation_count: int | None = None
-    far: int = 0
+    batches: Count = 600
+    every: Count = 5
+    factor: Annotated[float, Range(1, 1e6, above=True)] = 1.25
+    saturated: Annotated[float, Range(0.5, 0.999999, above=True)] = 0.999
+    settle: CountOrNone = 0
+    enough: Annotated[float, Range(0, 1e3)] | None = None
+    patience: CountOrNone = 0
+    tolerance: Annotated[float, Range(0, 1)] = 0.03
+    cool: CountOrNone = 0
+    validation_count: Count | None = None
+    far: Annotated[int, Range(0, 1000)] = 0
     optimizer: str | None = None
-    learning_rate: float | None = None
+    learning_rate: Rate | None = None
     remove: bool = True
-    most_removals: int = 200
+    most_removals: Count = 200
 
 
 @dataclass
 class EvaluationConfig:
-    """The final scores on the test split.
+    """The final scores on the test split. Each task has those options that its metric set uses.
 
     Args:
         count: sequences per range; on streams per n; on Dyck words per band.
@@ -259,15 +259,16 @@ class EvaluationConfig:
             null for none.
         every: on streams, the step between two n of a range; on Dyck words, lengths per band.
         streams: parallel streams that share the sequences of one n; on a text, parallel strips.
-        carry_state: carry memory and input from one n to the next, as in the authors' program.
+        carry_state: carry memory and input from one n to the next, as in the authors' program. A
+            memory that grows starts anew.
     """
 
-    count: int = 1000
-    symbols: int | None = None
+    count: Count = 1000
+    symbols: Annotated[int, Range(1)] | None = None
     lengths: list[str] | None = None
-    multiples: list[int] | None = None
-    every: int = 1
-    streams: int = 1
+    multiples: list[Annotated[int, Range(1, 10_000)]] | None = None
+    every: Annotated[int, Range(1)] = 1
+    streams: Annotated[int, Range(1)] = 1
     carry_state: bool = False
 
 
@@ -284,10 +285,10 @@ class HardwareConfig:
         data: file or folder of the task's data, the task's option of the same name.
     """
 
-    device: str = "auto"
-    threads: int | None = None
-    backend: str = "auto"
-    matmul_precision: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: Annotated[int, Range(1, 4096)] | None = None
+    backend: Literal["auto", "reference", "cpu", "cuda"] = "auto"
+    matmul_precision: Literal["highest", "high", "medium"] | None = None
     data: str | None = None
 
 
@@ -296,24 +297,27 @@ class RunConfig:
     """The config of one run.
 
     Args:
-        task: task name; `unbounded list` shows the tasks.
-        task_options: options of the task.
+        task: task name; `unbounded list` shows the tasks. Options: --task.OPTION VALUE.
+        id: name of the run's folder; null for TASK-MODEL-HASH-seedN.
         seed: seed of the initial weights and the data.
         model: the model.
         training: how the model is trained.
-        hardening: hardening after training, for memories with gates.
+        hardening: none; or gradual, to harden the model after training, for memories with gates.
         evaluation: the final scores.
         hardware: where the run executes.
     """
 
-    task: str = "copy"
-    task_options: dict[str, Any] = field(default_factory=dict)
-    seed: int = 1
+    task: Component = field(default_factory=named("copy"))
+    id: str | None = None
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 1
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    hardening: HardeningConfig = field(default_factory=HardeningConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    hardening: Component = field(default_factory=named("none"))
+    evaluation: dict[str, Any] = field(default_factory=dict)
     hardware: HardwareConfig = field(default_factory=HardwareConfig)
+
+    def __post_init__(self) -> None:
+        name_components(self)
 
 
 def to_dict(config: RunConfig) -> dict[str, Any]:
@@ -325,34 +329,69 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
     """The config from plain data; inverse of `to_dict`.
 
     Raises:
-        TypeError: the data are invalid; the message lists the errors.
+        ConfigError: a section or an option is unknown, missing or of the wrong type; lists all
+            errors.
     """
-    needed = [item.name for item in dataclasses.fields(RunConfig)]
-    missing = [name for name in needed if name not in data]
-    if missing:
-        raise TypeError(f"it has no {', '.join(missing)}")
-    for name in needed[1:]:
-        if name != "seed" and not isinstance(data[name], Mapping):
-            raise TypeError(f"{name}: expected options, got {data[name]!r:.80}")
-    config = RunConfig(
-        task=data["task"],
-        task_options=dict(data["task_options"]),
-        seed=data["seed"],
-        model=ModelConfig(**data["model"]),
-        training=TrainingConfig(**data["training"]),
-        hardening=HardeningConfig(**data["hardening"]),
-        evaluation=EvaluationConfig(**data["evaluation"]),
-        hardware=HardwareConfig(**data["hardware"]),
-    )
-    errors = field_errors(config)
+    errors = unknown_options(data)
     errors += [
-        f"model.{part}: expected a name in it, got {options!r:.80}"
-        for part, options in (
-            ("memory", config.model.memory),
-            ("controller", config.model.controller),
-        )
-        if isinstance(options, dict) and not isinstance(options.get("name"), str)
+        f"it has no {item.name}" for item in dataclasses.fields(RunConfig) if item.name not in data
     ]
     if errors:
-        raise TypeError("; ".join(errors))
+        raise ConfigError(errors)
+    config = unchecked(data)
+    errors = field_errors(config)
+    errors += [
+        f"{where}{name}: expected a name in it, got {part!r:.80}"
+        for where, owner in (("", config), ("model.", config.model), ("training.", config.training))
+        for name, kind in field_kinds(type(owner)).items()
+        if is_component(kind) and isinstance(part := getattr(owner, name), dict)
+        if not isinstance(part.get("name"), str)
+    ]
+    if errors:
+        raise ConfigError(errors)
     return config
+
+
+def unchecked(data: Mapping[str, Any]) -> RunConfig:
+    """The config from plain data, with its known options of any type."""
+    sections = {
+        name: kind(**_known(data[name], kind))
+        for name, kind in _SECTIONS.items()
+        if isinstance(data.get(name), Mapping)
+    }
+    own = {name: value for name, value in _known(data, RunConfig).items() if name not in _SECTIONS}
+    return RunConfig(**copy.deepcopy(own), **sections)
+
+
+def unknown_options(data: Mapping[str, Any]) -> list[str]:
+    """One line for each option that a config does not have, and for each section that is none."""
+    return _unknown(data, RunConfig, "")
+
+
+def _known(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    names = {item.name for item in dataclasses.fields(kind)}
+    return {name: value for name, value in data.items() if name in names}
+
+
+_SECTIONS: Final[dict[str, type[Any]]] = {
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "hardware": HardwareConfig,
+}
+
+
+def _unknown(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
+    """One line for each option that a section does not have, and for each section that is none."""
+    errors: list[str] = []
+    names = [item.name for item in dataclasses.fields(kind)]
+    for name, value in data.items():
+        if name not in names:
+            what = f"{where.rstrip('.') or 'a config'} has no option {name!r}"
+            hint = moved_hint(f"{where}{name}") or did_you_mean(name, names)
+            errors.append(f"{what}.{hint} Valid: {', '.join(names)}.")
+        elif not where and name in _SECTIONS:
+            if isinstance(value, Mapping):
+                errors += _unknown(value, _SECTIONS[name], f"{name}.")
+            else:
+                errors.append(f"{name}: expected options, got {value!r:.80}")
+    return errors

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unbounded.experiments.config.schema import RunConfig, TrainingConfig
-from unbounded.training.cooldown import cooldown_length
+from unbounded.experiments.config.components import option_at
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.training.schedules import cooldown_length
 
 
 def steady(config: RunConfig) -> RunConfig | None:
     """The same config with a constant learning rate; None for a config without a cooldown."""
-    if config.training.schedule != "cooldown":
+    if config.training.schedule["name"] != "cooldown":
         return None
-    plain = TrainingConfig().cooldown_batches
-    return replace(
-        config, training=replace(config.training, schedule="constant", cooldown_batches=plain)
-    )
+    training = replace(config.training, schedule={"name": "constant"})
+    return replace(config, id=None, training=training)
 
 
 def last_steady(config: RunConfig) -> int | None:
@@ -23,5 +22,6 @@ def last_steady(config: RunConfig) -> int | None:
     training = config.training
     if steady(config) is None or training.symbols is not None or training.minutes is not None:
         return None
-    cooldown = cooldown_length(training.batches, training.cooldown_batches)
+    batches = option_at("training.schedule", training.schedule, "batches")
+    cooldown = cooldown_length(training.batches, batches)
     return training.batches - cooldown if cooldown else None

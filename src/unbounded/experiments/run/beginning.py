@@ -19,8 +19,8 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.run.folder import folder_of, read_config, read_report
 from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
-from unbounded.training.cooldown import cooldown_of
 from unbounded.training.metrics_log import MetricsLog, first_lines
+from unbounded.training.schedules import cooldown_of
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import FAILED
 

@@ -20,7 +20,8 @@ from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.ram_check import check_ram
 from unbounded.models.memory_model import MemoryModel
 from unbounded.training.online import Trained
-from unbounded.training.optimizers import make_optimizer, make_schedule
+from unbounded.training.optimizers import make_optimizer
+from unbounded.training.schedules import make_schedule
 from unbounded.training.signals import StopRequest
 
 
@@ -57,17 +58,11 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
         torch.manual_seed(config.seed + accelerator.process_index)
     optimizer = make_optimizer(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
-        name=training.optimizer,
+        name=training.optimizer["name"],
         learning_rate=training.learning_rate,
-        epsilon=training.epsilon,
-        options=training.optimizer_options,
+        options={name: value for name, value in training.optimizer.items() if name != "name"},
     )
-    schedule = make_schedule(
-        optimizer,
-        name=training.schedule,
-        batches=training.batches,
-        cooldown_batches=training.cooldown_batches,
-    )
+    schedule = make_schedule(optimizer, training.batches, **training.schedule)
     trained = accelerator.prepare(model, optimizer, schedule)
     bare: MemoryModel = accelerator.unwrap_model(trained[0])
     return Built(planned, bare, (trained[0], trained[1], trained[2]))

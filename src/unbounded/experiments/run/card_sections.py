@@ -18,8 +18,8 @@ def card_sections(planned: Plan, report: Mapping[str, Any], *, hardened: bool = 
         hardened: whether the model was hardened after training.
     """
     config, task = planned.config, planned.task
-    options = ", ".join(f"{name} {value}" for name, value in config.task_options.items())
-    facts = {"task": config.task, "options of the task": options or "the defaults"}
+    options = ", ".join(f"{name} {value}" for name, value in config.task.items() if name != "name")
+    facts = {"task": config.task["name"], "options of the task": options or "the defaults"}
     if task.has_lengths:
         facts["lengths of training"] = str(planned.train_lengths)
     if hardened:

@@ -13,7 +13,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.metric_sets import Place
-from unbounded.experiments.config.check import metric_set_errors
+from unbounded.experiments.config.check import evaluation_errors
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import scored_data, task_of_run
 from unbounded.experiments.run.denormals import denormals_are_zero
@@ -75,14 +75,14 @@ def evaluate_run(
     config = load_config(folder)
     chosen = {"every": every, "count": count}
     given = {name: value for name, value in chosen.items() if value is not None}
-    for name, value in given.items():
-        setattr(config.evaluation, name, value)
+    config.evaluation |= given
     if data is not None:
         config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     data_facts = scored_data(folder, config, planned.task, data is not None)
     # Options that do not fit the run's task have the same messages as in a config.
-    errors = metric_set_errors(config, planned.metric_set, given)
+    on_task = f"on task {config.task['name']!r}"
+    errors = evaluation_errors(config.evaluation, planned.metric_set, on_task)
     if errors:
         raise ConfigError(errors)
     model, source = load_model(folder, hardened)
@@ -114,7 +114,7 @@ def evaluate_run(
         raise ConfigError(errors)
     warn_of_room(model, planned.task, evaluation_plan.lengths or ())
     return make_report(
-        task=config.task,
+        task=config.task["name"],
         metric_set=planned.task.metric_set,
         split=split,
         seed=evaluation_plan.seed,

@@ -66,7 +66,7 @@ def extract_run(
     extraction = extract(
         model, task, symbols=symbols, budget=budget, lengths=lengths, seed=config.seed, look=look
     )
-    title = f"{config.task}, {model_name(config.model)} ({folder.name}, {source})"
+    title = f"{config.task['name']}, {model_name(config.model)} ({folder.name}, {source})"
     into = folder / "automaton"
     with storage_errors(into, "making folder"):
         into.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def extract_run(
             {
                 "format": FORMAT,
                 "version": VERSION,
-                "task": config.task,
+                "task": config.task["name"],
                 "run": folder.name,
                 "weights": source,
                 "weights_sha256": digest,

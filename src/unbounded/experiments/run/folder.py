@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,11 @@ def _runs_in(folder: Path) -> list[Path]:
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
     """Write config.yaml, with the threads and kernels at the run's start."""
     write_text(folder / "config.yaml", plain_yaml.dump({**config, "used": used}))
+
+
+def without_used(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The config in a run's config.yaml, without what the run used of the hardware."""
+    return {name: value for name, value in data.items() if name != "used"}
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from typing import Any
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.provenance import commit
 from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.components import component_errors
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.schema import HardeningConfig
 from unbounded.experiments.run.build import build_run, make_accelerator
 from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.denormals import denormals_are_zero
@@ -76,16 +76,11 @@ def harden_run(
         place.device = "auto"
     if place.backend in ("cpu", "cuda"):
         place.backend = "auto"
-    own = dict(changes or {})
-    if own.get("batches") == 0:
-        raise ConfigError(["batches: expected at least 1, got 0"])
-    if trained.hardening.batches:  # the run was trained with hardening
-        config = replace(trained, hardening=replace(trained.hardening, **own), hardware=place)
-    else:
-        config = with_hardening(
-            replace(trained, hardening=HardeningConfig(**own), hardware=place), specified=own.keys()
-        )
+    config = with_hardening(replace(trained, hardware=place), changes)
+    if errors := component_errors(config, "hardening"):
+        raise ConfigError(errors)
     planned = plan(config, checked(config))
+    hardening = planned.hardening()
     check_data(folder, config, planned.task)
     where = folder / "hardening"
     with lock(folder):
@@ -95,20 +90,20 @@ def harden_run(
         built.model.load_state_dict(model.state_dict())
         for name in ("model-hardened", "hardening"):
             refuse_links(folder / name)  # before the hardening takes minutes
-        _begin(folder, where, asdict(config.hardening), "hardened" in report, overwrite)
+        _begin(folder, where, asdict(hardening), "hardened" in report, overwrite)
         run = Run(built, folder, accelerator)
         size, unit = config.training.batch_size, "sequences"
         if config.training.chunk_steps is not None:
             unit = "streams"
         with (
             stop_requests() as request,
-            progress(config.hardening.batches, size, quiet, unit) as shown,
+            progress(hardening.batches, size, quiet, unit) as shown,
             denormals_are_zero(),  # after the number of threads is set
             matmul_precision(config.hardware.matmul_precision),
         ):
             report["hardened"] = {
                 **run.harden(request, shown, report["batches"]),
-                "options": asdict(config.hardening),
+                "options": asdict(hardening),
                 "commit": commit(),  # the report's own commit is of the training
             }
         with storage_errors(folder, "deleting the earlier automaton in"):
@@ -135,8 +130,7 @@ def _begin(
             raise CheckpointError(
                 f"{begun} does not hold the options of a hardening: {error}"
             ) from error
-        # Options that were added later had their defaults.
-        if {**asdict(HardeningConfig()), **before} != options:
+        if before != options:
             raise RunExistsError(
                 f"{where} was begun with other options ({begun}); give these, or --overwrite to "
                 "start again"

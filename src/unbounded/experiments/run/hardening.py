@@ -29,7 +29,8 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.backup import Backup
 from unbounded.training.hardening import Harden
-from unbounded.training.optimizers import make_optimizer, make_schedule
+from unbounded.training.optimizers import make_optimizer
+from unbounded.training.schedules import make_schedule
 
 #: Default learning rates, as shares of that of training.
 _RATE, _RATE_OF_STREAMS = 0.1, 0.2
@@ -60,7 +61,7 @@ def harden_model(
         StorageError: a file cannot be written.
         Interrupted: a signal stopped the hardening, which is saved.
     """
-    hardening, training = planned.config.hardening, planned.config.training
+    hardening, training = planned.hardening(), planned.config.training
     metric_set, accelerator = planned.metric_set, around.accelerator
     evaluator = planned.evaluator(model, make_place(accelerator, around.request))
     evaluator = replace(
@@ -91,16 +92,18 @@ def harden_model(
         return model, _facts(planned, model, batch, around, stopped=stopped)
     as_trained.keep()
     model.train()
-    name = hardening.optimizer or training.optimizer
+    own = dict(training.optimizer)
+    if hardening.optimizer not in (None, own["name"]):
+        own = {"name": hardening.optimizer}
+    name = own.pop("name")
     share = _RATE if training.chunk_steps is None else _RATE_OF_STREAMS
     optimizer = make_optimizer(
         list(model.parameters()),
         name=name,
         learning_rate=hardening.learning_rate or share * training.learning_rate,
-        epsilon=training.epsilon if name == training.optimizer else None,
-        options=training.optimizer_options if name == training.optimizer else None,
+        options=own,
     )
-    schedule = make_schedule(optimizer, name="constant", batches=hardening.batches)
+    schedule = make_schedule(optimizer, hardening.batches, name="constant")
     around.progress.say(
         "hardening: the gates' inverse temperature grows while the rest trains on; the validation "
         "error is the share of incorrect outputs, plus up to 0.001 for uncertain correct ones"
@@ -229,7 +232,7 @@ def _facts(
     comparison: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The report's entries on a hardening; the defaults describe one that was not started."""
-    least, device = planned.config.hardening.saturated, around.accelerator.device
+    least, device = planned.hardening().saturated, around.accelerator.device
     sure = certainties(hardened, batch, saturated=least, device=device)
     return {
         "batches": batches,
@@ -253,7 +256,7 @@ def _asked(evaluator: Evaluator) -> tuple[Evaluator, LengthRange, int, int]:
 
 def far_evaluators(planned: Plan, evaluator: Evaluator) -> list[Evaluator]:
     """The evaluator of a hardened model at a far longer length; at most one."""
-    times, longest = planned.config.hardening.far, evaluator.train_lengths.maximum
+    times, longest = planned.hardening().far, evaluator.train_lengths.maximum
     if not times or not planned.task.has_lengths:
         return []
     count = max(1, evaluator.validation_count // 10)

@@ -13,7 +13,7 @@ from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import config_hash, model_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.run.device import device_of
-from unbounded.experiments.run.folder import read_config, read_report, write_config
+from unbounded.experiments.run.folder import read_config, read_report, without_used, write_config
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.state import LoopState
 
@@ -39,7 +39,7 @@ def begin(
     before = read_config(folder)
     here = threads_and_kernels(config)
     say(
-        f"training {model_name(config.model)} on {config.task} in {folder}; "
+        f"training {model_name(config.model)} on {config.task['name']} in {folder}; "
         f"kernels: {here['kernels']}, threads: {here['threads']}"
     )
     if before is None:
@@ -81,7 +81,7 @@ def _check_precision(before: Mapping[str, Any], config: RunConfig) -> None:
 
 def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
     try:
-        other = from_dict(data)
+        other = from_dict(without_used(data))
         return other.seed == config.seed and config_hash(other) == config_hash(config)
     except (TypeError, ValueError, KeyError, AttributeError):
         return False

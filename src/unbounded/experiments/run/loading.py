@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unbounded.errors import CheckpointError, CheckpointWarning, ConfigError, say_once
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run.folder import read_config
+from unbounded.experiments.run.folder import read_config, without_used
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.saved_model import read_model
 from unbounded.training.checkpoint import checkpoint_folders, newest_usable, verify
@@ -22,7 +22,7 @@ def load_config(folder: Path) -> RunConfig:
     if data is None:
         raise CheckpointError(f"{folder} is not a run folder: it has no config.yaml")
     try:
-        return from_dict(data)
+        return from_dict(without_used(data))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise CheckpointError(
             f"{folder / 'config.yaml'} is not a run's config, or of another version: {error}. "
@@ -47,8 +47,8 @@ def load_model(folder: Path, hardened: bool = False) -> tuple[MemoryModel, str]:
     resume = ""
     if not (folder / "report.json").is_file():
         resume = (
-            f". The run is not finished: `unbounded train {config.task} --resume`, with its other "
-            "original options, continues it"
+            f". The run is not finished: `unbounded train {config.task['name']} --resume`, with "
+            "its other original options, continues it"
         )
     if hardened and not final.is_dir():
         raise CheckpointError(

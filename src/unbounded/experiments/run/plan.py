@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet, Place, metric_set_of
-from unbounded.experiments.config.schema import ModelConfig, RunConfig
+from unbounded.experiments.config.check_training import hardening_of, has_gates
+from unbounded.experiments.config.components import build
+from unbounded.experiments.config.schema import HardeningConfig, ModelConfig, RunConfig, effective
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import can_read_only
 from unbounded.tasks import LengthRange, Task
-from unbounded.training.curricula import Curriculum, Doubling, Growing, OneLength
 from unbounded.training.options import PhaseOptions
 
 
@@ -32,7 +34,7 @@ class Plan:
 
     def model(self) -> MemoryModel:
         """The model, freshly initialised, for the vocabularies of the task."""
-        config = self.config.model
+        config = effective(self.config.model)
         fields = {name: value for name, value in vars(config).items() if name != "answer_writes"}
         return MemoryModel(
             inputs=len(self.task.input_vocabulary),
@@ -58,7 +60,7 @@ class Plan:
 
     def validation(self, evaluator: Evaluator) -> float:
         """The measure of the plateau rule: the loss, or the share of incorrect symbols."""
-        if self.config.training.plateau_measure == "loss":
+        if self.config.training.plateau.get("measure", "loss") == "loss":
             return self.metric_set.validate(evaluator)
         count = self.config.training.validation_count
         return (
@@ -66,22 +68,28 @@ class Plan:
             - self.metric_set.assess(evaluator, self.validation_lengths, 0, count).partial_accuracy
         )
 
+    def hardening(self) -> HardeningConfig:
+        """The options of hardening.
+
+        Raises:
+            ConfigError: the config has none, or its memory has no gates.
+        """
+        hardening = hardening_of(self.config)
+        if hardening is None:
+            memory = self.config.model.memory["name"]
+            raise ConfigError([f"hardening: memory {memory!r} has no gates; give none"])
+        return hardening
+
     def phase_options(self) -> PhaseOptions:
         """The options of the phase that trains."""
         training = self.config.training
-        lengths: LengthRange | Curriculum | Doubling = self.train_lengths
-        first = training.curriculum_first
-        if first is not None:
-            # The preset's value may lie outside the user's range.
-            first = min(max(first, self.train_lengths.minimum), self.train_lengths.maximum)
-        if training.curriculum == "growing":
-            every = training.curriculum_every
-            lengths = Growing(self.train_lengths, every, first)
-        if training.curriculum == "doubling":
-            below = training.curriculum_below
-            lengths = Doubling(self.train_lengths, below, first)
-        if training.curriculum == "one_length":
-            lengths = OneLength(self.train_lengths, self.config.seed)
+        lengths = build(
+            "training.curriculum",
+            training.curriculum,
+            lengths=self.train_lengths,
+            seed=self.config.seed,
+        )
+        noise = training.temperature_noise
         return PhaseOptions(
             seed=self.config.seed,
             lengths=lengths,
@@ -97,9 +105,9 @@ class Plan:
             update=training.update,
             prediction_clip=training.prediction_clip,
             label_smoothing=training.label_smoothing,
-            temperature_noise=training.temperature_noise,
-            temperature_noise_units=training.temperature_noise_units,
-            temperature_noise_below=training.temperature_noise_below,
+            temperature_noise=None
+            if noise["name"] == "none" or not has_gates(self.config)
+            else {name: value for name, value in noise.items() if name != "name"},
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from unbounded.errors import ConfigError
+from unbounded.experiments.config.check import evaluation_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.run.plan import Plan
 from unbounded.models.without_weights import without_weights
@@ -45,7 +46,7 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         weights = sum(parameter.numel() for parameter in planned.model().parameters())
     here, host = memory_of(device), memory_of(torch.device("cpu"))
     # Each weight with its gradient and the optimizer's numbers.
-    needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer, 2))
+    needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer["name"], 2))
     sizes = _sizes(config.model)
     largest = max(sizes, key=lambda name: sizes[name])
     errors = _error(f"model.{largest}", sizes[largest], needed, here)
@@ -67,8 +68,9 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         counts = [("training.validation_count", training.validation_count, [validation])]
         if training.accuracy_every:
             counts.append(("training.accuracy_count", training.accuracy_count, [validation]))
-        ranges = [LengthRange.parse(text) for text in config.evaluation.lengths or ()]
-        counts.append(("evaluation.count", config.evaluation.count, ranges))
+        evaluation = evaluation_of(config)
+        ranges = [LengthRange.parse(text) for text in evaluation.lengths or ()]
+        counts.append(("evaluation.count", evaluation.count, ranges))
         for name, count, own in counts:
             errors += count_errors(name, count, own)
     if errors:

@@ -17,7 +17,9 @@ from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.report import outcome
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.identity import model_name
+from unbounded.experiments.config.check_training import hardening_of
+from unbounded.experiments.config.components import build
+from unbounded.experiments.config.identity import model_name, with_id
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.beginning import Beginning, beginning_of
@@ -117,6 +119,7 @@ def train_run(
         NonFiniteError: the loss became NaN or infinite.
         Interrupted: a signal stopped the run, which is saved.
     """
+    config = with_id(config)
     planned = plan(config, checked(config) if task is None else task)
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
@@ -173,13 +176,17 @@ def train_run(
                 if begins and main:
                     shown.warn(f"there is no run to resume: starting {folder}")
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
-            if processes > 1 and config.hardening.batches:
+            hardening = hardening_of(config)
+            if hardening is None:
+                if config.hardening["name"] != "none":
+                    shown.say("not hardened: the model has no memory with gates")
+            elif processes > 1:
                 shown.say(
                     "not hardened, because several processes trained: run "
                     f"`unbounded harden {folder}`"
                 )
-            elif config.hardening.batches:
-                with progress(config.hardening.batches, size, silent, unit) as shown:
+            else:
+                with progress(hardening.batches, size, silent, unit) as shown:
                     report["hardened"] = run.harden(request, shown, report["batches"])
             run.finish(report)
         return RunResult(folder, report, fresh=True, first=main)
@@ -226,23 +233,14 @@ class Run:
             begin(self._folder, config, kept, shown.say, shown.warn)
         evaluator = planned.evaluator(self._model, make_place(self._accelerator, request))
         training = config.training
-        plateau = None
-        if training.plateau_every:
-            plateau = HalveOnPlateau(
-                self._model,
-                trained[1],
-                trained[2],
-                lambda: planned.validation(evaluator),
-                every=training.plateau_every,
-                hold=training.plateau_hold,
-                factor=training.plateau_factor,
-                smallest=training.plateau_least,
-                patience=training.plateau_patience,
-                window=training.plateau_window,
-                threshold=training.plateau_threshold,
-                restoring=training.plateau_restore,
-                measure=training.plateau_measure,
-            )
+        plateau: HalveOnPlateau | None = build(
+            "training.plateau",
+            training.plateau,
+            model=self._model,
+            optimizer=trained[1],
+            schedule=trained[2],
+            validate=lambda: planned.validation(evaluator),
+        )
         state = run_phase(
             self._folder,
             self._folder.name,
@@ -339,7 +337,7 @@ class Run:
         if others := trained_elsewhere(state, config):
             origin["trained_with"] = others
         report = make_report(
-            task=config.task,
+            task=config.task["name"],
             metric_set=metric_set,
             split="test",
             seed=config.seed,

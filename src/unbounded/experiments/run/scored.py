@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from unbounded.custom_components import NO_MEMORY
 from unbounded.evaluation.following import following
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator
-from unbounded.experiments.config.check import ranges
+from unbounded.experiments.config.check import evaluation_of, ranges
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.plan import Plan
 from unbounded.models.discrete import sequence_model
@@ -24,7 +25,9 @@ def own_evaluation_plan(
         config: the run's config.
         looking: called with the name of what is scored next and the finished share of the rows.
     """
-    evaluation = config.evaluation
+    evaluation, memory = evaluation_of(config), config.model.memory
+    # A memory without a capacity grows with every sequence, so it starts anew for each n.
+    is_bounded = memory["name"] == NO_MEMORY or memory.get("capacity") is not None
     return EvaluationPlan(
         "test",
         config.seed,
@@ -32,7 +35,7 @@ def own_evaluation_plan(
         evaluation.count,
         evaluation.every,
         evaluation.streams,
-        evaluation.carry_state,
+        evaluation.carry_state and is_bounded,
         looking,
         evaluation.symbols,
         evaluation.multiples or (),

@@ -39,8 +39,9 @@ def finished_run(
     config = load_config(folder)
     if not (folder / "report.json").is_file():
         raise CheckpointError(
-            f"{folder} is not finished: it has no report.json. `unbounded train {config.task} "
-            "--resume`, with its other original options, continues it."
+            f"{folder} is not finished: it has no report.json. "
+            f"`unbounded train {config.task['name']} --resume`, with its other original options, "
+            "continues it."
         )
     try:
         load_report(folder / "report.json")
@@ -215,7 +216,7 @@ def verify_run(
         findings,
         plan(config, task).train_lengths.minimum,
         finished,
-        task=config.task,
+        task=config.task["name"],
         run=folder.name,
         model=model_name(config.model),
         weights=source,

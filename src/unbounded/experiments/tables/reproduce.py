@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from unbounded.experiments.tables.automata import (
 )
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
-from unbounded.experiments.tables.results import Summary, copy_reports, read_results
+from unbounded.experiments.tables.results import Summary, copy_reports, read_results, with_ids
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
@@ -92,6 +92,7 @@ def reproduce(
     if jobs < 1:
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
     check_all(trial.config for trial in trials)
+    study, trials = _with_ids(study, out), with_ids(trials, out)
     write_table(study, out)  # a folder that cannot be written is found now, not after hours
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
@@ -134,6 +135,7 @@ def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
     """
     with storage_errors(out, "making folder"):
         out.mkdir(parents=True, exist_ok=True)
+    study = _with_ids(study, out)
     cells = summaries(study, read_results(study.trials, out))
     text = _text(study, cells, out)
     write_text(out / "table.md", text)
@@ -142,12 +144,17 @@ def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
     return text, [out / "table.md", out / "table.json"]
 
 
+def _with_ids(study: Study, out: Path) -> Study:
+    return replace(study, trials=with_ids(study.trials, out))
+
+
 def table_of(study: Study, trials: Iterable[Trial], out: Path) -> str:
     """The rows and columns of these trials' cells, from the reports in `out`, without each run.
 
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
+    study = _with_ids(study, out)
     cells = summaries(study, read_results(study.trials, out))
     return _text(study, cells, out, {trial.cell for trial in trials})
 
@@ -227,17 +234,18 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
     Raises:
         CheckpointError: a report, verification or machine cannot be read; the message names it.
     """
-    there, verified = read_results(trials, out), verifications(out)
+    named = with_ids(trials, out)
+    there, verified = read_results(named, out), verifications(out)
 
     def was_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
         return trial.name in verified and is_whole(verified[trial.name], options)
 
     return tuple(
         trial
-        for trial in trials
-        if trial.key not in there
-        or (trial.verify is not None and not was_verified(trial, trial.verify))
-        or is_outdated(out, trial.name, verified)
+        for trial, own in zip(trials, named, strict=True)
+        if own.key not in there
+        or (own.verify is not None and not was_verified(own, own.verify))
+        or is_outdated(out, own.name, verified)
     )
 
 
@@ -262,6 +270,7 @@ def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int
         ConfigError: a trial's config has errors, for example a folder that holds no corpus.
     """
     check_all(trial.config for trial in trials)
+    study, trials = _with_ids(study, out), with_ids(trials, out)
     lines = [f"{study.paper}, study {study.name}: {study.about}"]
     left = unverified = 0
     own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]

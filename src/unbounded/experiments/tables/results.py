@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from unbounded.errors import CheckpointError
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config.identity import config_hash
-from unbounded.experiments.config.schema import from_dict
+from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.report_check import OUTCOMES, REMADE
 from unbounded.experiments.run.verification import is_verified, verification_of
@@ -138,6 +138,38 @@ def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
     return report
 
 
+def with_ids(trials: Iterable[Trial], out: Path) -> tuple[Trial, ...]:
+    """The trials, each with the id of its run in the study's file, if it is there.
+
+    A run is a trial's if its config is. Its id was given when it was trained, so that a later form
+    of the config does not rename it.
+
+    Raises:
+        CheckpointError: the file or a report in it is damaged; the message names file and run.
+    """
+    ids = {key: name for key, (name, _) in _by_config(out / RUNS).items()}
+    return tuple(
+        replace(trial, config=replace(trial.config, id=ids.get(_key(trial.config))))
+        for trial in trials
+    )
+
+
+def _key(config: RunConfig) -> tuple[str, int]:
+    return config_hash(config), config.seed
+
+
+def _by_config(path: Path) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
+    """The runs of a study's file by their configs: name and report."""
+    reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
+    for name, report in read_study_file(path).items():
+        try:
+            config = from_dict(report["config"])
+        except OUTCOMES as error:
+            raise _no_report(path, name, error) from error
+        reports[_key(config)] = name, report
+    return reports
+
+
 def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
     """The trials that have a report in the study's file, by key.
 
@@ -147,16 +179,10 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         CheckpointError: the file or a report in it is damaged; the message names file and run.
     """
     path = out / RUNS
-    reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
-    for name, report in read_study_file(path).items():
-        try:
-            config = from_dict(report["config"])
-        except OUTCOMES as error:
-            raise _no_report(path, name, error) from error
-        reports[config_hash(config), config.seed] = name, report
+    reports = _by_config(path)
     results = {}
     for trial in trials:
-        own = config_hash(trial.config), trial.config.seed
+        own = _key(trial.config)
         if own not in reports:
             continue
         name, report = reports[own]

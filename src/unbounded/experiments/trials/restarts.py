@@ -36,6 +36,8 @@ def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
     for number in range(restarts):
         restart = copy.deepcopy(config)
         restart.seed = config.seed + number
+        if config.id is not None:
+            restart.id = f"{config.id}-seed{restart.seed}"
         configs.append(restart)
     return configs
 
@@ -115,7 +117,7 @@ def _in_processes(
         # Apply the rules of a single run before any of them starts.
         with lock(folder):
             admit(folder, resume=resume, overwrite=overwrite)
-        trials.append(Trial(config.task, model_name(config.model), config))
+        trials.append(Trial(config.task["name"], model_name(config.model), config))
     todo = [
         trial for trial in trials if overwrite or read_report(folder_of(root, trial.config)) is None
     ]

@@ -70,7 +70,7 @@ def report_restarts(
     data = {
         "format": FORMAT,
         "version": VERSION,
-        "task": configs[0].task,
+        "task": configs[0].task["name"],
         "config": to_dict(configs[0]),
         "chosen_by": chosen_by,
         "best": None if best is None else run_name(configs[best]),

@@ -12,10 +12,11 @@ import yaml
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.check import DEVICES
-from unbounded.experiments.config.schema import HardwareConfig, to_dict
+from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.trials.studies import Study, Trial
 from unbounded.kernels import PRECISIONS
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
 def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> tuple[Trial, ...]:
@@ -73,15 +74,12 @@ def on_hardware(
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
 
-    def with_options(hardware: HardwareConfig) -> HardwareConfig:
-        return replace(
-            hardware,
-            device=device or hardware.device,
-            matmul_precision=precision or hardware.matmul_precision,
-        )
-
+    options: dict[str, Any] = {"device": device, "matmul_precision": precision}
+    given = {name: value for name, value in options.items() if value is not None}
     return tuple(
-        replace(trial, config=replace(trial.config, hardware=with_options(trial.config.hardware)))
+        replace(
+            trial, config=replace(trial.config, hardware=replace(trial.config.hardware, **given))
+        )
         for trial in trials
     )
 
@@ -123,6 +121,8 @@ def _exact(value: Any) -> tuple[bool, Any]:
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"model.hidden_size": 50} of {"model": {"hidden_size": 50}}."""
     leaves: dict[str, Any] = {}
+    if prefix and "name" in data:  # a component's name stands for it
+        leaves[prefix.removesuffix(".")] = data["name"]
     for key, value in data.items():
         inner = isinstance(value, Mapping) and value
         leaves.update(_leaves(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})

@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.experiments.config.compose import PARTS, merged, preset_of
+from unbounded.experiments.config.compose import PARTS, composed, overlay, preset_of
 from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.tables.published import published, read_data
 
@@ -149,7 +149,7 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
         ]
         settings = [data, models[model].settings, *own]
         lists = {key: value for part in (data, *own) for key, value in part.items()}
-        base = merged(_base(task, lists), *map(_with_batches, settings))
+        base = overlay(_base(task, lists), *map(_changes, settings))
         if needs:
             base["hardware"]["data"] = corpus
         phase = models[model].phase
@@ -238,16 +238,16 @@ def _keeping(trials: Sequence[Trial]) -> list[Trial]:
 def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The config of a task before study, model and cell settings."""
     if not data.get("preset", False):
-        return to_dict(RunConfig(task=task))
+        return to_dict(RunConfig(task={"name": task}))
     return preset_of(task, data.get("protocol"))
 
 
-def _with_batches(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Move the `batches` of settings to their place in a config."""
+def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a config in settings, with `batches` at its place."""
+    own = {part: settings[part] for part in PARTS if part in settings}
     if "batches" not in settings:
-        return dict(settings)
-    training = {**settings.get("training", {}), "batches": settings["batches"]}
-    return {**settings, "training": training}
+        return own
+    return {**own, "training": {**own.get("training", {}), "batches": settings["batches"]}}
 
 
 def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:
@@ -270,5 +270,5 @@ def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:
         # One thread per trial: parallel trials use the cores better than threads do.
         data["hardware"]["threads"] = 1
         data["seed"] = seed
-        configs.append(from_dict(data))
+        configs.append(composed(data))
     return configs

@@ -7,14 +7,15 @@ from typing import Final
 
 from unbounded.experiments.config import plain_yaml
 
+COUNTING: Final = ("streams.yaml", "counting.yaml")
 #: Preset files of each task; later files change earlier ones, and tasks may share files. A custom
 #: task has the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
-    "copy": "copy.yaml",
-    "reversal": "reversal.yaml",
-    "bigram_flip": "bigram_flip.yaml",
-    "svo_sov": "svo_sov.yaml",
-    "gender": "gender.yaml",
+    "copy": ("transduction.yaml", "copy.yaml"),
+    "reversal": ("transduction.yaml", "reversal.yaml"),
+    "bigram_flip": ("transduction.yaml", "bigram_flip.yaml"),
+    "svo_sov": ("grammars.yaml", "svo_sov.yaml"),
+    "gender": ("grammars.yaml", "gender.yaml"),
     "pairs": "pairs.yaml",
     "answer_copy": ("answers.yaml", "answer_straight.yaml"),
     "answer_reverse": ("answers.yaml", "answer_reverse.yaml"),
@@ -26,22 +27,22 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "answer_priority_sort": ("answers.yaml", "answer_2017.yaml"),
     "programs": "programs.yaml",
     "small_loops": "programs.yaml",
-    "anbn": "anbn.yaml",
-    "anbncn": "anbncn.yaml",
-    "anbncndn": "anbncndn.yaml",
-    "anb2n": "anb2n.yaml",
-    "anbmc_sum": "anbmc_sum.yaml",
-    "anbmc_product": "anbmc_product.yaml",
-    "anbmcndm": "anbmcndm.yaml",
-    "memorization": "memorization.yaml",
-    "binary_addition": "binary_addition.yaml",
+    "anbn": COUNTING,
+    "anbncn": COUNTING,
+    "anbncndn": COUNTING,
+    "anb2n": COUNTING,
+    "anbmc_sum": COUNTING,
+    "anbmc_product": (*COUNTING, "counting_test_range.yaml"),
+    "anbmcndm": (*COUNTING, "counting_test_range.yaml"),
+    "memorization": ("streams.yaml", "memorization.yaml"),
+    "binary_addition": ("streams.yaml", "binary_addition.yaml"),
     "dyck_prefixes": "dyck_prefixes.yaml",
     "dyck": "dyck.yaml",
-    "ntm_copy": "ntm_copy.yaml",
-    "repeat_copy": "repeat_copy.yaml",
-    "associative_recall": "associative_recall.yaml",
-    "penn_treebank": "penn_treebank.yaml",
-    "text": "text.yaml",
+    "ntm_copy": ("bits.yaml", "ntm_copy.yaml"),
+    "repeat_copy": ("bits.yaml", "repeat_copy.yaml"),
+    "associative_recall": ("bits.yaml", "associative_recall.yaml"),
+    "penn_treebank": ("streams.yaml", "penn_treebank.yaml"),
+    "text": ("streams.yaml", "text.yaml"),
 }
 
 #: Protocols; each has a folder of files that change the presets of the same name.

@@ -1,0 +1,392 @@
+"""The config of a command line: preset, protocol, config files and options, laid over each other.
+
+Every option of a config has one form, `--SECTION.NAME VALUE`; an option of a component is one level
+deeper, as in `--training.schedule.batches 300`. A component alone takes a name, or a mapping:
+`--training.schedule cooldown`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from unbounded.cli.errors import file_error, unknown_option
+from unbounded.custom_components import is_path, module_of, part_of
+from unbounded.errors import ChoiceError, ConfigError, UnboundedError
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.compose import component_places, overlay, preset_of
+from unbounded.experiments.config.moved import moved_hint
+from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
+from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig, to_dict
+from unbounded.options import field_kinds, fits, from_text, item_kind, words
+
+#: Sections of a config, and top-level options, as they begin on a command line.
+SECTIONS: Final = ("task", "id", "seed", "model", "training", "hardening", "evaluation", "hardware")
+#: Keys of a config file that are no options of the config.
+_PROTOCOL: Final = "protocol"
+
+
+@dataclass(frozen=True)
+class Words:
+    """The arguments of a command line, sorted.
+
+    Fields:
+        rest: arguments that are no options of a config.
+        options: dotted names of config options with their texts, in order.
+        errors: options without a value, one line each.
+    """
+
+    rest: list[str]
+    options: list[tuple[str, str]]
+    errors: list[str] = field(default_factory=list)
+
+
+def sorted_words(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -> Words:
+    """Separate the config options of a command line from its other arguments.
+
+    Args:
+        arguments: the arguments after the verb.
+        sections: names of the sections whose options are taken out.
+    """
+    rest: list[str] = []
+    options: list[tuple[str, str]] = []
+    errors: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        option, equals, value = word.partition("=")
+        name = option.removeprefix("--")
+        is_option = option.startswith("--") and name.partition(".")[0] in sections
+        following = waiting[0] if waiting and not equals else value
+        if not is_option or (name == "task" and not following.startswith("{")):
+            rest.append(word)
+            continue
+        if not equals:
+            if not waiting or waiting[0].startswith("--"):
+                errors.append(_no_value(name))
+                continue
+            value = waiting.pop(0)
+        options.append((name, value))
+    return Words(rest, options, errors)
+
+
+def _no_value(name: str) -> str:
+    expected = "a name" if name in component_places() else "a value"
+    kind = kind_of(name)
+    if kind is not None and name not in component_places():
+        expected = words(kind).removesuffix(" or null")
+    return (
+        f"{name}: expected {expected} after it, got nothing; a value that begins with - is written "
+        f"--{name}=-..."
+    )
+
+
+def kind_of(name: str) -> Any:
+    """The annotated type of an option of the config's own; None for others."""
+    section, _, option = name.rpartition(".")
+    owner = {"": RunConfig, "evaluation": EvaluationConfig}.get(section)
+    if owner is None:
+        owner = field_kinds(RunConfig).get(section)
+    if not (isinstance(owner, type) and dataclasses.is_dataclass(owner)):
+        return None
+    return field_kinds(owner).get(option)
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """The options of a config file; dotted names are expanded.
+
+    A run's own config.yaml also has the run's id and the hardware that it used, which are left out.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no mapping.
+    """
+    if message := file_error(path):
+        raise ConfigError([f"config: {message}"])
+    data: dict[Any, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
+    result: dict[str, Any] = {}
+    for key, value in data.items():
+        own = _nested(str(key), value)
+        if twice := _in_both(result, own):
+            raise ConfigError([f"config: {twice}: expected it once in the file, got it twice"])
+        result = _joined(result, own)
+    if isinstance(result.get("used"), dict):
+        del result["used"]
+        result.pop("id", None)
+        result[_OF_RUN] = True
+    return result
+
+
+_OF_RUN: Final = "of a run"
+
+
+def _in_both(left: Any, right: Any) -> str:
+    """The dotted name of an option that two nested mappings have; empty if there is none."""
+    if not isinstance(left, Mapping):
+        return ""
+    for name, value in left.items():
+        if isinstance(right, Mapping) and name not in right:
+            continue
+        inner = _in_both(value, right[name] if isinstance(right, Mapping) else right)
+        if inner or not (isinstance(value, Mapping) and isinstance(right, Mapping)):
+            return f"{name}.{inner}" if inner else str(name)
+    return ""
+
+
+def _has(data: Any, name: str) -> bool:
+    for part in name.split("."):
+        if not isinstance(data, Mapping) or part not in data:
+            return False
+        data = data[part]
+    return True
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def _joined(base: Any, change: Any) -> Any:
+    """Two nested mappings in one."""
+    if not (isinstance(base, Mapping) and isinstance(change, Mapping)):
+        return change
+    return {**base, **{key: _joined(base.get(key), value) for key, value in change.items()}}
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The config of a command line, as data.
+
+    Fields:
+        task: the task's name; None if there is none.
+        data: the whole config.
+        options: dotted names and texts of the options on the command line.
+        modules: modules of custom components that the command line names; they may be imported.
+        errors: errors of options, one line each.
+    """
+
+    task: str | None
+    data: dict[str, Any]
+    options: tuple[tuple[str, str], ...]
+    modules: tuple[str, ...]
+    errors: list[str]
+
+
+def compose_config(
+    task: str | None,
+    options: Sequence[tuple[str, str]],
+    *,
+    files: Sequence[Path] = (),
+    protocol: str | None = None,
+    imports: Sequence[str] = (),
+) -> Composed:
+    """Lay a preset, a protocol, config files and the options of a command line over each other.
+
+    Args:
+        task: the task's name on the command line; None takes it from a file.
+        options: dotted names and texts.
+        files: config files, in order.
+        protocol: one of PROTOCOLS; None takes it from a file.
+        imports: modules that the command line names; they are imported.
+    Raises:
+        ChoiceError: the task or protocol does not exist.
+        ConfigError: a config file cannot be read, or is for another task.
+    """
+    read = [read_config_file(path) for path in files]
+    is_named, of_run = task is not None, False
+    for path, data in zip(files, read, strict=True):
+        own = part_of(data["task"]).get("name") if "task" in data else None
+        if "task" in data and not isinstance(own, str):
+            raise ChoiceError("task", own, PRESETS)
+        if None not in (own, task) and own != task:
+            raise ConfigError(
+                [f"config: {path} is for task {own!r}, but the task is {task!r}; leave one out"]
+            )
+        task = task if own is None else own
+        protocol = data.pop(_PROTOCOL, None) if protocol is None else protocol
+        data.pop(_PROTOCOL, None)
+        of_run |= data.pop(_OF_RUN, False)
+        if of_run and protocol is not None:
+            raise ConfigError(
+                [
+                    f"protocol: {path} is of a run and names every option; give --protocol or "
+                    "--config"
+                ]
+            )
+    if task is not None and not (isinstance(task, str) and (task in PRESETS or is_path(task))):
+        raise ChoiceError("task", task, PRESETS)
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise ChoiceError("protocol", protocol, PROTOCOLS)
+    paths = [text for _, text in options] + ([task] if is_named and task else [])
+    modules = (*(module_of(path) for path in paths if is_path(path)), *imports)
+    import_modules(modules)
+    # A run's config names every option.
+    base = to_dict(RunConfig(task={"name": task})) if of_run else preset_of(task or "", protocol)
+    data = overlay(base, *read)
+    errors: list[str] = _unknown_sections(data)
+    data = overlay(data, *_named(options))
+    for name, text in options:
+        try:
+            place = name.removesuffix(".name")
+            place = place if place in component_places() else name
+            data = overlay(data, _nested(place, _value(place, text, data)))
+        except ConfigError as error:
+            errors += error.errors
+    errors += _repeated(options)
+    _without_preset_ranges(data, [*read, *(_nested(name, _read(text)) for name, text in options)])
+    if task is not None and isinstance(data.get("task"), dict):
+        data["task"]["name"] = task
+    return Composed(task, data, tuple(options), modules, errors)
+
+
+def _without_preset_ranges(data: dict[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
+    """Leave out the preset's ranges of evaluation if the lengths are others; streams keep them."""
+    lengths = ("task.train_lengths", "task.test_lengths", "training.lengths")
+    is_other = any(_has(change, name) for change in changes for name in lengths)
+    is_given = any(_has(change, "evaluation.lengths") for change in changes)
+    sections = [data.get(name) for name in ("training", "evaluation")]
+    if not all(isinstance(section, dict) for section in sections):
+        return  # reported elsewhere
+    if is_other and not is_given and not data["training"].get("chunk_steps"):
+        data["evaluation"].pop("lengths", None)
+
+
+def _unknown_sections(data: Mapping[str, Any]) -> list[str]:
+    """Sections of a config file that hold no options."""
+    names = ("model", "training", "evaluation", "hardware")
+    return [
+        f"{name}: expected options, got {data[name]!r:.80}"
+        for name in names
+        if not isinstance(data.get(name), Mapping)
+    ]
+
+
+def _named(options: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """The components that options name, first: their options depend on them."""
+    for name, text in options:
+        place = name.removesuffix(".name")
+        if place in component_places() and not text.startswith("{"):
+            yield _nested(place, text)
+
+
+def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
+    """The value of an option from its text.
+
+    Raises:
+        ConfigError: there is no such option.
+    """
+    value = _read(text)
+    if name in component_places():
+        return value if isinstance(value, dict) else text
+    if name in ("model", "training", "evaluation", "hardware"):
+        if isinstance(value, dict):
+            return value
+        raise ConfigError([f"{name}: expected the options below it, as in --{name}.NAME VALUE"])
+    place, _, option = name.rpartition(".")
+    if place in component_places():
+        return _component_value(place, option, text, data)
+    kind = kind_of(name)
+    if kind is None:
+        hint = moved_hint(name)
+        if hint:
+            raise ConfigError([f"unknown option '--{name}'.{hint}"])
+        raise ConfigError([unknown_option(f"--{name}", [f"--{known}" for known in all_options()])])
+    return _typed(text, value, kind)
+
+
+def _read(text: str) -> Any:
+    """A text as YAML; an empty one is no null."""
+    return plain_yaml.load_or_text(text) if text.strip() else text
+
+
+def _typed(text: str, value: Any, kind: Any) -> Any:
+    item = item_kind(kind)
+    if item is None or fits(value, kind):
+        return from_text(text, value, kind)
+    parts = [part.strip() for part in text.split(",")]
+    return [from_text(part, _read(part), item) for part in parts]
+
+
+def _component_value(place: str, option: str, text: str, data: Mapping[str, Any]) -> Any:
+    owner: Any = data
+    for part in place.split("."):
+        owner = owner.get(part, {}) if isinstance(owner, Mapping) else {}
+    model = data["model"]
+    parts = ModelConfig(memory=part_of(model["memory"]), controller=part_of(model["controller"]))
+    if hint := moved_hint(f"{place}.{option}"):
+        raise ConfigError([f"unknown option '--{place}.{option}'.{hint}"])
+    return option_value(place, part_of(owner).get("name"), option, text, parts)
+
+
+def option_value(place: str, name: object, option: str, text: str, model: ModelConfig) -> Any:
+    """The value of a component's option from its text, by the component's signature.
+
+    Args:
+        place: the component's place in a config.
+        name: the component's name.
+        option: the option's name; the value of an unknown one is as in YAML.
+        text: what is typed.
+        model: of the same config; its memory determines the controllers.
+    """
+    # Imported here, because the other options need no torch.
+    from unbounded.experiments.config.components import component_options
+
+    value = _read(text)
+    try:
+        known = component_options(place, name, model)
+    except UnboundedError:  # reported by the check of the config
+        return value
+    return _typed(text, value, known[option].kind) if option in known else value
+
+
+def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
+    """One line for each repeated list or mapping; only the last would count."""
+    names = [name for name, _ in options]
+    return [
+        f"--{name}: expected it once, got it {names.count(name)} times. Give one list, such as "
+        f"--{name} A,B"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1 and (kind := kind_of(name)) is not None and item_kind(kind)
+    ]
+
+
+def all_options() -> list[str]:
+    """The dotted names of all options of a config; components by their place."""
+    names: list[str] = []
+    for name, kind in field_kinds(RunConfig).items():
+        owner = EvaluationConfig if name == "evaluation" else kind
+        if isinstance(owner, type) and dataclasses.is_dataclass(owner):
+            names += [f"{name}.{option}" for option in field_kinds(owner)]
+        else:
+            names.append(name)
+    return names
+
+
+def import_modules(modules: Sequence[str]) -> None:
+    """Import the modules that the command line names, and nothing else.
+
+    Raises:
+        ConfigError: modules cannot be imported; lists all of them.
+    """
+    errors = []
+    for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            errors.append(
+                f"import: expected a module such as mypackage.memories, got {module!r}. Give its "
+                "full name"
+            )
+            continue
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            first = module.partition(".")[0]
+            here = Path(first).is_dir() or Path(f"{first}.py").is_file()
+            is_missing = here and error.name == first  # not a module that it imports itself
+            hint = f". {first} is in this folder: PYTHONPATH=. before the command"
+            errors.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
+    if errors:
+        raise ConfigError(errors)

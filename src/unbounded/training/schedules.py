@@ -1,0 +1,106 @@
+"""Learning-rate schedules by name: the factor on the learning rate at each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from unbounded.errors import ChoiceError
+from unbounded.options import Count
+
+#: The factor at a batch by its number, in [0, 1].
+Factor = Callable[[int], float]
+
+
+class Cooldown:
+    """The learning-rate factor at a batch: 1, and from `begin` on a linear decay to 0.
+
+    A rate that decays from the first batch on slows learning before there is any. A constant rate
+    leaves the weights with the noise of the last steps. Torch's schedule saves these fields in
+    its state, and so in checkpoints.
+
+    Args:
+        batches: length of the decay.
+    """
+
+    def __init__(self, batches: int) -> None:
+        self.batches = batches
+        self.begin: int | None = None
+        self.reason = ""
+
+    def __call__(self, batch: int) -> float:
+        """The factor at a batch, in [0, 1]; the first batch is 0."""
+        if self.begin is None or batch < self.begin:
+            return 1.0
+        return max(0.0, 1.0 - (batch - self.begin) / self.batches)
+
+    def start(self, batch: int, reason: str) -> None:
+        """Start the decay; `reason` is why training would have stopped."""
+        self.begin, self.reason = batch, reason
+
+    def over(self, batch: int) -> str | None:
+        """Why training is over after `batch` batches, or None."""
+        if self.begin is None or batch < self.begin + self.batches:
+            return None
+        return f"{self.reason}; the learning rate then fell to 0 over {self.batches} batches"
+
+
+def constant(budget: int) -> Factor:
+    """The learning rate stays as it is."""
+    return lambda batch: 1.0
+
+
+def linear(budget: int) -> Factor:
+    """The learning rate decays linearly to 0 at the end of the budget."""
+    return lambda batch: max(0.0, 1.0 - batch / budget)
+
+
+def cooldown(budget: int, *, batches: Count = 500) -> Factor:
+    """The learning rate stays until the run would stop, and then decays linearly to 0.
+
+    Args:
+        budget: of the run, in batches.
+        batches: length of the decay, at most half of the budget.
+    """
+    return Cooldown(cooldown_length(budget, batches))
+
+
+#: The schedules of `--training.schedule`.
+SCHEDULES: Final[dict[str, Callable[..., Factor]]] = {
+    "constant": constant,
+    "linear": linear,
+    "cooldown": cooldown,
+}
+
+
+def make_schedule(
+    optimizer: torch.optim.Optimizer, budget: int, *, name: str, **options: Any
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """The learning-rate schedule of that name, stepped once a batch.
+
+    Args:
+        optimizer: the optimizer whose learning rate it sets.
+        budget: of the run, in batches.
+        name: one of `SCHEDULES`.
+        options: its options.
+    Raises:
+        ChoiceError: no schedule has that name.
+    """
+    if name not in SCHEDULES:
+        raise ChoiceError("schedule", name, SCHEDULES)
+    factor: Any = SCHEDULES[name](budget, **options)
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def cooldown_length(budget: int, batches: int) -> int:
+    """The length of a cooldown in a budget: half of the budget at most."""
+    return min(batches, budget // 2)
+
+
+def cooldown_of(schedule: torch.optim.lr_scheduler.LRScheduler) -> Cooldown | None:
+    """The cooldown of a schedule, which accelerate may have wrapped; None without one."""
+    bare = getattr(schedule, "scheduler", schedule)
+    factors = getattr(bare, "lr_lambdas", ())
+    return next((factor for factor in factors if isinstance(factor, Cooldown)), None)
