@@ -42,7 +42,7 @@ from unbounded.experiments.run import harden, hardening
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
-from unbounded.experiments.run.hardening import far_evaluators
+from unbounded.experiments.run.hardening import far_evaluators, hardening_lengths
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
@@ -457,6 +457,30 @@ def test_a_hardening_is_called_off_with_one_option() -> None:
     config.hardening["every"] = 7
     with pytest.raises(ConfigError, match=r"hardening 'none' has no option 'every'"):
         checked(config)
+
+
+@pytest.mark.parametrize(
+    ("task", "lengths"),
+    [("copy", "1:64"), ("bigram_flip", "2:64"), ("svo_sov", "3:64"), ("anbn", "1:19")],
+)
+def test_hardening_trains_on_shorter_strings_too(task: str, lengths: str) -> None:
+    config = composed(preset_of(task))
+    assert str(hardening_lengths(plan(config, checked(config)))) == lengths
+
+
+def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([Share(1, 1000), Share(0, 1000)])
+    monkeypatch.setattr(
+        hardening,
+        "compare",
+        lambda metric_set, model, sets: dict.fromkeys([one.name for one in sets], next(shares)),
+    )
+    monkeypatch.setattr(hardening, "worse_sets", lambda sets, before, after: [])
+    monkeypatch.setattr(hardening, "least_saturated", lambda model, batch, device: 1.0)
+    report = harden_run(copied(trained, tmp_path), {**CHANGES, "tolerance": 1.0}, quiet=True)
+    assert report["hardened"]["harm"] is True
 
 
 def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:

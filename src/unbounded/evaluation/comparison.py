@@ -80,7 +80,7 @@ def comparison_sets(
         sets += [
             _set(f"{name}, lengths {span}", evaluator_few, span, FEW, True) for span in spanned
         ]
-    shortest = _shortest(task, evaluator.train_lengths.minimum)
+    shortest = shortest_length(task, evaluator.train_lengths.minimum)
     if shortest is not None:
         below = evaluator.train_lengths.minimum - 1
         if below > shortest:
@@ -173,7 +173,7 @@ def _set(
     return ComparisonSet(name, set_evaluator, is_shifted)
 
 
-def _shortest(task: Task, longest: int) -> int | None:
+def shortest_length(task: Task, longest: int) -> int | None:
     """The shortest length that can be drawn, at most `longest`; None for a finite set of examples.
 
     Some tasks have only even source lengths, or lengths from 2 on.

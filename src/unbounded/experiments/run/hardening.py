@@ -15,6 +15,7 @@ from unbounded.evaluation.comparison import (
     comparison_sets,
     is_exact,
     mean_share,
+    shortest_length,
     worse_sets,
 )
 from unbounded.evaluation.metric_sets import Evaluator
@@ -143,7 +144,7 @@ def harden_model(
         (trained[0], trained[1], trained[2]),
         replace(
             planned.phase_options(),
-            lengths=planned.train_lengths,
+            lengths=hardening_lengths(planned),
             batches=hardening.batches,
             symbols=None,
             minutes=None,
@@ -173,6 +174,7 @@ def harden_model(
     worse = worse_sets(sets, before, after)
     # A model that is neither hardened nor as trained must be better on average to be kept.
     is_no_gain = not saturated and (as_trained.is_kept() or mean_share(after) <= mean_share(before))
+    is_no_gain |= mean_share(after) == 0
     if worse or is_no_gain:
         as_trained.restore()
         hardened, saturated, harm = model.eval(), False, True
@@ -248,6 +250,19 @@ def _facts(
         "removed": list(removed),
         "parameters": sum(parameter.numel() for parameter in hardened.parameters()),
     }
+
+
+def hardening_lengths(planned: Plan) -> LengthRange:
+    """The lengths that hardening trains on: those of training and shorter ones, which it must keep.
+
+    Trained on 8 to 64 symbols alone, a hardened model that is right on all of them often lost the
+    strings of one symbol that the trained model had right.
+    """
+    lengths = planned.train_lengths
+    if not planned.task.has_lengths:
+        return lengths
+    shortest = shortest_length(planned.task, lengths.minimum)
+    return lengths if shortest is None else LengthRange(shortest, lengths.maximum)
 
 
 def _asked(evaluator: Evaluator) -> tuple[Evaluator, LengthRange, int, int]:
