@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange
@@ -23,7 +20,6 @@ from unbounded.training import Growing, Interrupted
 from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.state import LoopState
-from unbounded.training.steps import BatchTrainer
 
 COOLDOWN: dict[str, Any] = {
     "schedule": {"name": "cooldown", "batches": 15},
@@ -77,81 +73,6 @@ def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
     report = train_run(config, root=tmp_path, quiet=True).report
     assert report["stopped"].startswith("failed early: ")
     assert report["batches"] == 20
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        # Over by its budget, and by perplexity that does not fall.
-        {"batches": 40, "checkpoint_every": 5},
-        {"batches": 400, "patience": 20, "learning_rate": 1e-9, "stop": "budget"},
-    ],
-)
-def test_it_may_begin_as_the_run_whose_rate_stays(tmp_path: Path, options: dict[str, Any]) -> None:
-    config = tiny(**COOLDOWN | options)
-    other = steady(config)
-    assert other is not None
-    assert steady(other) is None
-    alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
-    last = last_steady(config)
-    assert last is not None
-    kept = train_run(other, root=tmp_path / "shared", quiet=True, keep_at=[last]).folder
-    batches = [int(each.name.removeprefix("batch-")) for each in (kept / "checkpoints").iterdir()]
-    assert (last in batches) == (options["batches"] == 40)
-    lines: list[str] = []
-    trained = BatchTrainer.train
-
-    def counted(self: BatchTrainer, *given: Any) -> Any:
-        lines.append("batch")
-        return trained(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchTrainer, "train", counted)
-        shared = train_run(config, root=tmp_path / "shared", quiet=True, share=True).folder
-    assert len(lines) == 15
-    assert_same_run(alone, shared)
-    reports = [json.loads((folder / "report.json").read_text()) for folder in (alone, shared)]
-    assert "began_as" not in reports[0]
-    last_batch = reports[1]["batches"] - 15
-    assert reports[1]["began_as"].startswith(f"{kept.name}, batch {last_batch}, commit ")
-
-
-def test_it_begins_anew_where_there_is_nothing_to_begin_as(tmp_path: Path, capsys: Any) -> None:
-    config = tiny(**COOLDOWN, early_abort={"name": "perplexity", "after": 20, "perplexity": 1.01})
-    other = steady(config)
-    assert other is not None
-    alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
-    # Of one that was given up there is nothing to go on with.
-    train_run(other, root=tmp_path / "given up", quiet=True)
-    shared = train_run(config, root=tmp_path / "given up", quiet=True, share=True).folder
-    assert_same_run(alone, shared)
-    # A damaged checkpoint is told of and passed over.
-    config = tiny(**COOLDOWN | {"checkpoint_every": 5})
-    other = steady(config)
-    assert other is not None
-    alone = train_run(config, root=tmp_path / "alone", quiet=True).folder
-    damaged = train_run(other, root=tmp_path / "damaged", quiet=True, keep_at=[25]).folder
-    weights = damaged / "checkpoints" / "batch-000000025" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    shared = train_run(config, root=tmp_path / "damaged", share=True).folder
-    assert "this run does not start from" in "".join(capsys.readouterr())
-    assert_same_run(alone, shared)
-    # Nor one with fewer metrics than it counts, or of other kernels.
-    for name in ("short", "reference"):
-        before = replace(other, hardware=replace(other.hardware))
-        before.hardware.backend = name if name == "reference" else "auto"
-        folder = train_run(before, root=tmp_path / name, quiet=True, keep_at=[25]).folder
-        if name == "short":
-            (folder / "metrics.jsonl").write_text("")
-        shared = train_run(config, root=tmp_path / name, share=True).folder
-        said = "".join(capsys.readouterr())
-        assert "this run does not start from" in said
-        assert ("of the" if name == "short" else "'reference'") in said
-        assert_same_run(alone, shared)
-    # A tail of no batches is none.
-    assert last_steady(tiny(**COOLDOWN | {"batches": 1})) is None
-    # What a budget of symbols leaves for the tail nobody knows before.
-    assert last_steady(tiny(**COOLDOWN | {"symbols": 1000})) is None
 
 
 @pytest.mark.parametrize("batch", [24, 25, 26, 33, 39])

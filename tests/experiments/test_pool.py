@@ -13,10 +13,8 @@ import pytest
 from tests.experiments.made_up import tiny_study
 from tests.experiments.tiny import tiny
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.config.steady import steady
 from unbounded.experiments.trials.pool import WORKER as THE_WORKER
-from unbounded.experiments.trials.pool import _next, _Running, run_trials
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.pool import run_trials
 from unbounded.training.signals import Interrupted
 
 # Stands in for the worker: leaves marks of its beginning and end, fails for seed 1.
@@ -100,20 +98,6 @@ def test_a_signal_asks_every_trial_to_save(tmp_path, number):
     assert time.monotonic() - began < 30
     assert {path.name for path in tmp_path.glob("saved-*")} == {"saved-queue0", "saved-queue2"}
     assert not list(tmp_path.glob("began-queue3"))
-
-
-def test_a_trial_waits_for_the_one_that_it_begins_as() -> None:
-    falling = Trial("copy", "queue-falling", tiny(schedule={"name": "cooldown", "batches": 15}))
-    other = steady(falling.config)
-    assert other is not None
-    staying, third = Trial("copy", "queue", other), Trial("copy", "queue", tiny(batches=7))
-    waiting = [falling, staying, third]
-    order = [_next(waiting, []) for _ in range(3)]
-    assert order == [staying, falling, third]
-    busy = _Running(staying, None, Path("log"), 0.0)  # its process is not asked
-    waiting = [falling]
-    assert _next(waiting, [busy]) is None
-    assert _next(waiting, []) is falling
 
 
 @pytest.mark.parametrize("name", ["queue", "copy", "types", "torch", "unbounded"])

@@ -23,7 +23,6 @@ from unbounded.figures import draw_run, read_tape
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training import EarlyAbort
-from unbounded.training.objective import masked_binary_cross_entropy, training_loss
 from unbounded.training.state import LoopState
 
 
@@ -198,16 +197,6 @@ def test_hope_is_looked_at_once():
     assert rule(LoopState(batch=11, perplexity=2.0), None, None) is None
 
 
-def test_a_sure_prediction_beyond_the_clip_has_no_gradient():
-    logits = torch.tensor([[[20.0], [3.0], [-30.0]]], requires_grad=True)
-    targets, mask = torch.tensor([[1, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
-    loss = training_loss("binary", prediction_clip=1e-6)(logits, targets, mask)
-    loss.backward()
-    assert logits.grad.flatten().tolist() == [0.0, pytest.approx(-0.0474, abs=1e-3), 0.0]
-    assert float(loss.detach()) == pytest.approx(13.8155 + 0.0486, abs=1e-3)
-    assert training_loss("binary") is masked_binary_cross_entropy
-
-
 def test_errors_of_the_new_options():
     abort = {"early_abort": {"name": "perplexity", "after": 3}, "report_every": 2}
     (line,) = errors(config(training=abort))
@@ -216,9 +205,3 @@ def test_errors_of_the_new_options():
     )
     (line,) = errors(config(training={"early_abort": "perplexity"}))
     assert line == "training.early_abort: early abort 'perplexity' needs the option 'after'"
-    lines = errors(config(training={"prediction_clip": 0.5}))
-    assert any(
-        line.startswith("training.prediction_clip: expected a number at most") for line in lines
-    )
-    of_copy = overlay(preset_of("copy"), {"training": {"prediction_clip": 1e-6}})
-    assert any("training.prediction_clip: has no effect" in x for x in errors(composed(of_copy)))

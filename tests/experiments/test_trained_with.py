@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.experiments.test_cooldown_runs import COOLDOWN
 from tests.experiments.tiny import tiny
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.config.steady import steady
 from unbounded.experiments.run import kept_config
 from unbounded.experiments.run.run import RunResult, train_run
 from unbounded.training import Interrupted
@@ -24,9 +20,7 @@ from unbounded.training.loop import Phase
 from unbounded.training.state import LoopState
 
 
-def cut_by_kernels(
-    config: RunConfig, root: Path, after: Mapping[int, str], keep_at: Collection[int] = ()
-) -> RunResult:
+def cut_by_kernels(config: RunConfig, root: Path, after: Mapping[int, str]) -> RunResult:
     """Train a run that is cut after some batches, and from then on has other kernels."""
     step = Phase._step
     with pytest.MonkeyPatch.context() as patch:
@@ -41,7 +35,7 @@ def cut_by_kernels(
             with pytest.raises(Interrupted):
                 train_run(config, root=root, resume=True)
             patch.setattr(kept_config, "kernels", lambda device, name=name: name)
-        return train_run(config, root=root, resume=True, keep_at=keep_at)
+        return train_run(config, root=root, resume=True)
 
 
 def test_other_threads_or_kernels_are_warned_of_and_reported(
@@ -79,39 +73,3 @@ def test_threads_are_noted_too(tmp_path: Path) -> None:
     folder = train_run(config, root=tmp_path, quiet=True).folder
     loop = json.loads((folder / "checkpoints/batch-000000002/loop.json").read_text())
     assert loop["trained_with"] == [{"after_batch": 0, "threads": 2, "kernels": kernels()}]
-
-
-def test_a_run_begins_as_one_that_ended_with_its_kernels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whatever it began with, which the report says."""
-    config = tiny(**COOLDOWN | {"checkpoint_every": 5})
-    other = steady(config)
-    assert other is not None
-    cut_by_kernels(other, tmp_path, {5: "others"}, keep_at=[25])
-    # Of kernels that it no longer had there a run does not begin with it.
-    alone = train_run(config, root=tmp_path, share=True)
-    assert "its kernels was 'others' and is" in "".join(capsys.readouterr())
-    assert "began_as" not in alone.report
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_config, "kernels", lambda device: "others")
-        shared = train_run(config, root=tmp_path, share=True, overwrite=True).report
-        # What its config.yaml says that it began with is not what begins it now.
-        (alone.folder / "report.json").unlink()
-        shutil.rmtree(alone.folder / "checkpoints")
-        text = (alone.folder / "config.yaml").read_text()
-        (alone.folder / "config.yaml").write_text(text.replace("others", kernels()))
-        again = train_run(config, root=tmp_path, share=True, resume=True).report
-        assert again["trained_with"] == shared["trained_with"]
-    # Nor does it begin with what is damaged.
-    kept = tmp_path / run_name(other) / "config.yaml"
-    kept.write_text(kept.read_text().split("used:")[0] + "used: []\nhardware: []\n")
-    capsys.readouterr()
-    anew = train_run(config, root=tmp_path, share=True, overwrite=True).report
-    assert "this run does not start from" in "".join(capsys.readouterr())
-    assert "began_as" not in anew
-    assert "batch 25" in shared["began_as"]
-    assert shared["trained_with"] == [
-        {"after_batch": 0, "threads": 1, "kernels": kernels()},
-        {"after_batch": 6, "threads": 1, "kernels": "others"},
-    ]

@@ -120,9 +120,7 @@ def test_other_models_use_the_graph(name: str) -> None:
     assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
 
 
-@pytest.mark.parametrize(
-    "changed", [{"chunk_steps": None}, {"label_smoothing": 0.1}, {"prediction_clip": 0.1}]
-)
+@pytest.mark.parametrize("changed", [{"chunk_steps": None}, {"label_smoothing": 0.1}])
 def test_other_protocols_use_the_graph(changed: dict[str, Any]) -> None:
     options, model = dataclasses.replace(OPTIONS, **changed), model_of("lstm")
     assert bound_gradient(model, Accelerator(cpu=True), options, "cross_entropy") is None

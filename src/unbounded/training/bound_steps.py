@@ -117,7 +117,6 @@ def bound_gradient(
         or options.chunk_steps is None
         or objective != "cross_entropy"
         or options.label_smoothing
-        or options.prediction_clip
     ):
         return None
     if type(model) is not MemoryModel or type(model.sequence) is not SequenceModel:

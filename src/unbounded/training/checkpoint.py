@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -95,7 +95,6 @@ class Checkpoints:
         config: the model's config, saved with its weights.
         run: identifier of the run; a checkpoint of another run is refused.
         keep: number of newest checkpoints that are kept, at least 1.
-        keep_at: batches whose checkpoint is kept too.
         saved: called after each checkpoint.
         extra: tensors for extra.safetensors; None writes no such file.
     """
@@ -108,7 +107,6 @@ class Checkpoints:
         config: dict[str, Any],
         run: str,
         keep: int = 2,
-        keep_at: Collection[int] = (),
         saved: Callable[[], None] | None = None,
         extra: Extra | None = None,
     ) -> None:
@@ -117,7 +115,6 @@ class Checkpoints:
         self._config = config
         self._run = run
         self._keep = keep
-        self._lasting = {_name(batch) for batch in keep_at}
         self._saved = saved
         self._extra = extra
 
@@ -149,8 +146,7 @@ class Checkpoints:
                 raise
             if main:
                 for old in checkpoint_folders(self.folder)[self._keep :]:
-                    if old.name not in self._lasting:
-                        shutil.rmtree(old)
+                    shutil.rmtree(old)
             self._accelerator.wait_for_everyone()
         if self._saved is not None:
             self._saved()
@@ -170,17 +166,6 @@ class Checkpoints:
         for line in taken.passed_over:
             report(line)
         return taken.content
-
-    def load_from(self, folder: Path, run: str) -> LoopState:
-        """Restore a checkpoint of another run with the same training up to that batch.
-
-        Args:
-            folder: the checkpoint.
-            run: identifier of that run.
-        Raises:
-            CheckpointError: it cannot be used.
-        """
-        return self._load(folder, run)
 
     def _write(self, partial: Path, state: LoopState) -> None:
         try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,34 +60,7 @@ class MetricsLog:
             )
         return kept
 
-    def begin_with(self, lines: Sequence[str]) -> None:
-        """Write lines of another run as the first ones, and pass them to the listener.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        refuse_links(self.path)
-        with storage_errors(self.path, "writing"):
-            self.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        if self._listener is not None:
-            for line in lines:
-                self._listener(json.loads(line))
-
     def sync(self) -> None:
         """Wait until every record is on the disk."""
         with storage_errors(self.path, "syncing"), self.path.open("ab") as stream:
             os.fsync(stream.fileno())
-
-
-def first_lines(path: Path, count: int) -> list[str]:
-    """The first `count` lines of a metrics file, each of them a record.
-
-    Raises:
-        OSError: it cannot be read. ValueError: there are fewer lines, or one is no record.
-    """
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1][:count]
-    if len(lines) < count:
-        raise ValueError(f"{path} has {len(lines)} of the {count} lines that it counts")
-    for line in lines:
-        json.loads(line)
-    return lines

@@ -143,32 +143,20 @@ OBJECTIVES: Final[dict[str, Objective]] = {
 }
 
 
-#: Objectives of binary predictions.
-CLIPPED: Final = ("binary", "bits")
-
-
 def training_loss(
-    objective: str, *, prediction_clip: float = 0.0, label_smoothing: float = 0.0
+    objective: str, label_smoothing: float = 0.0
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The loss that a training step minimises.
 
     Args:
         objective: one of `OBJECTIVES`.
-        prediction_clip: binary probabilities are clipped to it and to 1 minus it, in (0, 0.5); 0
-            for no clip; for an objective in `CLIPPED`. A clipped prediction has no gradient and
-            costs at most -log(prediction_clip).
         label_smoothing: share of each target that is spread over all outputs, in [0, 1]. Above 0 a
             correct prediction keeps a gradient until its probability reaches that of the smoothed
-            target. Beyond prediction_clip there is no gradient nevertheless.
+            target.
     Source: label smoothing: Szegedy et al. 2016, arXiv:1512.00567, section 7.
     """
     loss = OBJECTIVES[objective].loss
-    if label_smoothing:
-        loss = functools.partial(loss, label_smoothing=label_smoothing)
-    if not prediction_clip:
-        return loss
-    bound = math.log((1 - prediction_clip) / prediction_clip)
-    return lambda logits, targets, mask: loss(logits.clamp(-bound, bound), targets, mask)
+    return functools.partial(loss, label_smoothing=label_smoothing) if label_smoothing else loss
 
 
 def perplexity(nats_per_token: float) -> float:

@@ -38,7 +38,6 @@ class PhaseOptions:
             position in the batch.
         reduction: of the loss over the tokens of a step, "mean" or "sum".
         update: "chunk" for a gradient step after each chunk, "per_symbol" after each symbol.
-        prediction_clip: bound on binary probabilities in the loss, 0 for none.
         label_smoothing: share of each target that is spread over all outputs.
         temperature_noise: options of `TemperatureNoise`; None for none. While its greatest factor
             is k, gradients are clipped at clip / sqrt(k).
@@ -64,7 +63,6 @@ class PhaseOptions:
     chunk_steps: int | None = None
     reduction: str = "mean"
     update: str = "chunk"
-    prediction_clip: float = 0.0
     label_smoothing: float = 0.0
     temperature_noise: Mapping[str, Any] | None = None
     report_every: int = 100

@@ -30,8 +30,6 @@ class LoopState:
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
-        began_as: the run whose checkpoint this one started from, with batch and commit; None where
-            it started with its first batch.
         inverse_temperature: the greatest random inverse temperature, of gates and units; 1 for
             none.
         trained_with: the threads and kernels of the training, in order. `after_batch` is the batch
@@ -55,7 +53,6 @@ class LoopState:
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None
-    began_as: str | None = None
     inverse_temperature: int = 1
     trained_with: list[dict[str, Any]] = field(default_factory=list)
 

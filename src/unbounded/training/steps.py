@@ -111,7 +111,7 @@ class BatchTrainer:
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also returns the signal that requests a stop, or 0.
-        options: clip, clip_by, chunk_steps, reduction, prediction_clip and label_smoothing.
+        options: clip, clip_by, chunk_steps, reduction and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
         carried: holds the position in a batch; training resumes there.
         temperature_noise: raises the inverse temperature of gates and units during a step; None
@@ -144,13 +144,10 @@ class BatchTrainer:
         self._has_stepped = False
         self._accelerator = accelerator
         self._totals = totals
-        clip = options.prediction_clip
-        self._loss = training_loss(objective, prediction_clip=clip)
+        self._loss = training_loss(objective)
         self._smoothed = None
         if options.label_smoothing:
-            self._smoothed = training_loss(
-                objective, prediction_clip=clip, label_smoothing=options.label_smoothing
-            )
+            self._smoothed = training_loss(objective, options.label_smoothing)
         self._clip, self._clip_by = options.clip, options.clip_by
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()

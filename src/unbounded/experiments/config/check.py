@@ -36,7 +36,6 @@ from unbounded.models.model_parts import can_read_only
 from unbounded.models.sequence_model import dropout_errors, tie_errors
 from unbounded.options import field_errors, field_kinds, value_error
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
-from unbounded.training.objective import CLIPPED
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 # Number of lengths to try: tasks have a shortest length, and some have even ones only.
@@ -287,8 +286,6 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
             found.append(f"training.plateau.measure: errors has no meaning {on_task}; give loss")
     if config.model.answer_writes is False and task.answer_token is None:
         found.append(f"model.answer_writes: has no effect {on_task}; leave it at True")
-    if training.prediction_clip and task.objective not in CLIPPED:
-        found.append(f"training.prediction_clip: has no effect {on_task}; give 0")
     wrong = evaluation_errors(config.evaluation, metric_set, on_task)
     if wrong:
         return found + wrong

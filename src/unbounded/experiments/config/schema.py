@@ -146,8 +146,6 @@ class TrainingConfig:
         checkpoint_every: batches between checkpoints; there is also one every five minutes.
         keep_checkpoints: number of newest checkpoints to keep; `unbounded explore --course` shows
             them.
-        prediction_clip: clip predicted probabilities in the loss to this and 1 minus this; 0 for
-            none. For tasks with yes/no labels or bits.
         label_smoothing: share of each target that is spread over all symbols; 0 for none. Correct
             outputs then still have a gradient, which may make memory actions more exact
             (docs/reproducing/yang2016.md). Reported losses exclude it.
@@ -187,7 +185,6 @@ class TrainingConfig:
     accuracy_count: Count = 1000
     checkpoint_every: Count = 500
     keep_checkpoints: Count = 2
-    prediction_clip: Annotated[float, Range(0, 0.1)] = 0.0
     label_smoothing: Annotated[float, Range(0, 0.5)] = 0.0
     temperature_noise: Component = field(default_factory=named("none"))
     chunk_steps: Annotated[int, Range(1)] | None = None

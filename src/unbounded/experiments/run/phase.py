@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from accelerate import Accelerator
 
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet
-from unbounded.experiments.run.beginning import Beginning
 from unbounded.files import storage_errors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
@@ -56,8 +55,6 @@ def run_phase(
     *,
     extras: Mapping[str, Extra],
     saved: Callable[[], None] | None = None,
-    keep_at: Collection[int] = (),
-    beginning: Beginning | None = None,
     used: Mapping[str, Any] | None = None,
 ) -> LoopState:
     """Train from the newest checkpoint in the folder, or from scratch, to the end.
@@ -71,8 +68,6 @@ def run_phase(
         around: accelerator and observers.
         extras: further contents of a checkpoint, by name.
         saved: called after each checkpoint.
-        keep_at: batches whose checkpoints are kept, besides the newest ones.
-        beginning: another run from which this one may start if it has no checkpoint.
         used: threads and kernels of this process, recorded in the state; None records none.
     Returns:
         The last state, with the reason for the stop.
@@ -92,7 +87,6 @@ def run_phase(
         config=model.config,
         run=run,
         keep=options.keep_checkpoints,
-        keep_at=keep_at,
         saved=saved,
         extra=Together(kept) if kept else None,
     )
@@ -100,8 +94,6 @@ def run_phase(
     is_main = around.accelerator.is_main_process
     warn = progress.warn if is_main else progress.say
     state = checkpoints.load_newest(warn)
-    if state is None and beginning is not None:
-        state = beginning.take(checkpoints, log, trained[2], used, warn)
     if state is None:
         if is_main and log.path.exists() and log.path.stat().st_size:
             warn(

@@ -103,7 +103,6 @@ class Plan:
             chunk_steps=training.chunk_steps,
             reduction=training.reduction,
             update=training.update,
-            prediction_clip=training.prediction_clip,
             label_smoothing=training.label_smoothing,
             temperature_noise=None
             if noise["name"] == "none" or not has_gates(self.config)

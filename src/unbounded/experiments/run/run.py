@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,6 @@ from unbounded.experiments.config.components import build
 from unbounded.experiments.config.identity import model_name, with_id
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
-from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.card_sections import card_sections
 from unbounded.experiments.run.data_check import check_data, data_used
@@ -89,8 +88,6 @@ def train_run(
     quiet: bool = False,
     log_with: Sequence[str] = (),
     task: Task | None = None,
-    keep_at: Collection[int] = (),
-    share: bool = False,
 ) -> RunResult:
     """Train what a config describes and report on the test split.
 
@@ -106,9 +103,6 @@ def train_run(
             "wandb", ...); their files go into the folder's trackers/.
         task: the config's task, if built before and the config is checked; None checks the config
             and builds the task.
-        keep_at: batches whose checkpoints are kept, besides the newest ones.
-        share: start a run with a cooldown from the run under `root` with a constant learning rate,
-            if there is one. The result is the same, and the common part is trained once.
     Raises:
         ConfigError: the config has errors; lists all of them.
         RunExistsError: the folder exists and neither `resume` nor `overwrite` is set, or it is not
@@ -160,7 +154,6 @@ def train_run(
         silent, size = quiet or not main, training.batch_size
         # Build first: an invalid config or lack of memory must not displace an old run.
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
-        beginning = beginning_of(config, root) if share and processes == 1 else None
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
         with (
             _made(folder, overwrite, main) as saved,
@@ -175,7 +168,7 @@ def train_run(
                     shown.warn(note)
                 if begins and main:
                     shown.warn(f"there is no run to resume: starting {folder}")
-                report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
+                report = run.train(request, shown, saved)
             hardening = hardening_of(config)
             if hardening is None:
                 if config.hardening["name"] != "none":
@@ -222,11 +215,8 @@ class Run:
         request: StopRequest,
         shown: Progress,
         saved: Callable[[], None],
-        *,
-        keep_at: Collection[int] = (),
-        beginning: Beginning | None = None,
     ) -> dict[str, Any]:
-        """Train, save the model, and return its report. The options are those of `run_phase`."""
+        """Train, save the model, and return its report."""
         planned, config, trained = self._plan, self._plan.config, self._built.trained
         if self._accelerator.is_main_process:
             kept = data_used(config, planned.task)
@@ -253,8 +243,6 @@ class Run:
             Surroundings(self._accelerator, shown, request, self._listener()),
             extras={} if plateau is None else {"plateau": plateau},
             saved=saved,
-            keep_at=keep_at,
-            beginning=beginning,
             used=threads_and_kernels(config),
         )
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
@@ -331,7 +319,7 @@ class Run:
     def _report(self, state: LoopState, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
         config, metric_set = self._plan.config, self._plan.task.metric_set
         self._model.eval()
-        origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
+        origin: dict[str, Any] = {}
         if kept := data_used(config, self._plan.task):
             origin["data"] = kept
         if others := trained_elsewhere(state, config):

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.config.steady import steady
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.studies import Trial
 from unbounded.files import storage_errors, write_text
@@ -71,8 +69,8 @@ def run_trials(
         jobs: number of concurrent processes.
         watch: called with the running trials, a few times a second.
         ended: called with each outcome.
-        command: command of a trial's process. Checkpoints to keep, verification options, a config
-            file and `runs` are appended.
+        command: command of a trial's process. Verification options, a config file and `runs` are
+            appended.
     Returns:
         The outcomes in the order of completion.
     Raises:
@@ -86,8 +84,8 @@ def run_trials(
         try:
             while waiting or running:
                 request.check()
-                while len(running) < jobs and (trial := _next(waiting, running)) is not None:
-                    running.append(_start(trial, runs, command))
+                while waiting and len(running) < jobs:
+                    running.append(_start(waiting.pop(0), runs, command))
                 for done in [job for job in running if job.process.poll() is not None]:
                     running.remove(done)
                     outcomes.append(_outcome(done))
@@ -100,16 +98,6 @@ def run_trials(
     return outcomes
 
 
-def _next(waiting: list[Trial], running: Sequence[_Running]) -> Trial | None:
-    """Take the first trial that need not wait for a waiting or running trial to start from."""
-    busy = {trial.name for trial in (*waiting, *(job.trial for job in running))}
-    for place, trial in enumerate(waiting):
-        other = steady(trial.config)
-        if other is None or run_name(other) not in busy:
-            return waiting.pop(place)
-    return None
-
-
 def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     make_runs(runs)
     logs = runs / "logs"
@@ -119,12 +107,11 @@ def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     write_text(config, json.dumps(to_dict(trial.config)))
     log = logs / f"{trial.name}.log"
     verify = [] if trial.verify is None else [f"--verify={json.dumps(dict(trial.verify))}"]
-    keep = [f"--keep={batch}" for batch in trial.keep_at]
     # Libraries of torch read these sizes of their thread pools when loaded.
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            [*command, *keep, *verify, str(config), str(runs)],
+            [*command, *verify, str(config), str(runs)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

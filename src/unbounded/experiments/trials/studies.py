@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
@@ -15,7 +15,6 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config.compose import PARTS, composed, overlay, preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
-from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.tables.published import published, read_data
 
 #: Grid lists of a study, and the config field of each.
@@ -40,7 +39,6 @@ class Trial:
         phase: "trained", or "hardened" for the run's hardened model.
         lacks_data: whether its corpus is missing, so it cannot be trained.
         verify: non-default options of its verification; None for no verification.
-        keep_at: batches whose checkpoints are kept, for trials that start from this one.
     """
 
     task: str
@@ -49,7 +47,6 @@ class Trial:
     phase: str = "trained"
     lacks_data: bool = False
     verify: Mapping[str, Any] | None = None
-    keep_at: tuple[int, ...] = ()
 
     @property
     def cell(self) -> str:
@@ -164,7 +161,6 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
     twice = [f"study {name!r}: {key} occurs twice" for key, n in counted.items() if n > 1]
     if twice:
         raise ConfigError(twice)
-    trials = _keeping(trials)
     verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
     return Study(paper, name, data["about"], tuple(trials), verify, extract)
 
@@ -223,16 +219,6 @@ def _list_errors(where: str, fields: Mapping[str, Any]) -> list[str]:
         errors += [f"{where}: unknown field {field!r} in grids" for field in unknown]
         errors += _list_errors(f"{where}, grids", {key: one[key] for key in lists & one.keys()})
     return errors
-
-
-def _keeping(trials: Sequence[Trial]) -> list[Trial]:
-    """Add to each trial the batches at which others start from it (run/beginning.py)."""
-    at: dict[str, set[int]] = {}
-    for trial in trials:
-        other, batch = steady(trial.config), last_steady(trial.config)
-        if other is not None and batch is not None:
-            at.setdefault(run_name(other), set()).add(batch)
-    return [replace(trial, keep_at=tuple(sorted(at.get(trial.name, ())))) for trial in trials]
 
 
 def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:

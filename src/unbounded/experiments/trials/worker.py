@@ -22,16 +22,15 @@ EXIT_FAILED = 1
 EXIT_BUSY = 4
 
 _PARENT_LOOK_S = 1.0
-_KEEP = "--keep="
 _VERIFY = "--verify="
 
 
 def main(arguments: list[str]) -> int:
     """Train or resume a run; the last two arguments are a config file and the folder of runs.
 
-    Options before them: "--overwrite" replaces the run; "--keep=BATCHES" keeps the checkpoint of
-    that batch; "--verify=OPTIONS", with JSON options, verifies the run after training if it is not
-    verified. Any other argument is a module of custom components to import.
+    Options before them: "--overwrite" replaces the run; "--verify=OPTIONS", with JSON options,
+    verifies the run after training if it is not verified. Any other argument is a module of custom
+    components to import.
 
     Returns:
         0 if the run is finished, 1 if it failed, 4 if another process trains it, and 128 + the
@@ -40,7 +39,6 @@ def main(arguments: list[str]) -> int:
     *options, config_file, runs = arguments
     config = from_dict(json.loads(Path(config_file).read_text(encoding="utf-8")))
     overwrite = "--overwrite" in options
-    keep_at = [int(word.removeprefix(_KEEP)) for word in options if word.startswith(_KEEP)]
     _stop_with_parent()
     # Imported late: torch and accelerate take seconds to load, and the parent may die meanwhile.
     from unbounded.experiments.run.folder import folder_of
@@ -62,8 +60,6 @@ def main(arguments: list[str]) -> int:
             # A new run does not resume; else the log would contain a notice about it.
             resume=not overwrite and (os.path.lexists(folder) or is_begun(folder)),
             overwrite=overwrite,
-            keep_at=keep_at,
-            share=True,
         )
         for option in options:
             if option.startswith(_VERIFY):
