@@ -22,7 +22,7 @@ def test_the_map_is_that_of_the_package():
 
 def test_the_first_screen_has_both_commands():
     first_screen = "\n".join(README.splitlines()[:20])
-    assert "    pip install -c constraints.txt . && unbounded train copy\n" in first_screen
+    assert "    pip install -c constraints.txt '.[lab]' && unbounded train copy\n" in first_screen
     assert "    pip install -c constraints.txt -e '.[dev]' && pytest\n" in first_screen
     assert '<img src="docs/images/memory.svg"' in first_screen
 

@@ -17,6 +17,7 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     explorer/     a trained network in one HTML file, in which it is watched at work
     cli/          one file a verb
 
+Everything down to layers/ needs torch, numpy and safetensors; the rest needs the extra `lab`.
 Public names are imported at first use, so `import unbounded` is fast.
 `import unbounded.kernels` registers the operators in `torch.ops.unbounded`.
 """
@@ -93,8 +94,18 @@ _FOLDERS = (
 )  # fmt: skip
 
 
+#: Folders that need the extra `lab`.
+_LAB = (
+    "constructions", "evaluation", "verification", "extraction", "figures", "experiments", "cli",
+)  # fmt: skip
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name or a subpackage at first access (PEP 562)."""
+    if name in _LAB or name == "explore":
+        from unbounded.lab import require
+
+        require(f"unbounded.{name}")
     if name in _FOLDERS:
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:

@@ -8,6 +8,11 @@ def start() -> int:
     """Run the command line and return its exit code; 130 for Ctrl-C during the import."""
     _wait_briefly()
     try:
+        from unbounded.lab import missing
+
+        if message := missing("the command line"):
+            sys.stderr.write(f"unbounded: {message}\n")
+            return 2
         from unbounded.cli.main import main
 
         return main()

@@ -33,6 +33,10 @@ class MemoryOverflowError(UnboundedError, RuntimeError):
     """A memory of limited capacity would lose contents, and dropping is not enabled."""
 
 
+class LabError(UnboundedError, ImportError):
+    """A package of the extra `lab` is not installed."""
+
+
 def closest(given: object, names: Iterable[str]) -> list[str]:
     """The names similar to a given one, the nearest first; empty if none is similar.
 

@@ -30,7 +30,6 @@ NEEDED = (
     "shtab",
     "rich",
     "matplotlib",
-    "torchmetrics",
 )
 # A run folder with two checkpoints of the paper's largest model and its pictures.
 ENOUGH_MB = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from unbounded.lab import require
 from unbounded.models.discrete import discretized, sharpen, sharpen_units
 from unbounded.models.gates import certainties, least_saturated, mean_gates
 from unbounded.models.generation import generate
@@ -32,6 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # It needs huggingface_hub, which `import unbounded` must not load.
     if name == "MemoryModel":
+        require("unbounded.models.MemoryModel", "huggingface_hub")
         from unbounded.models.memory_model import MemoryModel
 
         return MemoryModel
