@@ -89,8 +89,8 @@ def test_all_errors_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
     path.write_text("task: copy\nseed: abc\nmodel: {memory: quue, hiden: 3}\n")
     said = failing(capsys, "train", "--config", str(path))
     assert "3 errors" in said
-    assert "seed: expected an integer, got 'abc'" in said
     assert "model has no option 'hiden'. Did you mean 'hidden_size'?" in said
+    assert "seed: expected an integer, got 'abc'" in said
     assert "unknown memory 'quue'. Did you mean 'queue'?" in said
 
 
@@ -310,13 +310,13 @@ def test_options_that_have_moved_say_where_to(capsys: Capture, tmp_path: Path) -
     said = failing(
         capsys, "train", "copy", "--training.cooldown_batches", "3", "--training.epsilon=2"
     )
-    assert "unknown option '--training.cooldown_batches'. It is training.schedule.batches" in said
-    assert "It is training.optimizer.eps now." in said
+    assert "unknown option '--training.cooldown_batches'. It is --training.schedule.batches" in said
+    assert "It is --training.optimizer.eps now." in said
     path = tmp_path / "old.yaml"
     path.write_text("task: copy\ntask_options: {symbols: 3}\ntraining: {curriculum_every: 2}\n")
     said = failing(capsys, "train", "--config", str(path))
-    assert "a config has no option 'task_options'. It is task now." in said
-    assert "training has no option 'curriculum_every'. It is training.curriculum.every" in said
+    assert "a config has no option 'task_options'. It is --task now." in said
+    assert "training has no option 'curriculum_every'. It is --training.curriculum.every" in said
 
 
 def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> None:

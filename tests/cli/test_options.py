@@ -228,3 +228,77 @@ def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) ->
     assert "model.memory.width: expected an integer, got '8'" in err
     memory = ("--model.memory", "{name: stack, width: 8}", "--model.memory.width", "9")
     assert config_of(capsys, "copy", *memory)["model"]["memory"] == {"name": "stack", "width": 9}
+
+
+def test_only_names_of_components_are_imported(capsys: Capture, tmp_path: Path) -> None:
+    for given in (("--data", "big.tsv"), ("--hardware.data", "big.tsv"), ("--task.data", "a.tsv")):
+        text = said(capsys, "train", "pairs", *given)
+        assert "cannot be imported" not in text
+        assert "No such file" in text
+    config = config_of(capsys, "copy", "--id", "run.v2")
+    assert config["id"] == "run.v2"
+    assert "cannot be imported" in said(capsys, "train", "copy", "--model.memory", "no_such.Ring")
+
+
+def test_another_task_is_refused_and_a_mapping_may_name_it(capsys: Capture) -> None:
+    for given in (("--task.name", "reversal"), ("--task", "{name: reversal}")):
+        text = said(capsys, "train", "copy", *given)
+        assert "task: expected one task, got 'copy' and 'reversal'" in text
+    config = config_of(capsys, "--task", "{name: copy, symbols: 5}")
+    assert config["task"] == {"name": "copy", "symbols": 5}
+    assert main(["sample", "copy", "--task", "{symbols: 3}", "-n", "1"]) == 0
+    capsys.readouterr()
+    assert "expected one task" in said(capsys, "sample", "copy", "--task.name", "reversal")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: null", "model: expected options, got None"),
+        ("model: queue", "model: expected options, got 'queue'"),
+        ("hardening: null", "hardening: expected a name, or a mapping such as"),
+        ("hardening: []", "hardening: expected a name, or a mapping such as"),
+        ("hardware: [cpu]", "hardware: expected options, got ['cpu']"),
+        ("other_memories: 3", "a config has no option 'other_memories'"),
+        ("machine: {threads: 2}", "a config has no option 'machine'. It is --hardware now."),
+        ("training: {epsilon: 1}", "It is --training.optimizer.eps now."),
+    ],
+)
+def test_a_section_of_a_file_that_is_none(
+    capsys: Capture, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"task: copy\n{text}\n")
+    more = ("--harden", "--data", "x", "--model.memory", "deque", "--model.memory.pop_bias", "3")
+    assert message in said(capsys, "train", "--config", str(file), *more)
+
+
+def test_a_component_that_is_no_yaml_is_said(capsys: Capture) -> None:
+    text = said(capsys, "train", "copy", "--training.schedule", "{name: cooldown")
+    assert "training.schedule: '{name: cooldown' is not YAML, line 1" in text
+    config = config_of(capsys, "copy", "--training.schedule", " {batches: 3}")
+    assert config["training"]["schedule"] == {"name": "cooldown", "batches": 3}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--machine.threads", "--hardware.threads"),
+        ("--rounding.decided", "--hardening.saturated"),
+        ("--training.deal", "--training.length_bucketing"),
+        ("--task_options.symbols", "--task.symbols"),
+        ("--training.optimizer_options.momentum", "--training.optimizer.momentum"),
+        ("--training.plateau_hold", "--training.plateau.hold"),
+    ],
+)
+def test_old_names_are_answered_with_the_new_ones(capsys: Capture, old: str, new: str) -> None:
+    assert f"unknown option '{old}'. It is {new} now." in said(capsys, "train", "copy", old, "3")
+
+
+def test_help_shows_the_protocol(capsys: Capture) -> None:
+    for given, schedule in (((), "cooldown"), (("--protocol", "paper"), "constant")):
+        with pytest.raises(SystemExit):
+            main(["train", "--runs", "anbn", "copy", *given, "--help"])
+        out = capsys.readouterr().out
+        assert "with the values of copy:" in out
+        assert f"--training.schedule {schedule}" in out

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,17 +34,13 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
         {},
         {"label_smoothing": 0.2},
         {
-            "temperature_noise": 8,
-            "temperature_noise_units": 4,
-            "temperature_noise_below": 100.0,
+            "temperature_noise": {"name": "doubling", "limit": 8, "units": 4, "below": 100.0},
             "report_every": 5,
         },
     ],
     ids=["plain", "smoothed", "sharpened"],
 )
-def test_two_processes_train_the_run_that_one_does(
-    options: dict[str, float], tmp_path: Path
-) -> None:
+def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_path: Path) -> None:
     config = tiny(batches=20, **options)
     arguments = tiny_arguments(tmp_path / "two", batches=20, **options)
     done = launch(arguments, 2)

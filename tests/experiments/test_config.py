@@ -17,6 +17,7 @@ from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.run.scored import own_evaluation_plan
 from unbounded.experiments.trials.studies import load_study
 from unbounded.models.discrete import deciding_layers
 from unbounded.tasks import TASKS, LengthRange, StreamTask
@@ -53,7 +54,7 @@ ERRORS = [
     ("model.controller.num_layers", 2, "model.controller: controller 'lstm' has no option"),
     ("training.optimizer", "rmspro", "training.optimizer: unknown optimizer 'rmspro'."),
     ("training.stop.share", 0, "training.stop.share: expected a number above 0"),
-    ("id", "a/b", "id: expected letters, digits"),
+    ("id", "a/b", "id: expected at most 200 letters, digits"),
     ("training.schedule", "flat", "training.schedule: unknown schedule 'flat'."),
     ("training.stop", "solve", "training.stop: unknown stop 'solve'. Did you mean 'solved'?"),
     ("training.precision", "int8", "training.precision: unknown precision 'int8'."),
@@ -150,6 +151,31 @@ def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
     assert errors(config) == []
 
 
+def test_equal_runs_have_one_name() -> None:
+    config = tiny()
+    config.training.optimizer = {"name": "adam"}
+    name = run_name(config)
+    config.training.optimizer["betas"] = [0.9, 0.999]  # the defaults, as YAML writes them
+    assert run_name(config) == name
+    config.model.memory = {"name": "none"}
+    name = run_name(config)
+    config.hardening = {"name": "gradual"}
+    config.training.temperature_noise = {"name": "doubling", "limit": 8}
+    assert run_name(config) == name
+
+
+def test_a_memory_that_grows_does_not_carry_its_state_between_lengths() -> None:
+    for memory, carries in (
+        ("superposition_stack", True),
+        ("turing_tape", True),
+        ("none", True),
+        ("stack", False),
+        ("lie_access", False),
+    ):
+        config = composed(overlay(preset_of("anbn"), {"model": {"memory": memory}}))
+        assert own_evaluation_plan(config).carry_state is carries, memory
+
+
 def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
     config = preset("anbn")
     config.training.update = "per_symbol"
@@ -162,6 +188,11 @@ def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
         "training.clip_by",
         "model.memory.capacity",
     ]
+    config = preset("anbn", "paper")
+    config.training.update = "per_symbol"
+    config.training.optimizer["momentum"] = 0.9
+    (error,) = errors(config)
+    assert error.startswith("training.optimizer: in a per-symbol update it has no options")
 
 
 def test_the_presets_of_streams_are_the_papers_networks() -> None:
@@ -475,8 +506,8 @@ def test_on_streams_a_memory_that_would_grow_gets_the_authors_capacity() -> None
     other = {"model": {"memory": "superposition_list"}}
     bounds = {"name": "superposition_list", "capacity": 200, "overflow": "drop_ends"}
     assert composed(overlay(preset_of("anbn"), other)).model.memory == bounds
-    own = {"model": {"memory": {"name": "superposition_list", "capacity": 30}}}
-    assert composed(overlay(preset_of("anbn"), own)).model.memory == {**bounds, "capacity": 30}
+    own = {"name": "superposition_list", "capacity": 30}  # a whole component stays as it is
+    assert composed(overlay(preset_of("anbn"), {"model": {"memory": own}})).model.memory == own
     assert composed(overlay(preset_of("copy"), other)).model.memory == {
         "name": "superposition_list"
     }

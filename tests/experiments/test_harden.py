@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
 from unbounded.training import Harden, Interrupted
+from unbounded.training.optimizers import make_optimizer
 from unbounded.training.steps import BatchTrainer
 from unbounded.verification import VerifyOptions
 
@@ -471,7 +473,7 @@ def test_hardening_trains_on_shorter_strings_too(task: str, lengths: str) -> Non
 def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares = iter([Share(1, 1000), Share(0, 1000)])
+    shares = chain([Share(1, 1000)], repeat(Share(0, 1000)))
     monkeypatch.setattr(
         hardening,
         "compare",
@@ -481,6 +483,22 @@ def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(
     monkeypatch.setattr(hardening, "least_saturated", lambda model, batch, device: 1.0)
     report = harden_run(copied(trained, tmp_path), {**CHANGES, "tolerance": 1.0}, quiet=True)
     assert report["hardened"]["harm"] is True
+
+
+def test_a_hardening_may_have_another_optimizer(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def noting(*given: Any, **options: Any) -> torch.optim.Optimizer:
+        asked.append((options["name"], options["options"]))
+        return make_optimizer(*given, **options)
+
+    monkeypatch.setattr(hardening, "make_optimizer", noting)
+    folder = copied(trained, tmp_path)
+    harden_run(folder, {**CHANGES, "optimizer": "sgd"}, quiet=True)
+    harden_run(folder, CHANGES, quiet=True, overwrite=True)
+    assert asked == [("sgd", {}), ("rmsprop", {})]
 
 
 def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:

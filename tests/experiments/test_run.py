@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -377,3 +378,19 @@ def test_kernels_that_cannot_serve_are_said_before_anything_is_made(
     config.hardware.backend = "cpu"
     config.training.precision = precision
     assert [each for each in errors(config) if message in each]
+
+
+def test_a_run_with_an_id_is_resumed_with_its_own_config_only(tmp_path: Path) -> None:
+    config = replace(tiny(batches=4, accuracy_every=0), id="mine")
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    assert folder == tmp_path / "mine"
+    assert not train_run(config, root=tmp_path, quiet=True, resume=True).fresh
+    others = [replace(config, seed=7)]
+    others.append(replace(config, training=replace(config.training, learning_rate=0.5)))
+    for report in (True, False):
+        for other, option in zip(others, ("seed", "training.learning_rate"), strict=True):
+            with pytest.raises(ConfigError, match=rf"mine is of another config \({option}\)"):
+                train_run(other, root=tmp_path, quiet=True, resume=True)
+        if report:
+            (folder / "report.json").unlink()
+    assert train_run(others[0], root=tmp_path, quiet=True, overwrite=True).fresh

@@ -207,7 +207,7 @@ GROUPS = {
     "memory": "--model.memory",
     "controller": "--model.controller",
     "optimizer": "--training.optimizer",
-    "task": "--task_options",
+    "task": "--task",
 }
 
 

@@ -173,13 +173,13 @@ def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
 def test_a_success_is_confirmed_and_asked_again_later(tmp_path):
     model, asked = soft_counter(), []
 
-    def confirm(candidate):
+    def recheck(candidate):
         assert not candidate.training
         asked.append(weights(candidate))
-        return len(asked) == 3
+        return 3 - len(asked)
 
     rule = Harden(
-        model, VALIDATION, lambda candidate: 0.0, confirm=confirm, every=1, factor=1.01, settle=2
+        model, VALIDATION, lambda candidate: 0.0, recheck=recheck, every=1, factor=1.01, settle=2
     )
     run = Hardening(tmp_path, model, rule, batches=40, rate=1e-3)
     state = run.train()
@@ -188,6 +188,46 @@ def test_a_success_is_confirmed_and_asked_again_later(tmp_path):
     rule.restore()
     assert torch.equal(weights(discretized(model)), asked[-1])
     assert rule.is_saturated
+
+
+@pytest.mark.parametrize("cool", [0, 3])
+def test_the_closer_check_decides_which_model_is_best(tmp_path, cool):
+    """The validation error is the same for all, so the last of all models was taken."""
+    model, asked = soft_counter(), []
+    errors = iter([0.3, 0.1, 0.2, 0.4, *[0.5] * 40])
+
+    def recheck(candidate):
+        asked.append(weights(candidate))
+        return next(errors)
+
+    options = {"cool": cool, "cool_at": 22} if cool else {"cool_at": 25}
+    rule = Harden(
+        model, VALIDATION, lambda candidate: 0.0, recheck=recheck,
+        every=1, factor=1.01, settle=2, **options,
+    )  # fmt: skip
+    state = Hardening(tmp_path, model, rule, batches=25, rate=1e-3).train()
+    assert "the rate fell" in state.finished if cool else state.finished.startswith("budget")
+    # At checks 2, 7, 12, 17, 22 and at the end.
+    assert len(asked) == 6
+    rule.restore()
+    assert torch.equal(weights(discretized(model)), asked[1])
+
+
+def test_the_last_model_is_taken_if_it_is_better(tmp_path):
+    model, asked = soft_counter(), []
+
+    def recheck(candidate):
+        asked.append(weights(candidate))
+        return 1 / len(asked)
+
+    rule = Harden(
+        model, VALIDATION, lambda candidate: 0.0, recheck=recheck,
+        every=1, factor=1.01, settle=2, cool_at=9,
+    )  # fmt: skip
+    Hardening(tmp_path, model, rule, batches=9, rate=1e-3).train()
+    rule.restore()
+    assert len(asked) == 3
+    assert torch.equal(weights(discretized(model)), asked[-1])
 
 
 def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
@@ -248,15 +288,15 @@ def test_the_end_is_cooled_without_sharpening(tmp_path):
 def test_a_confirmed_model_is_kept_during_the_cooling(tmp_path):
     model, asked = soft_counter(), []
 
-    def confirm(candidate):
+    def recheck(candidate):
         asked.append(weights(candidate))
-        return len(asked) == 1  # and not the later models
+        return len(asked) - 1  # the later models have errors
 
     rule = Harden(
         model,
         VALIDATION,
         lambda candidate: 0.0,
-        confirm=confirm,
+        recheck=recheck,
         every=1,
         factor=1.01,
         settle=2,
@@ -307,8 +347,8 @@ def test_bad_input():
     ):
         with pytest.raises(DTypeError, match=message):
             Harden(*arguments)
-    with pytest.raises(DTypeError, match="confirm: expected a function"):
-        Harden(model, VALIDATION, loss, confirm=True)
+    with pytest.raises(DTypeError, match="recheck: expected a function"):
+        Harden(model, VALIDATION, loss, recheck=True)
     with pytest.raises(ConfigError, match="expected a memory with gates"):
         Harden(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
 

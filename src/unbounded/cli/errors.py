@@ -12,6 +12,7 @@ import yaml
 
 from unbounded.errors import closest
 from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.moved import moved_hint
 from unbounded.options import words
 
 # Number of similar options to suggest.
@@ -22,7 +23,7 @@ _MOVED = {
     "--rounded": "--hardened",
     "--no-rounded": "--no-hardened",
     "--decided": "--saturated",
-    "--task_options": "--task.OPTION VALUE",
+    "--help-all": "--help",
 }
 _OUT = ("--output", "--output_dir", "--out", "--out_dir", "--logdir")
 # Option names of other programs, and the option here.
@@ -82,6 +83,8 @@ def option_error(
         names = [name for action in actions for name in action.option_strings]
         names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
         names += also
+        if hint := moved_hint(option.removeprefix("--")):
+            return f"unknown option {option!r}.{hint}"
         if option in _MOVED:
             return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option in _ELSEWHERE and option not in names and "--training.batches" in names:

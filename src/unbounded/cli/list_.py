@@ -78,7 +78,7 @@ def options(name: str) -> dict[str, dict[str, Any]]:
             [f"{name} is a custom component; its options are the arguments of its class"]
         )
     if not kinds:
-        raise ChoiceError("name", name, [entry for kind in NAMES for entry in NAMES[kind]])
+        raise ChoiceError("name", name, {entry for kind in NAMES for entry in NAMES[kind]})
     return {PLACES[kind]: _defaults(kind, name) for kind in kinds}
 
 
@@ -103,7 +103,7 @@ def _defaults(kind: str, name: str) -> dict[str, Any]:
     for factory in _factories(kind, name):
         made = {**options_of(factory, CHOICES[PLACES[kind]].provided), **made}
     return {
-        name: _LEFT_OUT.get(name) if option.is_required else option.default
+        name: _LEFT_OUT.get(name, "required") if option.is_required else option.default
         for name, option in made.items()
     }
 

@@ -12,16 +12,29 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import yaml
 
 from unbounded.cli.errors import file_error, unknown_option
 from unbounded.custom_components import is_path, module_of, part_of
 from unbounded.errors import ChoiceError, ConfigError, UnboundedError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import component_places, overlay, preset_of
+from unbounded.experiments.config.compose import (
+    OTHER_MEMORIES,
+    component_places,
+    overlay,
+    preset_of,
+)
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
-from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig, to_dict
+from unbounded.experiments.config.schema import (
+    EvaluationConfig,
+    ModelConfig,
+    RunConfig,
+    to_dict,
+    unknown_options,
+)
 from unbounded.options import field_kinds, fits, from_text, item_kind, words
 
 #: Sections of a config, and top-level options, as they begin on a command line.
@@ -96,13 +109,32 @@ def kind_of(name: str) -> Any:
     return field_kinds(owner).get(option)
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
-    """The options of a config file; dotted names are expanded.
+class ConfigFile(NamedTuple):
+    """A config file.
+
+    Fields:
+        path: the file.
+        data: its options, nested, without the task's protocol.
+        task: the task's name; None if it names none.
+        protocol: the protocol that it names.
+        of_run: whether it is a run's own config.yaml, which names every option.
+    """
+
+    path: Path
+    data: dict[str, Any]
+    task: str | None
+    protocol: Any
+    of_run: bool
+
+
+def read_config_file(path: Path) -> ConfigFile:
+    """Read a config file; dotted names are expanded.
 
     A run's own config.yaml also has the run's id and the hardware that it used, which are left out.
 
     Raises:
-        ConfigError: the file cannot be read, or is no mapping.
+        ConfigError: the file cannot be read, or a section of it is none.
+        ChoiceError: its task is no name.
     """
     if message := file_error(path):
         raise ConfigError([f"config: {message}"])
@@ -113,14 +145,34 @@ def read_config_file(path: Path) -> dict[str, Any]:
         if twice := _in_both(result, own):
             raise ConfigError([f"config: {twice}: expected it once in the file, got it twice"])
         result = _joined(result, own)
-    if isinstance(result.get("used"), dict):
+    of_run = isinstance(result.get("used"), dict)
+    if of_run:
         del result["used"]
         result.pop("id", None)
-        result[_OF_RUN] = True
-    return result
+    protocol = result.pop(_PROTOCOL, None)
+    task = part_of(result["task"]).get("name") if "task" in result else None
+    if "task" in result and not isinstance(task, str):
+        raise ChoiceError("task", task, PRESETS)
+    errors = _no_sections(result)
+    if OTHER_MEMORIES in result:  # a key of presets alone
+        errors += unknown_options({OTHER_MEMORIES: result[OTHER_MEMORIES]})
+    if errors:
+        raise ConfigError(errors)
+    return ConfigFile(path, result, task, protocol, of_run)
 
 
-_OF_RUN: Final = "of a run"
+def _no_sections(data: Mapping[str, Any]) -> list[str]:
+    """One line for each section or component of a config file that is none."""
+    errors = [
+        f"{name}: expected options, got {data[name]!r:.80}"
+        for name in ("model", "training", "evaluation", "hardware")
+        if name in data and not isinstance(data[name], Mapping)
+    ]
+    for place in sorted(component_places()):
+        if _has(data, place) and not isinstance(part := _at(data, place), str | Mapping):
+            example = "a name, or a mapping such as {name: NAME}"
+            errors.append(f"{place}: expected {example}, got {part!r:.80}")
+    return errors
 
 
 def _in_both(left: Any, right: Any) -> str:
@@ -136,12 +188,17 @@ def _in_both(left: Any, right: Any) -> str:
     return ""
 
 
-def _has(data: Any, name: str) -> bool:
+def _at(data: Any, name: str) -> Any:
+    """The value at a dotted name; None if there is none."""
     for part in name.split("."):
-        if not isinstance(data, Mapping) or part not in data:
-            return False
-        data = data[part]
-    return True
+        data = data.get(part) if isinstance(data, Mapping) else None
+    return data
+
+
+def _has(data: Any, name: str) -> bool:
+    section, _, last = name.rpartition(".")
+    owner = _at(data, section) if section else data
+    return isinstance(owner, Mapping) and last in owner
 
 
 def _nested(name: str, value: Any) -> dict[str, Any]:
@@ -197,38 +254,40 @@ def compose_config(
         ConfigError: a config file cannot be read, or is for another task.
     """
     read = [read_config_file(path) for path in files]
-    is_named, of_run = task is not None, False
-    for path, data in zip(files, read, strict=True):
-        own = part_of(data["task"]).get("name") if "task" in data else None
-        if "task" in data and not isinstance(own, str):
-            raise ChoiceError("task", own, PRESETS)
-        if None not in (own, task) and own != task:
-            raise ConfigError(
-                [f"config: {path} is for task {own!r}, but the task is {task!r}; leave one out"]
-            )
-        task = task if own is None else own
-        protocol = data.pop(_PROTOCOL, None) if protocol is None else protocol
-        data.pop(_PROTOCOL, None)
-        of_run |= data.pop(_OF_RUN, False)
-        if of_run and protocol is not None:
+    typed = _task_of(options)
+    if None not in (task, typed) and typed != task:
+        raise ConfigError([f"task: expected one task, got {task!r} and {typed!r}"])
+    named = task = typed if task is None else task
+    for file in read:
+        if None not in (file.task, task) and file.task != task:
             raise ConfigError(
                 [
-                    f"protocol: {path} is of a run and names every option; give --protocol or "
-                    "--config"
+                    f"config: {file.path} is for task {file.task!r}, but the task is {task!r}; "
+                    "leave one out"
                 ]
             )
-    if task is not None and not (isinstance(task, str) and (task in PRESETS or is_path(task))):
+        task = file.task if task is None else task
+        protocol = file.protocol if protocol is None else protocol
+    if task is not None and not (task in PRESETS or is_path(task)):
         raise ChoiceError("task", task, PRESETS)
     if protocol is not None and protocol not in PROTOCOLS:
         raise ChoiceError("protocol", protocol, PROTOCOLS)
-    paths = [text for _, text in options] + ([task] if is_named and task else [])
-    modules = (*(module_of(path) for path in paths if is_path(path)), *imports)
+    whole = next((file for file in read if file.of_run), None)
+    if whole is not None and protocol is not None:
+        raise ConfigError(
+            [
+                f"protocol: {whole.path} is of a run and names every option; give --protocol or "
+                "--config"
+            ]
+        )
+    modules = (*_modules(named, options), *imports)
     import_modules(modules)
-    # A run's config names every option.
-    base = to_dict(RunConfig(task={"name": task})) if of_run else preset_of(task or "", protocol)
-    data = overlay(base, *read)
-    errors: list[str] = _unknown_sections(data)
+    base = preset_of(task or "", protocol)
+    if whole is not None:
+        base = to_dict(RunConfig(task={"name": task}))
+    data = overlay(base, *(file.data for file in read))
     data = overlay(data, *_named(options))
+    errors: list[str] = []
     for name, text in options:
         try:
             place = name.removesuffix(".name")
@@ -237,10 +296,34 @@ def compose_config(
         except ConfigError as error:
             errors += error.errors
     errors += _repeated(options)
-    _without_preset_ranges(data, [*read, *(_nested(name, _read(text)) for name, text in options)])
-    if task is not None and isinstance(data.get("task"), dict):
-        data["task"]["name"] = task
+    changes = [_nested(name, _read(text)) for name, text in options]
+    _without_preset_ranges(data, [*(file.data for file in read), *changes])
     return Composed(task, data, tuple(options), modules, errors)
+
+
+def _task_of(options: Sequence[tuple[str, str]]) -> str | None:
+    """The task that options name, as in `--task '{name: copy}'`; None if they name none."""
+    named = None
+    for name, text in options:
+        if name == "task" and isinstance(value := _read(text), Mapping):
+            named = value.get("name", named)
+        elif name == "task.name":
+            named = text
+    return named if named is None else str(named)
+
+
+def _modules(task: str | None, options: Sequence[tuple[str, str]]) -> list[str]:
+    """Modules of the custom components that a command line names.
+
+    Names of tasks, memories and controllers may be import paths, and so may options of memories and
+    controllers, such as a group.
+    """
+    paths = [] if task is None else [task]
+    for name, text in options:
+        if name.startswith(("model.memory", "model.controller")):
+            value = _read(text)
+            paths += map(str, value.values()) if isinstance(value, Mapping) else [text]
+    return [module_of(path) for path in paths if is_path(path)]
 
 
 def _without_preset_ranges(data: dict[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
@@ -248,28 +331,15 @@ def _without_preset_ranges(data: dict[str, Any], changes: Sequence[Mapping[str, 
     lengths = ("task.train_lengths", "task.test_lengths", "training.lengths")
     is_other = any(_has(change, name) for change in changes for name in lengths)
     is_given = any(_has(change, "evaluation.lengths") for change in changes)
-    sections = [data.get(name) for name in ("training", "evaluation")]
-    if not all(isinstance(section, dict) for section in sections):
-        return  # reported elsewhere
     if is_other and not is_given and not data["training"].get("chunk_steps"):
         data["evaluation"].pop("lengths", None)
-
-
-def _unknown_sections(data: Mapping[str, Any]) -> list[str]:
-    """Sections of a config file that hold no options."""
-    names = ("model", "training", "evaluation", "hardware")
-    return [
-        f"{name}: expected options, got {data[name]!r:.80}"
-        for name in names
-        if not isinstance(data.get(name), Mapping)
-    ]
 
 
 def _named(options: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     """The components that options name, first: their options depend on them."""
     for name, text in options:
         place = name.removesuffix(".name")
-        if place in component_places() and not text.startswith("{"):
+        if place in component_places() and place != "task" and not _is_mapping(text):
             yield _nested(place, text)
 
 
@@ -281,6 +351,8 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
     """
     value = _read(text)
     if name in component_places():
+        if _is_mapping(text) and not isinstance(value, dict):
+            raise ConfigError([f"{name}: {text!r:.80} is not YAML{_yaml_fault(text)}"])
         return value if isinstance(value, dict) else text
     if name in ("model", "training", "evaluation", "hardware"):
         if isinstance(value, dict):
@@ -301,6 +373,18 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
 def _read(text: str) -> Any:
     """A text as YAML; an empty one is no null."""
     return plain_yaml.load_or_text(text) if text.strip() else text
+
+
+def _is_mapping(text: str) -> bool:
+    return text.lstrip().startswith("{")
+
+
+def _yaml_fault(text: str) -> str:
+    try:
+        plain_yaml.load(text)
+    except yaml.YAMLError as error:
+        return plain_yaml.yaml_error(error)
+    return ""
 
 
 def _typed(text: str, value: Any, kind: Any) -> Any:

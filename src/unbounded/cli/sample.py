@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from unbounded.cli.errors import missing_folder
 from unbounded.cli.overlay import import_modules, option_value, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path, module_of
 from unbounded.errors import ConfigError
+from unbounded.experiments.config import plain_yaml
 from unbounded.files import printable_lines, replacing
 
 if TYPE_CHECKING:
@@ -169,10 +170,18 @@ def run(arguments: Sequence[str]) -> int:
             errors += [f"--lengths: {line}" for line in error.errors]
     if is_path(given.task):
         import_modules([module_of(given.task)])
-    names = [(name.removeprefix("task."), text) for name, text in sorted_out.options]
-    options = {
-        name: option_value("task", given.task, name, text, ModelConfig()) for name, text in names
-    }
+    options: dict[str, Any] = {}
+    for place, text in sorted_out.options:
+        name = place.removeprefix("task.")
+        if place == "task":
+            own = plain_yaml.load_or_text(text)
+            options |= own if isinstance(own, dict) else {}
+        elif name == "name":
+            errors.append(f"--task.name: expected one task, got {given.task!r} and {text!r}")
+        else:
+            options[name] = option_value("task", given.task, name, text, ModelConfig())
+    if options.pop("name", given.task) != given.task:
+        errors.append(f"--task: expected options of {given.task!r}, got those of another task")
     if given.data is not None:
         options["data"] = given.data
     task = check_task(errors, lambda: make_task(given.task, **options))

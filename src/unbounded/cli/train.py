@@ -8,6 +8,7 @@ import sys
 import textwrap
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +18,12 @@ from jsonargparse import Namespace
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.names import NAMES, PLACES
 from unbounded.cli.overlay import Composed, Words, all_options, compose_config, sorted_words
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.parsing import Parser, UsageError, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import normalised, preset_of, unknown_parts
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.presets import PRESETS
+from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
     HardwareConfig,
@@ -62,17 +63,15 @@ _SECTIONS: Final[dict[str, type]] = {
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb; its help shows the config of the task in the arguments.
-
-    Raises:
-        ChoiceError: unknown task or protocol.
-        ConfigError: a config file cannot be read.
-    """
+    """The parser of this verb; its help shows the config of the task in the arguments."""
     words = sorted_words([word for word in arguments if word not in ("--help", "-h")])
-    task = next((word for word in words.rest if not word.startswith("-")), None)
-    task = task if task in PRESETS else None
-    data = preset_of(task or "")
-    return _parser("\n".join(_help_lines(data, task)))
+    task = protocol = None
+    with suppress(UsageError, ConfigError):
+        rest, _ = _values(words.rest, "--config")
+        given, _ = parse(_parser(), rest)
+        task = given.task if given.task in PRESETS else None
+        protocol = given.protocol if given.protocol in PROTOCOLS else None
+    return _parser("\n".join(_help_lines(preset_of(task or "", protocol), task)))
 
 
 def _parser(epilog: str = "") -> Parser:
@@ -243,7 +242,8 @@ def _config(result: Composed, given: Namespace, errors: list[str]) -> RunConfig:
     config = normalised(result.data)
     if not given.harden:
         return config
-    if {("hardening", "none"), ("hardening.name", "none")} & set(result.options):
+    texts = [text for name, text in result.options if name in ("hardening", "hardening.name")]
+    if config.hardening.get("name") == "none" and any("none" in text for text in texts):
         errors.append("harden: --hardening none hardens nothing; leave one of them out")
         return config
     return with_hardening(config)

@@ -31,7 +31,7 @@ _PATIENCE = 3
 #: Validation error up to which a hardened model counts as settled: all is correct, and the rest of
 #: the measure is uncertainty.
 _SETTLED = 1e-3
-#: Checks after a refused confirmation before the next one.
+#: Checks after a closer check with an error before the next one.
 _BETWEEN = 5
 #: Ratio of validation errors below which a hardened model is clearly better than an earlier one.
 _CLEARLY = 0.9
@@ -59,9 +59,10 @@ class _Numbers:
     waited: float = 0
     #: Checks in a row at which the hardened model's error was at most `_SETTLED`.
     settled: float = 0
-    #: Whether `confirm` accepted the hardened model, and checks before it is called again.
+    #: Whether `recheck` found no error, checks before it is called again, its least error so far.
     confirmed: float = 0
     refused: float = 0
+    rechecked: float = math.inf
     #: The inverse temperature of the last weights within the tolerance.
     sound_inverse_temperature: float = 1.0
     #: Checks of the cooling so far.
@@ -77,7 +78,8 @@ class Harden:
     The trained model is validated before any batch, for the comparison with later weights. A check
     comes after the first batch and then after every `every`. Each check validates the model and
     its hardened model (`unbounded.models.discretized`). Two sets of weights are kept: those of the
-    best hardened model so far (the later of two equal ones), and the last sound ones. Weights are
+    best hardened model so far (the later of two equal ones), and the last sound ones. From the
+    first call of `recheck` on, its error alone decides which hardened model is best. Weights are
     sound while the model's error exceeds its least by at most `tolerance`. If they are, the gates'
     inverse temperature is multiplied by `factor`. If not, the model trains on unchanged. If it is
     still unsound three checks later, the sound weights are restored. The factor becomes its square
@@ -96,9 +98,9 @@ class Harden:
     each. A hardened model with one error in ten thousand pairs of symbols owes it to the rate's
     noise.
 
-    The ends that claim success (all gates saturated, settled, enough) need `confirm`: a closer
-    check of the hardened model, on more and on other strings. Where it refuses, training goes on;
-    it is called again five checks later.
+    The ends that claim success (all gates saturated, settled, enough) need `recheck`: a closer
+    check of the hardened model, on more and on other strings. Where it finds an error, training
+    goes on; it is called again five checks later, and for the last model.
 
     `restore` restores the best weights: those of the hardened model if it is within the tolerance,
     else the last sound ones; `is_saturated` says which. The loop's checkpoints
@@ -116,8 +118,8 @@ class Harden:
         largest: product of the factors at which hardening ends without saturation.
         settle: checks in a row at which the hardened error must be at most 0.001; 0 for no such
             end.
-        confirm: returns whether hardening may end with a hardened model; None confirms each. It
-            must not use test data.
+        recheck: the error of a closer check of a hardened model; hardening may end with 0. None
+            finds no error. It must not use test data.
         enough: largest validation error of the model and the hardened model at which hardening
             ends; None for no such end.
         patience: checks in a row without a hardened model whose error is a tenth below that of the
@@ -139,7 +141,7 @@ class Harden:
         validate: Callable[[nn.Module], float],
         *,
         validate_hardened: Callable[[nn.Module], float] | None = None,
-        confirm: Callable[[nn.Module], bool] | None = None,
+        recheck: Callable[[nn.Module], float] | None = None,
         every: int = 50,
         factor: float = 1.25,
         saturated: float = 0.999,
@@ -160,8 +162,8 @@ class Harden:
         for name, function in (("validate", validate), ("validate_hardened", validate_hardened)):
             if function is not None or name == "validate":
                 check_callable(name, function)
-        if confirm is not None:
-            check_callable("confirm", confirm)
+        if recheck is not None:
+            check_callable("recheck", recheck)
         errors = [
             *_integer_errors("every", every, 1),
             *number_errors("factor", factor, above=1),
@@ -184,7 +186,7 @@ class Harden:
         self._cool, self._cool_at = cool, cool_at
         self._model, self._batch, self._validate = model, batch, validate
         self._validate_hardened = validate_hardened or validate
-        self._confirm = confirm
+        self._recheck = recheck
         self._every, self._bound, self._largest = every, saturated, largest
         self._settle, self._enough, self._patience = settle, enough, patience
         self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
@@ -277,7 +279,7 @@ class Harden:
         return None
 
     def _success(self) -> str | None:
-        """Why hardening may end with this hardened model, before `confirm`; None to go on."""
+        """Why hardening may end with this hardened model, before `recheck`; None to go on."""
         at = self._at
         if at.saturated >= self._bound:
             return f"every gate is saturated at inverse temperature {at.inverse_temperature:.3g}"
@@ -295,16 +297,15 @@ class Harden:
         return None
 
     def _ask(self) -> None:
-        """Call `confirm` where hardening would end and no refusal is recent."""
+        """Check more closely where hardening would end and the last such check is not recent."""
         at = self._at
         at.confirmed, at.refused = 0, max(0, at.refused - 1)
         if self._success() is None or at.refused or not self._holds():
             return
-        if not self._is_confirmed():
+        if self._has_no_error():
+            at.confirmed = 1
+        else:
             at.refused = _BETWEEN
-            return
-        at.confirmed, at.least_hard = 1, at.hard
-        self._best.keep()
 
     def _holds(self) -> bool:
         return self._at.soft <= self._at.least_soft + self._tolerance
@@ -334,9 +335,10 @@ class Harden:
             at.cooled += 1
             if at.cooled <= self._cool:
                 self._scale_rate(_COOLING)
-            elif self._keeps_confirmed() and at.hard <= at.least_hard and self._is_confirmed():
-                at.least_hard = at.hard
-                self._best.keep()
+            else:
+                self._check_last()
+        elif is_late:
+            self._check_last()
         elif self._end() is None:
             at.pending = at.factor
             sharpen(self._model, at.factor)
@@ -354,16 +356,25 @@ class Harden:
         at.stalled += 1
         if at.hard < _CLEARLY * at.mark:
             at.stalled, at.mark = 0, at.hard
-        if at.hard <= at.least_hard and not self._keeps_confirmed():
+        if at.hard <= at.least_hard and (self._recheck is None or math.isinf(at.rechecked)):
             at.least_hard = at.hard
             self._best.keep()
 
-    def _keeps_confirmed(self) -> bool:
-        """Whether only a confirmed model may replace the best: the best is, and the rate falls."""
-        return self._confirm is not None and bool(self._at.confirmed and self._at.cooled)
+    def _has_no_error(self) -> bool:
+        """Whether a closer check finds no error; the hardened model is kept if it is the best."""
+        at = self._at
+        error = 0.0
+        if self._recheck is not None:
+            error = float(self._recheck(discretized(self._model).eval()))
+        if error <= at.rechecked:
+            at.rechecked, at.least_hard = error, at.hard
+            self._best.keep()
+        return error == 0
 
-    def _is_confirmed(self) -> bool:
-        return self._confirm is None or self._confirm(discretized(self._model).eval())
+    def _check_last(self) -> None:
+        """Compare the last hardened model with the best one by a closer check."""
+        if self._recheck is not None and self._at.hard <= max(self._at.least_hard, _SETTLED):
+            self._has_no_error()
 
     def _step_back(self) -> None:
         at = self._at

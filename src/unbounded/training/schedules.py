@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import torch
 
-from unbounded.errors import ChoiceError
-from unbounded.options import Count
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.options import Count, option_errors
 
 #: The factor at a batch by its number, in [0, 1].
 Factor = Callable[[int], float]
@@ -86,10 +86,14 @@ def make_schedule(
         name: one of `SCHEDULES`.
         options: its options.
     Raises:
-        ChoiceError: no schedule has that name.
+        ChoiceError: no schedule has that name. ConfigError: it has no such option, or refuses a
+            value.
     """
     if name not in SCHEDULES:
         raise ChoiceError("schedule", name, SCHEDULES)
+    errors = option_errors(f"schedule {name!r}", SCHEDULES[name], options, hidden=("budget",))
+    if errors:
+        raise ConfigError(errors)
     factor: Any = SCHEDULES[name](budget, **options)
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 

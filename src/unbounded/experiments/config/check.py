@@ -73,7 +73,10 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     """
     found = field_errors(config)
     if isinstance(config.id, str) and not _ID.fullmatch(config.id):
-        found.append(f"id: expected letters, digits, '-', '_' and '.', got {config.id!r:.80}")
+        found.append(
+            "id: expected at most 200 letters, digits, '-', '_' and '.', the first a letter or a "
+            f"digit, got {config.id!r:.80}"
+        )
     is_named = isinstance(config.task, dict) and isinstance(config.task.get("name"), str)
     task = check_task(found, lambda: build_task(config)) if is_named else None
     on_gpu = config.hardware.device in ("auto", "cuda") and torch.cuda.is_available()

@@ -11,7 +11,7 @@ from unbounded.evaluation.metric_sets import MetricSet
 from unbounded.experiments.config.checking import check_builds, check_choice
 from unbounded.experiments.config.components import build, option_at
 from unbounded.experiments.config.schema import HardeningConfig, RunConfig, TrainingConfig
-from unbounded.memories import Memory, SuperpositionMemory
+from unbounded.memories import Memory, SuperpositionMemory, TuringTape
 from unbounded.models.model_parts import make_memory
 from unbounded.tasks import LengthRange
 from unbounded.training.optimizers import OPTIMIZERS
@@ -159,8 +159,7 @@ def hardening_errors(config: RunConfig, metric_set: MetricSet) -> list[str]:
     if hardening.cool * hardening.every >= hardening.batches:
         found.append(
             f"hardening.cool: {hardening.cool} checks of {hardening.every} batches take all of "
-            f"{hardening.batches}, so nothing is hardened; give fewer (--hardening.cool 0), or "
-            "more batches"
+            f"{hardening.batches}, so nothing is hardened; give fewer, or more batches"
         )
     if not metric_set.judges_hardening:
         task = config.task["name"]
@@ -177,6 +176,13 @@ def has_gates(config: RunConfig) -> bool:
 def has_actions(config: RunConfig) -> bool:
     """Whether the memory of a config has actions, such as PUSH and POP."""
     return isinstance(_memory(config), SuperpositionMemory)
+
+
+def grows(config: RunConfig) -> bool:
+    """Whether the memory of a config has a row more for each step, without a bound."""
+    memory = _memory(config)
+    fixed = isinstance(memory, TuringTape) or getattr(memory, "capacity", None) is not None
+    return memory is not None and not fixed
 
 
 def _memory(config: RunConfig) -> Memory[Any, Any] | None:

@@ -74,17 +74,15 @@ def _component(before: Any, change: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_other_memory(base: Mapping[str, Any], change: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The change, with the preset's options for the memory that it names."""
+    """The change, with the preset's options for a memory that it gives by its name alone."""
     model = change.get("model")
-    if not isinstance(model, Mapping) or not isinstance(model.get("memory"), (str, Mapping)):
+    name = model.get("memory") if isinstance(model, Mapping) else None
+    others = base.get(OTHER_MEMORIES, {})
+    if not isinstance(model, Mapping) or not isinstance(name, str) or name not in others:
         return change
-    memory = part_of(model["memory"])
-    before = part_of(base["model"]["memory"]).get("name")
-    if memory.get("name", before) == before:
+    if part_of(base["model"]["memory"]).get("name") == name:
         return change
-    name = memory["name"]
-    more = base.get(OTHER_MEMORIES, {}).get(name, {}) if isinstance(name, str) else {}
-    return {**change, "model": {**model, "memory": {**more, **memory}}}
+    return {**change, "model": {**model, "memory": {"name": name, **others[name]}}}
 
 
 def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:

@@ -42,4 +42,5 @@ def with_hardening(config: RunConfig, changes: Mapping[str, Any] | None = None) 
             own = _OF_STREAMS if training.chunk_steps is not None else _OF_OTHERS
             usual = own
         part = {**usual, **part}
-    return replace(config, hardening={**part, **(changes or {}), "name": "gradual"})
+        part.pop("name", None)
+    return replace(config, hardening={"name": "gradual", **part, **(changes or {})})

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import UnboundedError
 from unbounded.experiments.config.components import CHOICES, component_options
 from unbounded.experiments.config.schema import (
@@ -25,6 +26,9 @@ def config_hash(config: RunConfig) -> str:
 
     Only differences from the defaults count, so new fields do not rename runs.
     """
+    if config.model.memory.get("name") == NO_MEMORY:  # there is nothing to harden
+        plain = replace(config.training, temperature_noise={"name": "none"})
+        config = replace(config, training=plain, hardening={"name": "none"})
     config = replace(config, model=effective(config.model))
     data = _differences(_without_defaults(config), _defaults())
     for name in ("id", "seed", "hardware"):
@@ -61,7 +65,7 @@ def _without_defaults(config: RunConfig) -> dict[str, Any]:
         owner[last] = {
             name: value
             for name, value in owner[last].items()
-            if name == "name" or name not in usual or usual[name] != value
+            if name == "name" or name not in usual or _canonical(usual[name]) != _canonical(value)
         }
     return data
 

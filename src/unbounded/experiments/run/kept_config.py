@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.config.identity import config_hash, model_name
+from unbounded.experiments.config.identity import config_hash, model_name, run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.folder import read_config, read_report, without_used, write_config
@@ -85,6 +86,44 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
         return other.seed == config.seed and config_hash(other) == config_hash(config)
     except (TypeError, ValueError, KeyError, AttributeError):
         return False
+
+
+def check_same_run(folder: Path, config: RunConfig) -> None:
+    """Refuse to resume a run whose id was given with another config.
+
+    A name with the hash of its config is no such id. Its config.yaml may be damaged or edited;
+    `begin` warns of that.
+
+    Raises:
+        ConfigError: the folder is of another config; the message names the options.
+    """
+    if folder.name == run_name(replace(config, id=None)):
+        return
+    try:
+        before = from_dict(without_used(read_config(folder) or {}))
+    except (CheckpointError, ConfigError):
+        return
+    if before.seed == config.seed and config_hash(before) == config_hash(config):
+        return
+    options = ", ".join(_differing(to_dict(before), to_dict(config)))
+    raise ConfigError(
+        [
+            f"id: {folder} is of another config ({options}); give that one, another id, or "
+            "--overwrite"
+        ]
+    )
+
+
+def _differing(before: Mapping[str, Any], here: Mapping[str, Any], where: str = "") -> list[str]:
+    """The dotted names of options that differ, without the hardware."""
+    names: list[str] = []
+    for name in dict.fromkeys([*before, *here]):
+        left, right = before.get(name), here.get(name)
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            names += _differing(left, right, f"{where}{name}.")
+        elif left != right:
+            names.append(f"{where}{name}")
+    return [name for name in names if not name.startswith("hardware.") and name != "id"]
 
 
 def keep_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:

@@ -30,6 +30,7 @@ from unbounded.experiments.run.folder import folder_of, read_report, save_model,
 from unbounded.experiments.run.hardening import harden_model
 from unbounded.experiments.run.kept_config import (
     begin,
+    check_same_run,
     keep_config,
     renew_config,
     threads_and_kernels,
@@ -131,6 +132,7 @@ def train_run(
         )
     replaced = folder.with_name(f".replaced-{folder.name}").exists()
     if resume and not overwrite:
+        check_same_run(folder, config)
         check_data(folder, config, planned.task)
     if resume and not replaced and (report := read_report(folder)) is not None:
         # Nothing else is written, so the disk may be read-only.

@@ -10,6 +10,7 @@ from unbounded.evaluation.following import following
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator
 from unbounded.experiments.config.check import evaluation_of, ranges
+from unbounded.experiments.config.check_training import grows
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.plan import Plan
 from unbounded.models.discrete import sequence_model
@@ -26,8 +27,8 @@ def own_evaluation_plan(
         looking: called with the name of what is scored next and the finished share of the rows.
     """
     evaluation, memory = evaluation_of(config), config.model.memory
-    # A memory without a capacity grows with every sequence, so it starts anew for each n.
-    is_bounded = memory["name"] == NO_MEMORY or memory.get("capacity") is not None
+    # A memory that grows with every sequence starts anew for each n.
+    is_bounded = memory["name"] == NO_MEMORY or not grows(config)
     return EvaluationPlan(
         "test",
         config.seed,
