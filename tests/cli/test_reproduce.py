@@ -210,7 +210,7 @@ def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):
         (["grefenstette2015", "--where", "=1"], "where: expected FIELD=VALUE"),
         (
             ["grefenstette2015", "--where", "seed=1", "--where", "seed=2"],
-            "where: no trial has seed=2; seed is 1 where the rest fits",
+            "where: no trial has seed=2; seed is 1 in the trials that match the other conditions",
         ),
     ],
 )
@@ -236,15 +236,14 @@ def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "2 of 2 runs to train",
-        "the time is not known: no run of this study has a report, in runs or in "
-        "results/grefenstette2015",
+        "time unknown: no run of this study has a report in runs or results/grefenstette2015",
     ]
     write_report(tmp_path / "results" / "grefenstette2015", tiny.trials[0], minutes=120)
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
     # The other run is taken to need as long.
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "about 4.0 hours of training with --jobs 1, by the minutes of 1 finished run, on the "
-        "hardware that they had"
+        "about 4.0 hours of training with --jobs 1, estimated from the minutes of 1 finished "
+        "run on its hardware"
     )
     assert reproduce.run(["grefenstette2015", "--dry-run", "--jobs", "2"]) == 0
     assert "about 2.0 hours of training with --jobs 2" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Machines beside a table: extracted from hardened runs, once for the same weights."""
+"""Automata of a table: extracted from hardened runs, once for the same weights."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def extracted(study, tmp_path):
     return lines
 
 
-def test_a_machine_is_extracted_once_for_the_same_weights(study, tmp_path):
+def test_an_automaton_is_extracted_once_for_the_same_weights(study, tmp_path):
     name = study.trials[0].name
     run = hardened(study, tmp_path / "runs", constructions.anbn())
-    assert extracted(study, tmp_path) == [f"extracted the machine of {name}"]
+    assert extracted(study, tmp_path) == [f"extracted the automaton of {name}"]
     folder = tmp_path / "out" / "automata" / name
     files = {path.name for path in folder.iterdir()}
     assert files == {f"automaton.{end}" for end in ("svg", "txt", "dot", "py", "json")}
@@ -72,17 +72,17 @@ def test_a_machine_is_extracted_once_for_the_same_weights(study, tmp_path):
     assert [line.split("\t")[-1] for line in ran.stdout.splitlines()][2:] == ["b", "a"]
     text = automata_grid(read_automata(study, tmp_path / "out"), published("exact"))
     assert (
-        "| a^n b^n, superposition_stack-elman | 1 | 1 | 1 | 6 | yes | every word to 98: 114/114; "
+        "| a^n b^n, superposition_stack-elman | 1 | 1 | 1 | 6 | yes | every string to 98: 114/114; "
         in text
     )
     assert f"[picture](automata/{name}/automaton.svg)" in text
     assert extracted(study, tmp_path) == []
     # Of other weights there is another one.
     save_model(constructions.anb2n(), run / "model-hardened")
-    assert extracted(study, tmp_path) == [f"extracted the machine of {name}"]
+    assert extracted(study, tmp_path) == [f"extracted the automaton of {name}"]
 
 
-def test_a_machine_of_other_weights_than_the_verified_ones_is_missing(study, tmp_path):
+def test_an_automaton_of_other_weights_than_the_verified_ones_is_missing(study, tmp_path):
     (trial,) = study.trials
     out = tmp_path / "out"
     hardened(study, tmp_path / "runs", constructions.anbn())
@@ -98,17 +98,17 @@ def test_a_machine_of_other_weights_than_the_verified_ones_is_missing(study, tmp
         assert missing([trained], out) == (() if there else (trained,))
 
 
-def test_what_is_no_machine_is_said_and_the_rest_goes_on(study, tmp_path):
+def test_a_run_without_an_automaton_is_named_and_the_rest_continues(study, tmp_path):
     hardened(study, tmp_path / "runs", softened(constructions.anbn(), 0.9, "action"))
     (line,) = extracted(study, tmp_path)
-    assert line.startswith(f"no machine of {study.trials[0].name}: ")
+    assert line.startswith(f"no automaton of {study.trials[0].name}: ")
     assert "action has certainty 0.9000 at least" in line
     assert read_automata(study, tmp_path / "out") == []
-    assert automata_grid([], published("exact")) == "None is extracted."
+    assert automata_grid([], published("exact")) == "No automaton is extracted."
 
 
 @pytest.mark.parametrize("is_hardened", [True, False])
-def test_a_run_that_gives_no_machine_any_more_has_none(study, tmp_path, is_hardened):
+def test_an_automaton_is_removed_if_its_run_yields_none(study, tmp_path, is_hardened):
     """It stayed, of other weights, and its run was missing for ever."""
     name, out = study.trials[0].name, tmp_path / "out"
     run = hardened(study, tmp_path / "runs", constructions.anbn())
@@ -142,12 +142,12 @@ def test_what_is_not_asked_for_or_not_there_is_left(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no machine: "),
-        ("[]", "is no machine of version 1"),
-        ('{"format": "unbounded-automaton", "version": 1}', "is damaged: it has not all"),
+        ("{", "is not an automaton: "),
+        ("[]", "is not an automaton of version 1"),
+        ('{"format": "unbounded-automaton", "version": 1}', "is damaged: it lacks closed, drawn, "),
     ],
 )
-def test_a_damaged_machine_is_named(study, tmp_path, text, message):
+def test_a_damaged_automaton_is_named(study, tmp_path, text, message):
     path = tmp_path / "automata" / study.trials[0].name / "automaton.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)

@@ -204,7 +204,7 @@ def test_the_table_to_the_digit(tmp_path: Path) -> None:
     ) in text
     assert "| a^n b^m c^(n+m) | RNN | 33.3 | not run |" in text
     assert "7:9: 33.25" in text
-    assert "least validation nats per determined symbol" in " ".join(text.split())
+    assert "lowest validation nats per determined symbol" in " ".join(text.split())
     assert "exact_match" not in text
     data = json.loads((tmp_path / "table.json").read_text())
     measured = data["cells"][0]["measured"]
@@ -225,7 +225,7 @@ def test_a_report_without_the_hardening_is_named(tmp_path: Path) -> None:
     report = read_study_file(tmp_path / RUNS)[trial.name]
     del report["hardened"]
     add_to_study_file(tmp_path / RUNS, {trial.name: report})
-    with pytest.raises(CheckpointError, match=f"{trial.name} is no report of a trial"):
+    with pytest.raises(CheckpointError, match=f"{trial.name} is not a trial's report"):
         write_table(study, tmp_path)
 
 
@@ -255,7 +255,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert len(reports) == 4
     assert str(tmp_path) not in json.dumps(reports)
     again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=said.append)
-    assert "4 of 4 runs were finished before" in said
+    assert "4 of 4 runs are already finished" in said
     assert again.table == result.table
     assert not copy_reports([study.trials[0]], runs, out)
 

@@ -199,6 +199,6 @@ def test_without_a_measure_no_restart_is_the_best(tmp_path: Path) -> None:
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None
     assert result.data["best"] is None
-    assert "the best by training perplexity: none, for no restart has one" in result.text
+    assert "the best by training perplexity: none: no restart has a value" in result.text
     assert "(best)" not in result.text
     assert "inf" not in result.text

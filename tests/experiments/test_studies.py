@@ -74,7 +74,7 @@ def test_a_cell_has_several_grids():
         ),
         ([{"output_initializations": "torch"}], "expected a list of one or more, got 'torch'"),
         ([{}, {}], "copy/queue/"),
-        ([], "grids: expected a list of one or more, each of fields and their lists, got []"),
+        ([], "grids: expected a list of one or more mappings from fields to lists, got []"),
         ({"seeds": [1]}, "grids: expected a list of one or more"),
         ([3], "grids: expected a list of one or more"),
         (None, "grids: expected a list of one or more"),

@@ -95,7 +95,7 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     column = [run[head.index("memory")] for run in runs]
     assert column[0] == "reading push 0.96, pop 0.01; answering push 0.50, pop 0.98"
     assert column[1:] == ["–"] * 3
-    assert '"memory" is the mean of what the memory is told' in text
+    assert '"memory" is the mean of the instructions to the memory' in text
 
 
 def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
@@ -112,7 +112,7 @@ def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
     heading, _, *rows = rows_of(text, "| run |")
     column = heading.index("products")
     assert sorted(row[column] for row in rows) == ["highest", "medium"]
-    assert "of medium precision they are of bfloat16 numbers" in text
+    assert '"medium" represents each number by one bfloat16 number' in text
     data = json.loads((tmp_path / "table.json").read_text())
     names = [
         name for cell in data["cells"] if cell["measured"] for name in cell["measured"]["runs"]
@@ -213,7 +213,7 @@ def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
     places = [heading.index(name) for name in ("clip", "batch size", "symbol weights")]
     told = [tuple(run[place] for place in places) for run in runs]
     usual = str(study.trials[0].config.training.batch_size)
-    assert '"as_model" as the model' in write_table(study, tmp_path)[0]
+    assert '"as_model"\ninitializes them like the model' in write_table(study, tmp_path)[0]
     assert told == [
         ("1", usual, "as_model"),
         ("0.25", usual, "as_model"),
@@ -269,7 +269,7 @@ def test_a_damaged_report_is_named(tmp_path, field, text):
     line = report.replace(f'"{field}": null', f'"{field}": {text}')
     (tmp_path / RUNS).write_bytes(lzma.compress(line.encode()))
     with pytest.raises(
-        CheckpointError, match=r"is no report of a trial: .* delete it: `unbounded reproduce`"
+        CheckpointError, match=r"is not a trial's report: .* delete it: `unbounded reproduce`"
     ):
         write_table(study, tmp_path)
 

@@ -131,7 +131,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
         "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
         "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
-        "exact": "Networks made right at a hundred times the training length (of no paper)",
+        "exact": "Networks hardened to be correct at 100 times the training length (of no paper)",
     },
 }
 

@@ -1,1 +1,1 @@
-"""From the reports of runs to tables, published values beside measured ones."""
+"""Tables of published and measured values, from the reports of runs."""

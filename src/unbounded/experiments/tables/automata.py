@@ -1,4 +1,4 @@
-"""The machines that were extracted from the runs of a study, beside its table."""
+"""The extracted automata of a study's runs, which are stored with its table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from unbounded.experiments.tables.verified import verifications
 from unbounded.experiments.trials.studies import Study, Trial
 from unbounded.files import read_text, storage_errors, write_text
 
-#: Each trial that a machine was extracted from, with what `automaton.json` says.
+#: Each trial with an extracted automaton, and the data of its `automaton.json`.
 Automata = Sequence[tuple[Trial, Mapping[str, Any]]]
 
-#: What of the folder of a machine is kept beside the table.
+#: Files of an automaton that are copied next to the table.
 _FILES: Final = (
     "automaton.svg",
     "automaton.txt",
@@ -30,107 +30,113 @@ _FILES: Final = (
     "automaton.py",
     "automaton.json",
 )
-_COLUMNS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "every_word_to")
+#: Fields of `automaton.json` that the table shows.
+_FIELDS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "every_word_to")
 _LEGEND: Final = """\
-"states", "symbols" (written to the memory) and "cases" are those of the automaton's table.
-"closes": whether the table gives every step of every string up to that length. "equal": on how many
-of these strings, and of drawn strings of each length, automaton and network agree wherever an
-answer is judged; in brackets, on how many the network itself is wrong. Drawn strings have the
-greatest length at which the run is verified, or 2 and 10 times the training length. Files are in
-automata/RUN: automaton.svg, .dot, .txt (the table), .json, and automaton.py, which runs without
-this library and without torch."""
+"states", "symbols" (written to the memory) and "cases" count those of the automaton's table.
+"closes": whether the table contains every step of every string up to the length under "equal".
+"equal": on how many of these strings automaton and network agree wherever an answer is judged, and
+on how many drawn strings of each further length. The number in brackets counts the strings on which
+the network itself is wrong. Drawn strings have the greatest verified lengths of the run. Without a
+verification they have 2 and 10 times the training length. The folder automata/RUN has
+automaton.svg, .dot, .txt (the table) and .json. Its automaton.py runs without this library and
+without torch."""
 
 
 def extract_automata(
     study: Study, trials: Sequence[Trial], runs: Path, out: Path, say: Callable[[str], None]
 ) -> None:
-    """Extract the machines of hardened runs into `out/automata`, those that are not there.
+    """Extract the missing automata of hardened runs into `out/automata`.
 
-    Where a run is another than the one whose machine is kept, and gives none, that one is removed.
+    A stored automaton is removed if the run's weights have changed and yield no automaton.
 
     Args:
-        study: says of which tasks.
-        trials: that were asked for.
-        runs: folder of the run folders. out: of the results.
-        say: told what was extracted, and why something was not.
+        study: names the tasks to extract automata of.
+        trials: the requested trials.
+        runs: folder of the run folders.
+        out: folder of the results.
+        say: called with a line for each extracted automaton, and for each failure with its reason.
     Raises:
-        CheckpointError: a machine that is there is none.
+        CheckpointError: a stored file is not an automaton.
         StorageError: a folder cannot be written.
     """
     for trial in trials:
         if trial.task not in study.extract or trial.phase != "hardened":
             continue
         folder, into = folder_of(runs, trial.config), out / "automata" / trial.name
-        there = _kept(out, trial.name)
+        stored = _path(out, trial.name)
         if not (folder / "model-hardened").is_dir():
             is_finished = (folder / "report.json").is_file()
             if is_finished and is_outdated(out, trial.name, verifications(out)):
-                _drop(into)
+                _remove(into)
             continue
-        if there.is_file() and not is_stale(_read(there), folder / "model-hardened"):
+        if stored.is_file() and not is_stale(_read(stored), folder / "model-hardened"):
             continue
         try:
             extract_run(folder, hardened=True, look=lambda name, share: None)
         except ConfigError as error:
-            say(f"no machine of {trial.name}: {error}")
-            _drop(into)
+            say(f"no automaton of {trial.name}: {error}")
+            _remove(into)
             continue
         with storage_errors(into, "making folder"):
             into.mkdir(parents=True, exist_ok=True)
             for name in _FILES:
                 if (folder / "automaton" / name).is_file():
                     shutil.copyfile(folder / "automaton" / name, into / name)
-        data = {**_read(there), "run": trial.name}
-        write_text(there, json.dumps(data, indent=1) + "\n")
-        say(f"extracted the machine of {trial.name}")
+        data = {**_read(stored), "run": trial.name}
+        write_text(stored, json.dumps(data, indent=1) + "\n")
+        say(f"extracted the automaton of {trial.name}")
 
 
-def _drop(into: Path) -> None:
-    """Remove the machine that was kept of a run whose weights are others now."""
-    with storage_errors(into, "removing"):
-        shutil.rmtree(into, ignore_errors=not into.is_dir())
+def _remove(folder: Path) -> None:
+    """Remove the stored automaton of a run whose weights have changed."""
+    with storage_errors(folder, "removing"):
+        shutil.rmtree(folder, ignore_errors=not folder.is_dir())
 
 
 def read_automata(study: Study, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
-    """The machines in `out/automata` of a study's trials; of two phases of a run, of the last.
+    """Read the automata of a study's trials from `out/automata`.
 
-    One of other weights than those that were verified since is left out (`is_outdated`).
+    If a run has two phases, its automaton belongs to the last one. Outdated automata are omitted
+    (`is_outdated`).
 
     Raises:
-        CheckpointError: a file there is no machine, or no verification.
+        CheckpointError: a file is not an automaton or not a verification.
     """
     last, verified = {trial.name: trial for trial in study.trials}, verifications(out)
     return [
-        (last[name], _read(_kept(out, name)))
-        for name in last
-        if _kept(out, name).is_file() and not is_outdated(out, name, verified)
+        (trial, _read(_path(out, name)))
+        for name, trial in last.items()
+        if _path(out, name).is_file() and not is_outdated(out, name, verified)
     ]
 
 
 def is_outdated(out: Path, name: str, verified: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the automaton of a run is of other weights than its verification.
+    """Whether a run's automaton and its verification belong to different weights.
 
     Args:
-        out: folder of the table. name: of the run. verified: see `verifications`.
+        out: folder of the table.
+        name: name of the run.
+        verified: verifications by the name of their run, from `verifications`.
     Raises:
         CheckpointError: the file of the automaton is damaged.
     """
-    automaton = _kept(out, name)
+    automaton = _path(out, name)
     if not automaton.is_file() or name not in verified:
         return False
     digests = {data.get("weights_sha256") for data in (_read(automaton), verified[name])}
     return None not in digests and len(digests) > 1
 
 
-def _kept(out: Path, name: str) -> Path:
-    """Where what is known of the machine of a run is kept."""
+def _path(out: Path, name: str) -> Path:
+    """The file with the data of a run's automaton."""
     return out / "automata" / name / "automaton.json"
 
 
 def automata_grid(automata: Automata, published: Published) -> str:
-    """A row for each machine, and what its columns mean."""
+    """A row for each automaton, and the meaning of the columns."""
     if not automata:
-        return "None is extracted."
+        return "No automaton is extracted."
     header = ["run", "seed", "states", "symbols", "cases", "closes", "equal", "automaton"]
     rows = [_row(trial, data, published) for trial, data in automata]
     return f"{grid(header, rows)}\n\n{_LEGEND}"
@@ -138,8 +144,8 @@ def automata_grid(automata: Automata, published: Published) -> str:
 
 def _row(trial: Trial, data: Mapping[str, Any], published: Published) -> tuple[str, ...]:
     closes = "yes" if data["closed"] else f"{100 * data['determined']:.2f} % of the steps"
-    equal = [f"every word to {data['every_word_to']}: {_share(data['listed'])}"]
-    equal += [f"{length}: {_share(each)}" for length, each in data["drawn"].items()]
+    equal = [f"every string to {data['every_word_to']}: {_share(data['listed'])}"]
+    equal += [f"{length}: {_share(agreement)}" for length, agreement in data["drawn"].items()]
     return (
         f"{published.tasks[trial.task]}, {model_name(trial.config.model)}",
         str(trial.config.seed),
@@ -162,9 +168,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data: Any = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no machine: {error}") from error
+        raise CheckpointError(f"{path} is not an automaton: {error}") from error
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
-        raise CheckpointError(f"{path} is no machine of version {VERSION}")
-    if not set(data) >= set(_COLUMNS):
-        raise CheckpointError(f"{path} is damaged: it has not all that a machine has")
+        raise CheckpointError(f"{path} is not an automaton of version {VERSION}")
+    if missing := sorted(set(_FIELDS) - set(data)):
+        raise CheckpointError(f"{path} is damaged: it lacks {', '.join(missing)}")
     return data

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 
 def escaped(text: str) -> str:
-    """A cell that shows its text as it is: no new cell or line, no HTML, no control characters."""
+    """Escape a cell's text: it starts no cell, line or HTML, and has no control characters."""
     plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.replace("|", "\\|").replace("<", "&lt;")
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, lined_up: bool = False) -> str:
-    """A table with a header.
+    """A Markdown table with a header.
 
     Args:
-        header, rows: its cells.
-        lined_up: pad the cells, so that it can be read as it stands.
+        header, rows: the cells.
+        lined_up: whether to pad the cells, so that the columns align in plain text.
     """
     cells = [[escaped(cell) for cell in row] for row in (header, *rows)]
     lines = [cells[0], ["---"] * len(header), *cells[1:]]

@@ -1,4 +1,4 @@
-"""The matrix of tasks and models: every memory on every task, two numbers a cell."""
+"""The matrix of tasks and models: every memory on every task, two numbers per cell."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Summary
 from unbounded.experiments.tables.table_data import Cells
 
-#: What the two numbers of a cell are.
+#: The meaning of the two numbers of a cell.
 MATRIX_LEGEND: Final = """\
-Each cell is the share of sequences of the test split that are right to the end (of streams: of
-which every determined symbol is right), at training lengths / at twice the training lengths, as the
-median over seeds. Every cell had the same budget of symbols."""
-#: Rows of a report that they are of, as the studies order them: training lengths, and twice these.
+Each cell is exact match at the training lengths / at twice the training lengths. This is the share
+of sequences of the test split that are wholly correct. In streams, all determined symbols of a
+sequence must be correct. The numbers are medians over seeds. All cells had the same budget of
+symbols."""
+#: Number of a report's rows in a cell. Studies order them: training lengths, then twice these.
 SHOWN: Final = 2
 
 
 def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
-    """Tasks down, models across; a cell that was not run is empty.
+    """Tasks as rows, models as columns; a cell without a finished run is empty.
 
     Args:
         own: the cells of the table, "task/model".
         published: titles of tasks and models.
-        cells: what is finished.
+        cells: summaries of the finished runs.
     """
     pairs = [cell.split("/") for cell in own]
     tasks, models = (tuple(dict.fromkeys(names)) for names in zip(*pairs, strict=True))
@@ -40,7 +41,7 @@ def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
 
 
 def accuracies(summary: Summary) -> tuple[float | None, ...]:
-    """The numbers of a cell: medians over the seeds of the chosen setting."""
+    """The numbers of a cell: medians over the seeds of the chosen setting; None if missing."""
     rows = [run.measures.exact_match[:SHOWN] for run in summary.chosen]
     return tuple(
         median(row[place] for row in rows) if all(len(row) > place for row in rows) else None

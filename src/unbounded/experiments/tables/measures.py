@@ -1,4 +1,4 @@
-"""What a table takes from a run's report: its numbers, what chooses among runs, and success."""
+"""The entries of a run's report that tables need: numbers, selection metric and success."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Measures:
 
     Fields:
         metric_set: name of the metric set.
-        values: column -> number, None where the report has none; the columns are the metric set's.
-        longer: lengths -> numbers, for every further row of the report.
-        selection_metric: what chooses among runs, the less the better; infinite where it is
+        values: number of each column of the metric set; None if the report lacks it.
+        longer: lengths -> numbers, for the report's other rows.
+        selection_metric: the criterion for choosing among runs, lower is better; infinite if
             missing.
-        success: whether it does what a table counts; None where nothing is counted.
-        lengths: the range that the test columns are of, e.g. "65:128"; empty for a text.
-        exact_match: share of sequences that are right, of each row that has one, in their order.
-        memory: what the memory was told at these lengths, in the mean; empty where it is not known.
+        success: whether the run succeeds; None if the metric set defines no success.
+        lengths: length range of the test columns, such as "65:128"; empty for a text.
+        exact_match: exact match of each row that has it, in the report's order.
+        memory: mean instructions to the memory at these lengths; empty if unknown.
     """
 
     metric_set: str
@@ -39,13 +39,13 @@ class Measures:
 
 
 def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
-    """The numbers of a report, as `load_report` gives it.
+    """The numbers of a report.
 
     Args:
-        report: of a finished run.
-        phase: "trained", or "hardened" for what the same run was after hardening.
+        report: report of a finished run, from `load_report`.
+        phase: "trained", or "hardened" for the run's hardened model.
     Raises:
-        KeyError, TypeError, ValueError: the report has another form, or no such phase.
+        KeyError, TypeError, ValueError: the report lacks the phase, or is damaged.
     """
     part = report if phase == "trained" else report[phase]
     metric_set = metric_set_of(report["metric_set"])

@@ -1,4 +1,4 @@
-"""What the papers print: tables as data, to stand beside what is measured here."""
+"""The tables that the papers print, as data."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS
 
-#: Every paper that can be reproduced, with a line on it for `unbounded list`.
+#: The papers to reproduce, with a line each for `unbounded list`.
 PAPERS = {
     "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, DeQue)",
     "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets (Stack RNN)",
     "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
     "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
     "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
-    "exact": "Networks made right at a hundred times the training length (of no paper)",
+    "exact": "Networks hardened to be correct at 100 times the training length (of no paper)",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A value that the paper prints in two ways.
+    """A value that the paper prints twice, differently.
 
     Fields:
-        task, model, column: the cell; column is one of the metric set's.
-        used: the value taken here. other: the value it contradicts.
-        note: where each of them stands.
+        task, model, column: the cell, and a column of its metric set.
+        used: the value used here.
+        other: the contradicting value.
+        note: where the paper prints each of them.
     """
 
     task: str
@@ -47,9 +48,9 @@ class PaperModel:
     """A model of a paper.
 
     Fields:
-        title: as in its table.
-        settings: what it sets, by part of the config (PARTS).
-        phase: "trained", or "hardened" for what the same run is after hardening.
+        title: title in the paper's table.
+        settings: the settings of each part of the config (PARTS).
+        phase: "trained", or "hardened" for the run's hardened model.
     """
 
     title: str
@@ -62,10 +63,10 @@ class PaperTable:
     """One of a paper's tables.
 
     Fields:
-        title: its heading; empty where there is only one.
-        tasks: its rows' tasks.
-        metric_set: that its tasks have; empty where they have several, and the table is a matrix of
-            tasks and models.
+        title: the heading; empty if the paper has one table only.
+        tasks: the tasks of its rows.
+        metric_set: the metric set of all its tasks; empty for a matrix of tasks and models, which
+            has several.
     """
 
     title: str
@@ -81,12 +82,12 @@ class Published:
         source: authors, year, identifier.
         tasks: name -> title.
         models: name -> title and settings.
-        tables: what the table is made of.
-        values: task -> model -> column -> value, None where none is printed; the columns are those
-            of the task's scoring.
-        contradictions: cells that the paper prints in two ways.
-        notes: what else must be said beside the numbers.
-        parameters: model -> hidden size -> parameters as printed, to two digits.
+        tables: the tables.
+        values: task -> model -> column -> printed value; None if the paper prints none. The columns
+            are those of the task's metric set.
+        contradictions: values that the paper prints twice, differently.
+        notes: further remarks on the numbers.
+        parameters: model -> hidden size -> number of parameters as printed, to two digits.
     """
 
     source: str
@@ -107,7 +108,7 @@ def published(paper: str) -> Published:
     """The published tables of a paper.
 
     Raises:
-        ChoiceError: no such paper; the message lists those there are and the closest.
+        ChoiceError: unknown paper; the message lists all papers and the closest name.
     """
     data = read_data("papers", paper)
     default = data.get("metric_set", "")
@@ -147,10 +148,13 @@ def published(paper: str) -> Published:
 
 
 def read_data(folder: str, paper: str) -> dict[str, Any]:
-    """The data file of a paper in one of the folders beside this module.
+    """Read a paper's data file in a folder of `unbounded.experiments`.
 
+    Args:
+        folder: "papers" or "studies".
+        paper: the paper.
     Raises:
-        ChoiceError: no such paper.
+        ChoiceError: unknown paper.
     """
     if paper not in PAPERS:
         raise ChoiceError("paper", paper, PAPERS)

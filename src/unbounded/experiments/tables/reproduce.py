@@ -1,4 +1,4 @@
-"""Reproduce a paper's table: train what is missing, collect what is finished, write the table."""
+"""Reproduce a paper's table: train missing runs, collect finished ones, and write the table."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _LOG_LINES = 12
 
 
 def say_now(text: str) -> None:
-    """Print a line at once, into a pipe or file too: a person may be watching it for hours."""
+    """Print a line immediately, also into a pipe or a file, because runs may take hours."""
     print(text, flush=True)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a call did.
+    """The outcome of a reproduction.
 
     Fields:
         table: the table as Markdown.
         failed: trials that did not finish, with their logs.
-        written: the files of the results folder.
+        written: files written to the results folder.
     """
 
     table: str
@@ -71,45 +71,46 @@ def reproduce(
     out: Path,
     say: Say = say_now,
 ) -> Reproduction:
-    """Train the trials that are not finished, then write table, file of runs and figures.
+    """Train the unfinished trials, then write the table, the file of runs and the figures.
 
-    A trial is a folder under `runs` named by the hash of its config and its seed. A finished one is
-    not trained again, one that was broken off goes on from its last checkpoint. The table holds
-    what is finished, and is also written when the training is interrupted.
+    Each trial has a folder under `runs`, named by the hash of its config and its seed. Finished
+    trials are not trained again; interrupted ones resume from their last checkpoint. The table
+    shows all finished runs of the study. It is also written if the training is interrupted.
 
     Args:
         study: the table's study.
-        trials: what to train, all of the study or a part of it.
-        jobs: trials at once, one thread each.
+        trials: the trials to train, all or some of the study.
+        jobs: number of concurrent trials, one thread each.
         runs: folder of the run folders.
         out: folder of table.md, table.json, runs.jsonl.xz and figures.
-        say: shown what happens, line by line.
+        say: called with each line of progress.
     Raises:
         ConfigError: `jobs` is below 1, or a trial's config has errors.
-        Interrupted: Ctrl-C or SIGTERM; every trial is saved and the next call goes on.
+        Interrupted: Ctrl-C or SIGTERM; every trial is saved, and the next call resumes.
         StorageError: a folder cannot be written.
     """
     if jobs < 1:
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
     check_all(trial.config for trial in trials)
     study, trials = _with_ids(study, out), with_ids(trials, out)
-    write_table(study, out)  # a folder that cannot be written is found now, not after hours
+    write_table(study, out)  # fail before hours of training if the folder is not writable
     failed: list[Outcome] = []
-    # Two phases of one run are two trials of the table and one to train.
-    own = list({trial.name: trial for trial in trials}.values())
-    waiting = copy_reports(own, runs, out)
+    # Two phases of one run are two trials of the table, but are trained once.
+    by_run = list({trial.name: trial for trial in trials}.values())
+    waiting = copy_reports(by_run, runs, out)
     left = TimeLeft(waiting, jobs, RunMinutes(study.trials, _measured_minutes(study, out)), runs)
     minutes = left.minutes()
-    known = "" if minutes is None or not waiting else f"; about {in_words(minutes)} left"
-    say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before{known}")
+    estimate = "" if minutes is None or not waiting else f"; about {in_words(minutes)} left"
+    finished = len(by_run) - len(waiting)
+    say(f"{finished} of {len(by_run)} runs are already finished{estimate}")
 
-    with watching(len(own), len(own) - len(waiting), runs, say, left) as watch:
+    with watching(len(by_run), finished, runs, say, left) as watch:
 
         def ended(outcome: Outcome) -> None:
             name, minutes = outcome.trial.name, outcome.seconds / 60
-            done = outcome.exit_code == 0
-            left.ended(outcome.trial, minutes, done)
-            if done and not copy_reports([outcome.trial], runs, out):
+            succeeded = outcome.exit_code == 0
+            left.ended(outcome.trial, minutes, succeeded)
+            if succeeded and not copy_reports([outcome.trial], runs, out):
                 watch.done(f"finished {name} in {minutes:.1f} minutes")
                 write_table(study, out)
             else:
@@ -118,7 +119,7 @@ def reproduce(
 
         try:
             run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
-            extract_automata(study, own, runs, out, say)
+            extract_automata(study, by_run, runs, out, say)
         finally:
             table, written = write_table(study, out)
     written += draw_tasks(study, out)
@@ -126,10 +127,10 @@ def reproduce(
 
 
 def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
-    """Write table.md and table.json from the study's file alone.
+    """Write table.md and table.json from the reports in `out` alone.
 
     Returns:
-        The table as Markdown and the files written.
+        The table as Markdown, and the written files.
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
@@ -149,7 +150,7 @@ def _with_ids(study: Study, out: Path) -> Study:
 
 
 def table_of(study: Study, trials: Iterable[Trial], out: Path) -> str:
-    """The rows and columns of these trials' cells, from the reports in `out`, without each run.
+    """The table of these trials' cells, from the reports in `out`, without a row for each run.
 
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
@@ -168,7 +169,8 @@ def _text(study: Study, cells: Cells, out: Path, shown: Collection[str] | None =
 def draw_tasks(study: Study, out: Path) -> list[Path]:
     """Draw figures for each task with a finished run into `out/figures`.
 
-    `convergence_TASK` is the course of training, `lengths_TASK` the accuracy by length of streams.
+    `convergence_TASK` shows the course of training, `lengths_TASK` the accuracy of streams by
+    length. A matrix table has one more figure.
     """
     cells, values = summaries(study, read_results(study.trials, out)), published(study.paper)
     tasks: dict[str, dict[str, Summary]] = {}
@@ -179,12 +181,12 @@ def draw_tasks(study: Study, out: Path) -> list[Path]:
     paths: list[Path] = []
     for task, models in tasks.items():
         title = f"{values.tasks.get(task, task)} ({study.paper}, study {study.name})"
-        curves = {name: [run.curves for run in each.chosen] for name, each in models.items()}
+        curves = {name: [run.curves for run in cell.chosen] for name, cell in models.items()}
         measured = {name: runs for name, runs in curves.items() if any(run.batches for run in runs)}
         if measured:
             name = f"convergence_{task}"
             paths += draw_convergence(measured, out / "figures", name, title=title)
-        lengths = {name: [run.per_n for run in each.chosen] for name, each in models.items()}
+        lengths = {name: [run.per_n for run in cell.chosen] for name, cell in models.items()}
         if any(any(runs) for runs in lengths.values()):
             trained = next(iter(models.values())).best.trained_to
             name = f"lengths_{task}"
@@ -203,7 +205,7 @@ def draw_tasks(study: Study, out: Path) -> list[Path]:
 
 
 def _draw_matrix(study: Study, cells: Cells, values: Published, out: Path) -> list[Path]:
-    """Draw the tables of many tasks and models, where any cell is finished."""
+    """Draw the matrix of tasks and models, if the study has one with a finished cell."""
     numbers = {
         (task, model): accuracies(summary)
         for cell, summary in cells.items()
@@ -214,56 +216,56 @@ def _draw_matrix(study: Study, cells: Cells, values: Published, out: Path) -> li
         return []
     tasks = {task: values.tasks.get(task, task) for task, _ in numbers}
     models = {model: values.models[model].title for _, model in numbers}
-    return draw_matrix(numbers, tasks, models, out / "figures", title="Right to the end")
+    return draw_matrix(numbers, tasks, models, out / "figures", title="Exact match")
 
 
 def _failure(outcome: Outcome) -> str:
     lines = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
     end = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
     return (
-        f"FAILED {outcome.trial.name} (exit code {outcome.exit_code}); the others go on. "
-        f"The end of {outcome.log}:\n{end}"
+        f"FAILED {outcome.trial.name} (exit code {outcome.exit_code}); the others continue. "
+        f"End of {outcome.log}:\n{end}"
     )
 
 
 def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
-    """The trials of which `out` has no report yet, or not the verification that there is to be.
+    """The trials that lack a report or a required verification in `out`.
 
-    A run whose machine is of other weights than its verification is missing too.
+    A run is also missing if its automaton and its verification belong to different weights.
 
     Raises:
-        CheckpointError: a report, verification or machine cannot be read; the message names it.
+        CheckpointError: a report, verification or automaton cannot be read; the message names it.
     """
     named = with_ids(trials, out)
-    there, verified = read_results(named, out), verifications(out)
+    reported, verified = read_results(named, out), verifications(out)
 
     def was_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
         return trial.name in verified and is_whole(verified[trial.name], options)
 
     return tuple(
         trial
-        for trial, own in zip(trials, named, strict=True)
-        if own.key not in there
-        or (own.verify is not None and not was_verified(own, own.verify))
-        or is_outdated(out, own.name, verified)
+        for trial, with_id in zip(trials, named, strict=True)
+        if with_id.key not in reported
+        or (with_id.verify is not None and not was_verified(with_id, with_id.verify))
+        or is_outdated(out, with_id.name, verified)
     )
 
 
 def _measured_minutes(study: Study, out: Path) -> dict[str, float]:
-    """Minutes of training by the reports in `out`, by the name of a run."""
+    """Training minutes of the study's runs with a report in `out`, by name."""
     minutes: dict[str, float] = {}
     for result in read_results(study.trials, out).values():
-        # Of two phases of one run the later one has the minutes of both.
+        # The later of a run's two phases has the minutes of both.
         minutes[result.trial.name] = max(result.minutes, minutes.get(result.trial.name, 0.0))
     return minutes
 
 
 def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
-    """What a call would do, for `--dry-run`: one line a trial, how many are left, and the time.
+    """The plan for `--dry-run`: a line for each trial, the number of runs to train, and the time.
 
-    Behind a run's name stands its cell, which `--only` takes; of runs of several cells the first.
-    A run is "trained" where it is yet to be verified. The time is of the minutes that reports in
-    `out` and `runs` have, of these runs or of others of the study.
+    Each run's name is followed by its cell, an argument for `--only`; a run of several cells shows
+    the first. A run is "trained" if its verification is missing. The time is estimated from the
+    minutes of the study's reports in `out` and `runs`.
 
     Raises:
         CheckpointError: a run's verification cannot be read; the message names the file.
@@ -272,39 +274,39 @@ def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int
     check_all(trial.config for trial in trials)
     study, trials = _with_ids(study, out), with_ids(trials, out)
     lines = [f"{study.paper}, study {study.name}: {study.about}"]
-    left = unverified = 0
-    own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
-    widest = max((len(trial.name) for trial in own), default=0)
+    to_train = to_verify = 0
+    by_run = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
+    widest = max((len(trial.name) for trial in by_run), default=0)
     measured = {**_measured_minutes(study, out), **finished_minutes(study.trials, runs)}
     expected = RunMinutes(study.trials, measured)
     minutes: list[float | None] = []
-    for trial in own:
+    for trial in by_run:
         folder = folder_of(runs, trial.config)
         trained = (folder / "report.json").is_file()
-        left += not trained
+        to_train += not trained
         if not trained:
-            whole = expected.of(trial)
-            minutes.append(None if whole is None else whole * (1 - share_done(trial, runs)))
-        state = "finished" if trained else "goes on" if folder.is_dir() else "to do"
+            total = expected.of(trial)
+            minutes.append(None if total is None else total * (1 - share_done(trial, runs)))
+        state = "finished" if trained else "resumes" if folder.is_dir() else "to do"
         if trained and trial.verify is not None and not is_verified(folder, trial.verify):
-            unverified += 1
+            to_verify += 1
             state = "trained"
         training = trial.config.training
         budget = f"{training.batches:>7} batches"
         if training.symbols is not None:
             budget = f"{training.symbols:>7} symbols"
         lines.append(f"  {state:<8}  {budget}  {trial.name:<{widest}}  {trial.cell}")
-    verifying = f", {unverified} trained before to verify" if unverified else ""
-    lines.append(f"{left} of {len(own)} runs to train{verifying}")
-    known = [each for each in minutes if each is not None]
+    verifying = f", {to_verify} trained but not verified" if to_verify else ""
+    lines.append(f"{to_train} of {len(by_run)} runs to train{verifying}")
+    known = [estimate for estimate in minutes if estimate is not None]
     if known:
+        source = f"{len(measured)} finished runs on their hardware"
+        if len(measured) == 1:
+            source = "1 finished run on its hardware"
         lines.append(
-            f"about {in_words(with_jobs(known, jobs))} of training with --jobs {jobs}, by the "
-            f"minutes of {len(measured)} finished run{'s' if len(measured) > 1 else ''}, on the "
-            "hardware that they had"
+            f"about {in_words(with_jobs(known, jobs))} of training with --jobs {jobs}, estimated "
+            f"from the minutes of {source}"
         )
-    elif left:
-        lines.append(
-            f"the time is not known: no run of this study has a report, in {runs} or in {out}"
-        )
+    elif to_train:
+        lines.append(f"time unknown: no run of this study has a report in {runs} or {out}")
     return "\n".join(lines)

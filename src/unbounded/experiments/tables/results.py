@@ -1,4 +1,4 @@
-"""From finished runs to the numbers of a table: copied reports, and a summary of each cell."""
+"""Copy the reports of finished runs, and summarise each cell of a table."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from unbounded.tasks import LengthRange
 
 @dataclass(frozen=True)
 class Measured:
-    """What one finished trial measured.
+    """The measurements of one finished trial.
 
     Fields:
         trial: the trial.
-        measures: its numbers, on the test split, and what chooses among runs.
-        batches, minutes, stopped: how long it trained, and why it ended.
-        curves: what it measured over time.
-        trained_to: longest length of training; None of a text.
-        per_n: n -> the metric set's number of that length, where it has one for each n.
-        precision: that products in float32 were asked for with.
+        measures: its numbers on the test split, and its selection metric.
+        batches, minutes, stopped: training time, and the reason for its end.
+        curves: its numbers during training.
+        trained_to: longest training length; None for a text.
+        per_n: length n -> number; empty if the metric set has no number for each n.
+        precision: requested precision of float32 products.
     """
 
     trial: Trial
@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def setting(self) -> str:
-        """What the grid varies beside the seed, as a hash."""
+        """A hash of the config without the seed."""
         return config_hash(self.trial.config)
 
 
@@ -63,9 +63,9 @@ class Summary:
     """One cell of the table.
 
     Fields:
-        runs: every finished trial of the cell.
-        best: the run of least selection metric, over all settings and seeds.
-        chosen: the runs, one a seed, of the setting whose median selection metric is least.
+        runs: all finished trials of the cell.
+        best: the run with the lowest selection metric over all settings and seeds.
+        chosen: the runs, one per seed, of the setting with the lowest median selection metric.
     """
 
     runs: tuple[Measured, ...]
@@ -74,34 +74,35 @@ class Summary:
 
     @property
     def metric_set(self) -> str:
-        """Of its task."""
+        """The metric set of the cell's task."""
         return self.best.measures.metric_set
 
     def over_seeds(self, column: str) -> tuple[float | None, float | None, float | None]:
-        """Median, least and greatest of a column over the seeds of the chosen setting.
+        """Median, least and greatest value of a column over the seeds of the chosen setting.
 
-        Of the runs whose report has that number; None three times where none has it.
+        Runs without that number are omitted; all three are None if no run has it.
         """
-        found = (run.measures.values[column] for run in self.chosen)
-        values = [value for value in found if value is not None]
+        numbers = (run.measures.values[column] for run in self.chosen)
+        values = [number for number in numbers if number is not None]
         return (median(values), min(values), max(values)) if values else (None, None, None)
 
     @property
     def solved(self) -> int | None:
-        """Seeds of the chosen setting that succeed; None where nothing is counted."""
-        found = [run.measures.success for run in self.chosen]
-        return None if None in found else sum(map(bool, found))
+        """Number of seeds of the chosen setting that succeed; None without a criterion."""
+        successes = [run.measures.success for run in self.chosen]
+        return None if None in successes else sum(map(bool, successes))
 
 
 def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
-    """Write the reports and curves of finished trials to the study's file; those left to train.
+    """Write the reports, curves and verifications of finished trials into the folder `out`.
 
-    A trial that is to be verified is finished when that is done too; its verification goes to the
-    file of verifications.
+    A trial that requires a verification counts as finished only with it.
 
+    Returns:
+        The unfinished trials.
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
-        StorageError: the disk refused.
+        StorageError: a file cannot be written.
     """
     reports: dict[str, Mapping[str, Any]] = {}
     verified: dict[str, Mapping[str, Any]] = {}
@@ -122,27 +123,27 @@ def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
 
 
 def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
-    """The report of a finished trial, with its curves; None where it is not finished."""
+    """The report of a finished trial, with its curves; None for an unfinished trial."""
     folder = folder_of(runs, trial.config)
     report = read_report(folder)
     if report is None or (trial.verify is not None and not is_verified(folder, trial.verify)):
         return None
-    # Where the corpus lay says nothing to anybody else.
+    # The corpus has another path on other computers.
     report["config"]["hardware"].pop("data", None)
     report["curves"] = read_curves(folder).to_json()
     try:
         _measured(trial, report)
-    except OUTCOMES as error:  # copied, it would be refused there each time
+    except OUTCOMES as error:  # once copied, it would make the study's file unreadable
         path = folder / "report.json"
-        raise CheckpointError(f"{path} is no report of a trial: {error!r}. {REMADE}") from error
+        raise CheckpointError(f"{path} is not a trial's report: {error!r}. {REMADE}") from error
     return report
 
 
 def with_ids(trials: Iterable[Trial], out: Path) -> tuple[Trial, ...]:
-    """The trials, each with the id of its run in the study's file, if it is there.
+    """The trials, each with the id of its run in the study's file, if that has the run.
 
-    A run is a trial's if its config is. Its id was given when it was trained, so that a later form
-    of the config does not rename it.
+    A run belongs to the trial with the same config. A run keeps the id of its training, so a new
+    format of configs does not rename it.
 
     Raises:
         CheckpointError: the file or a report in it is damaged; the message names file and run.
@@ -159,21 +160,21 @@ def _key(config: RunConfig) -> tuple[str, int]:
 
 
 def _by_config(path: Path) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
-    """The runs of a study's file by their configs: name and report."""
+    """The runs of a study's file: config hash and seed -> name and report."""
     reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
     for name, report in read_study_file(path).items():
         try:
             config = from_dict(report["config"])
         except OUTCOMES as error:
-            raise _no_report(path, name, error) from error
+            raise _report_error(path, name, error) from error
         reports[_key(config)] = name, report
     return reports
 
 
 def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
-    """The trials that have a report in the study's file, by key.
+    """The measurements of all trials with a report in the study's file, by key.
 
-    A report is a trial's if its config is, whatever its run is called.
+    A report belongs to the trial with the same config, regardless of the run's name.
 
     Raises:
         CheckpointError: the file or a report in it is damaged; the message names file and run.
@@ -182,23 +183,25 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
     reports = _by_config(path)
     results = {}
     for trial in trials:
-        own = _key(trial.config)
-        if own not in reports:
+        key = _key(trial.config)
+        if key not in reports:
             continue
-        name, report = reports[own]
+        name, report = reports[key]
         try:
             results[trial.key] = _measured(trial, report)
         except OUTCOMES as error:
-            raise _no_report(path, name, error) from error
+            raise _report_error(path, name, error) from error
     return results
 
 
-def _no_report(path: Path, name: str, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path}: {name} is no report of a trial: {error!r}. {AGAIN}")
+def _report_error(path: Path, name: str, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{path}: {name} is not a trial's report: {error!r}. {AGAIN}")
 
 
 def summarise(runs: Iterable[Measured]) -> Summary:
-    """Choose by training perplexity or by validation alone: no test number has a say.
+    """Choose the best run and the best setting of a cell by the selection metric.
+
+    Numbers of the test split do not affect the choice.
 
     Args:
         runs: all finished trials of one cell, at least one.
@@ -215,10 +218,15 @@ def summarise(runs: Iterable[Measured]) -> Summary:
 
 
 def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | None:
-    """Median exact match of another cell's seeds after as many batches, or None.
+    """Median exact match of the baseline's seeds after a number of batches, or None.
 
-    Each run is read off at its first accuracy at or after `batches`, its last one if it ended
-    before: a doubt goes in favour of the baseline. These are validation sequences.
+    Each run counts with its first validation accuracy at or after `batches`, or with its last one
+    if it ended earlier. This rule favours the baseline.
+
+    Args:
+        summary: the baseline's cell; None if no run is finished.
+        batches: number of batches.
+        lengths: length range of the validation sequences.
     """
     if summary is None:
         return None
@@ -234,15 +242,15 @@ def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | 
 def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
     phase = report if trial.phase == "trained" else report[trial.phase]
     curve = metric_set_of(report["metric_set"]).curve
-    points = [at for row in phase["rows"] for at in row.get("per_n", ())]
+    points = [point for row in phase["rows"] for point in row.get("per_n", ())]
     # In committed reports an AUC can be 1.0000001.
     per_n = {
-        at["n"]: 1.0 if 1 < at[curve] < 1 + 1e-6 else float(at[curve])
-        for at in points
-        if at[curve] is not None
+        point["n"]: 1.0 if 1 < point[curve] < 1 + 1e-6 else float(point[curve])
+        for point in points
+        if point[curve] is not None
     }
     longest = report["train_lengths"]
-    # What a later phase cost comes on top of the training before it.
+    # The costs of the phases add up.
     phases = [report] if phase is report else [report, phase]
     return Measured(
         trial=trial,
@@ -258,7 +266,7 @@ def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
 
 
 def _outcome(phase: Mapping[str, Any]) -> str:
-    """What came of a hardening that made no machine."""
+    """The outcome of a hardening without a hardened model; empty otherwise."""
     if phase.get("harm"):
-        return "; no better than the trained model, which stays"
-    return "; no machine" if phase.get("saturated") is False else ""
+        return "; no better than the trained model, which is kept"
+    return "; gates not saturated" if phase.get("saturated") is False else ""

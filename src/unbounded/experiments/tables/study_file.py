@@ -1,4 +1,4 @@
-"""The file of a study: a line of JSON for each run, compressed with xz."""
+"""The file of a study: one line of JSON per run, compressed with xz."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from filelock import FileLock
 from unbounded.errors import CheckpointError
 from unbounded.files import json_text, read_bytes, storage_errors, write_bytes
 
-#: Reports of runs with their curves, and verifications of runs, in the folder of a table.
+#: Files in a table's folder: the reports of runs with their curves, and their verifications.
 RUNS: Final = "runs.jsonl.xz"
 VERIFIED: Final = "verified.jsonl.xz"
-#: What to do about a file that cannot be read.
+#: Advice for a damaged file.
 AGAIN: Final = (
     "Restore it (`git checkout` in a clone). Or delete it: `unbounded reproduce` writes it again "
     "from the finished run folders and trains the other runs"
@@ -24,11 +24,11 @@ AGAIN: Final = (
 
 
 def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
-    """The objects of a file by the name of their run; empty where there is no file.
+    """The file's objects by the name of their run; empty if the file does not exist.
 
     Raises:
         CheckpointError: the file is damaged; the message names it.
-        StorageError: it may not be read.
+        StorageError: the file cannot be read.
     """
     if not path.is_file():
         return {}
@@ -36,11 +36,11 @@ def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
         decompressor = lzma.LZMADecompressor()
         text = decompressor.decompress(read_bytes(path)).decode("utf-8")
         if not decompressor.eof or decompressor.unused_data:
-            raise EOFError("it ends too early, or goes on behind its end")
+            raise EOFError("it is cut off, or has data after its end")
         objects = [json.loads(line) for line in text.split("\n") if line]
-        named = {str(each.pop("run")): each for each in objects}
+        named = {str(data.pop("run")): data for data in objects}
         if len(named) != len(objects):
-            raise ValueError("a run is in it twice")
+            raise ValueError("a run occurs twice")
         return named
     except (
         lzma.LZMAError,
@@ -58,7 +58,7 @@ def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> No
     """Write all objects, ordered by the name of their run. The same objects give the same bytes.
 
     Raises:
-        StorageError: the disk refused; the file of before is whole.
+        StorageError: the file cannot be written; the earlier file remains intact.
     """
     lines = [json_text({"run": name, **objects[name]}) for name in sorted(objects)]
     with storage_errors(path.parent, "making folder"):
@@ -68,14 +68,14 @@ def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> No
 
 
 def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write objects into a file, in the place of those of the same names.
+    """Add objects to a file; they replace objects of the same names.
 
-    A lock beside the file keeps two processes from losing each other's objects. Nothing is written
-    where the file holds the same objects already.
+    A lock file next to it prevents two processes from losing each other's objects. If the file has
+    the same objects already, nothing is written.
 
     Raises:
-        CheckpointError: the file of before is damaged.
-        StorageError: the disk refused.
+        CheckpointError: the existing file is damaged.
+        StorageError: the file cannot be written.
     """
     if not objects:
         return

@@ -1,4 +1,4 @@
-"""The table of a study, published and measured values side by side, as Markdown."""
+"""The table of a study as Markdown, with published and measured values side by side."""
 
 from __future__ import annotations
 
@@ -26,27 +26,30 @@ from unbounded.experiments.tables.verified import Verified, verified_grid
 from unbounded.experiments.trials.studies import Study
 
 NOT_RUN = "not run"
-#: The heading of the last part, which has a line for each run.
+#: The heading of the last part, which has a row for each run.
 EVERY_RUN = "## Every run"
 
 
 _CHOICE = """\
-"best run" is the run of least {selection_metric} over settings and seeds{why}. "median {shown}",
-"spread" (least to greatest){solved} are over the seeds of the setting whose median
-{selection_metric} is least; so are batches and minutes (one thread), as medians.{more} Nothing was
-chosen by a number of the test split."""
+"best run" is the run with the lowest {selection_metric} over all settings and seeds{why}. The
+chosen setting is the one with the lowest median {selection_metric} over its seeds. "median
+{shown}", "spread" (least to greatest){solved} are over the seeds of this setting. Batches and
+minutes (one thread) are medians over the same seeds.{more} No run or setting is chosen by numbers
+of the test split."""
 
 _OUTPUTS = """\
-"output weights" is how output embeddings begin: "normal" as N(0, 1), "torch" as torch.nn.Linear
-draws its own, "sums" as in the authors' program, "glorot" as Glorot's uniform numbers."""
+"output weights" is the initialization of the output embeddings. "normal" draws from N(0, 1),
+"torch" as torch.nn.Linear, "sums" as the authors' program, and "glorot" from Glorot's uniform
+distribution."""
 
 _SYMBOLS = """\
-"symbol weights" is how the columns that symbols choose begin: "as_model" as the model's others (of
-embeddings, as N(0, 1)), "sums" as in the authors' program, "normal" as N(0, 1)."""
+"symbol weights" is the initialization of the weights that an input symbol selects. "as_model"
+initializes them like the model's other weights (embeddings from N(0, 1)), "sums" as the authors'
+program, and "normal" from N(0, 1)."""
 
-#: The headings of how output embeddings begin, and the weights of symbols.
+#: The headings of two initializations: of output embeddings, and of the weights of symbols.
 OUTPUTS, SYMBOLS = "output weights", "symbol weights"
-#: Settings that have a column where a grid has them: its heading, and what it says of a config.
+#: Settings with a column in tables whose grids vary them: heading -> the column's text.
 _SETTINGS: dict[str, Callable[[RunConfig], str]] = {
     "clip": lambda config: f"{config.training.clip:g}",
     "batch size": lambda config: str(config.training.batch_size),
@@ -55,14 +58,14 @@ _SETTINGS: dict[str, Callable[[RunConfig], str]] = {
 }
 
 _MEMORY = """\
-"memory" is the mean of what the memory is told to do, on validation sequences of the lengths of
-the test: while a sequence is read, and while it is answered (docs/formats.md, `memory_use`)."""
-
+"memory" is the mean of the instructions to the memory, on validation sequences of the test lengths.
+"reading" covers the steps that read a sequence, and "answering" the steps that answer it. "at every
+step" covers all steps of streams and labels (docs/formats.md, `memory_use`)."""
 
 _PRODUCTS = """\
-"products" is the precision that those in float32 were asked for with
-(`torch.set_float32_matmul_precision`): of medium precision they are of bfloat16 numbers, of high of
-two for each, where the processor has such products."""
+"products" is the requested precision of float32 products (`torch.set_float32_matmul_precision`).
+"medium" represents each number by one bfloat16 number, and "high" by two, on processors with such
+products."""
 
 
 def table_markdown(
@@ -73,19 +76,20 @@ def table_markdown(
     automata: Automata | None = None,
     shown: Collection[str] | None = None,
 ) -> str:
-    """The table as text that a browser of repositories shows; below it what was found of runs.
+    """The table of a study as Markdown, followed by its verifications, automata and runs.
 
     Args:
-        study, published, cells: of the whole table.
-        verified, automata: of its runs; None where the study has none.
-        shown: the cells whose rows and columns are shown, without a line for each run; None shows
-            all of it.
+        study, published, cells: the study, its published values, and its measured ones.
+        verified, automata: verifications and automata of its runs; None if the study has none.
+        shown: cells to show, without a row for each run; None shows everything.
     """
     asked = {cell: cells[cell] for cell in cells if shown is None or cell in shown}
     is_whole = len(asked) == len(cells)
-    own_study = replace(study, trials=tuple(each for each in study.trials if each.cell in asked))
-    names = {trial.name for trial in own_study.trials}
-    finished, trials = progress(own_study, asked)
+    shown_study = replace(
+        study, trials=tuple(trial for trial in study.trials if trial.cell in asked)
+    )
+    names = {trial.name for trial in shown_study.trials}
+    finished, trials = progress(shown_study, asked)
     parts = [
         f"# {study.paper}, study {study.name}",
         f"{study.about[:1].upper()}{study.about[1:]}. {len(finished)} of {len(trials)} runs are "
@@ -94,28 +98,29 @@ def table_markdown(
     ]
     differ = _differing(asked)
     for table in published.tables:
-        own = [cell for cell in asked if cell.split("/")[0] in table.tasks]
-        if own:
+        table_cells = [cell for cell in asked if cell.split("/")[0] in table.tasks]
+        if table_cells:
             parts += [f"## {table.title}" if table.title else ""]
             if not table.metric_set:
-                parts += [matrix_grid(own, published, cells), MATRIX_LEGEND]
+                parts += [matrix_grid(table_cells, published, cells), MATRIX_LEGEND]
                 continue
             metric_set = metric_set_of(table.metric_set)
-            parts += [_cells_grid(metric_set, own, published, cells, differ), _legend(metric_set)]
+            parts += [_cells_grid(metric_set, table_cells, published, cells, differ)]
+            parts += [_legend(metric_set)]
     notes = [
-        f"* {_titles(f'{each.task}/{each.model}', published)}, {each.column.replace('_', ' ')}: "
-        f"the paper contradicts itself, {each.used:.2f} or {each.other:.2f} ({each.note})."
-        for each in published.contradictions
-        if is_whole or f"{each.task}/{each.model}" in asked
+        f"* {_titles(f'{value.task}/{value.model}', published)}, {value.column.replace('_', ' ')}: "
+        f"the paper contradicts itself, {value.used:.2f} or {value.other:.2f} ({value.note})."
+        for value in published.contradictions
+        if is_whole or f"{value.task}/{value.model}" in asked
     ]
     notes += [f"* {note}" for note in published.notes if is_whole]
     parts += ["\n".join(notes)]
     if verified is not None:
-        own_verified = [(trial, found) for trial, found in verified if trial.name in names]
-        parts += ["## Verified", verified_grid(own_verified, published)]
+        shown_verified = [(trial, data) for trial, data in verified if trial.name in names]
+        parts += ["## Verified", verified_grid(shown_verified, published)]
     if automata is not None:
-        own_automata = [(trial, found) for trial, found in automata if trial.name in names]
-        parts += ["## Machines", automata_grid(own_automata, published)]
+        shown_automata = [(trial, data) for trial, data in automata if trial.name in names]
+        parts += ["## Automata", automata_grid(shown_automata, published)]
     parts += [_OUTPUTS] if OUTPUTS in differ else []
     parts += [_SYMBOLS] if SYMBOLS in differ else []
     if shown is not None:
@@ -129,19 +134,19 @@ def table_markdown(
     metric_sets = dict.fromkeys(run.measures.metric_set for run in runs)
     parts += [_runs_grid(name, runs, published, differ) for name in metric_sets]
     if not runs:
-        parts.append("None is finished.")
+        parts.append("No run is finished.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _cells_grid(
     metric_set: MetricSet,
-    own: Sequence[str],
+    shown: Sequence[str],
     published: Published,
     cells: Cells,
     differ: Sequence[str],
 ) -> str:
     header = ["task", "model"]
-    printed = _printed_groups(metric_set, own, published)
+    printed = _printed_groups(metric_set, shown, published)
     header += [f"published {group}" for group in printed]
     header += [f"best run {group}" for group in metric_set.groups]
     header += [f"median {metric_set.shown}", f"spread of {metric_set.spread[1]}"]
@@ -149,18 +154,18 @@ def _cells_grid(
     header += ["batches", "minutes", *_settings_header(differ)]
     header += ["1-layer LSTM then"] if metric_set.baseline else []
     width = len(header)
-    rows = [_cell_row(metric_set, cell, width, printed, published, cells, differ) for cell in own]
+    rows = [_cell_row(metric_set, cell, width, printed, published, cells, differ) for cell in shown]
     return grid(header, rows)
 
 
-def _printed_groups(metric_set: MetricSet, own: Sequence[str], published: Published) -> list[str]:
-    """The groups of which a paper prints a number for any of these cells; all, if it has none."""
-    pairs = [cell.split("/") for cell in own]
+def _printed_groups(metric_set: MetricSet, shown: Sequence[str], published: Published) -> list[str]:
+    """The groups with a printed number for any of these cells; all groups if none has one."""
+    pairs = [cell.split("/") for cell in shown]
     values = [published.values.get(task, {}).get(model) or {} for task, model in pairs]
     groups = [
         group
         for group, columns in metric_set.groups.items()
-        if any(each.get(column) is not None for each in values for column in columns)
+        if any(value.get(column) is not None for value in values for column in columns)
     ]
     return groups or list(metric_set.groups)
 
@@ -202,9 +207,9 @@ def _cell_row(
 
 
 def _differing(cells: Cells) -> list[str]:
-    """The columns of _SETTINGS that are needed: of what differs within a cell.
+    """The columns of _SETTINGS whose values differ within a cell.
 
-    How output embeddings begin is said where models of a task differ in it, too.
+    The initialization of output embeddings is also shown if it differs between models of a task.
     """
     values: dict[tuple[str, str], set[str]] = {}
     for cell, summary in cells.items():
@@ -217,18 +222,18 @@ def _differing(cells: Cells) -> list[str]:
 
 
 def _settings_header(differ: Sequence[str]) -> list[str]:
-    """Of the columns that say by which settings of a cell's grid a run was trained."""
+    """The headings of the settings that a cell's grid may vary."""
     return ["units", "learning rate", *differ]
 
 
 def _settings(config: RunConfig, differ: Sequence[str]) -> list[str]:
-    """The columns of `_settings_header`."""
+    """The cells under `_settings_header`."""
     more = [_SETTINGS[name](config) for name in differ]
     return [_units(config.model), f"{config.training.learning_rate:g}", *more]
 
 
 def _units(model: ModelConfig) -> str:
-    """Units of the controller: 256, or 2 x 100 of two layers."""
+    """Units of the controller, such as "256", or "2 x 100" for two layers."""
     layers = model.controller.get("num_layers", 1)
     return f"{model.hidden_size}" if layers == 1 else f"{layers} x {model.hidden_size}"
 
@@ -240,17 +245,17 @@ def _runs_grid(
     header = ["run", *_settings_header(differ), "seed", "batches", "minutes"]
     header += [metric_set.selection_metric_heading, *metric_set.groups]
     header += ["longer"] if metric_set.longer else []
-    own = [run for run in runs if run.measures.metric_set == name]
-    told = any(run.measures.memory for run in own)
-    header += ["memory"] if told else []
-    differ_in_precision = any(run.precision != "highest" for run in own)
-    header += ["products"] if differ_in_precision else []
+    shown = [run for run in runs if run.measures.metric_set == name]
+    has_memory = any(run.measures.memory for run in shown)
+    header += ["memory"] if has_memory else []
+    has_precision = any(run.precision != "highest" for run in shown)
+    header += ["products"] if has_precision else []
     rows = []
-    for run in own:
+    for run in shown:
         numbers, config = run.measures, run.trial.config
         row = [_titles(run.trial.cell, published), *_settings(config, differ)]
         row += [str(config.seed), str(run.batches)]
-        # Of a machine there is no loss of training.
+        # A hardened model has no training loss.
         known = run.trial.phase == "trained" or not metric_set.selection_metric.startswith(
             "training"
         )
@@ -263,8 +268,8 @@ def _runs_grid(
                 for lengths, values in numbers.longer.items()
             )
             row += [", ".join(longer) or "none"]
-        row += [numbers.memory or "–"] if told else []
-        row += [run.precision] if differ_in_precision else []
+        row += [numbers.memory or "–"] if has_memory else []
+        row += [run.precision] if has_precision else []
         rows.append([*row, run.stopped])
     return grid([*header, "ended"], rows)
 
@@ -293,7 +298,7 @@ def _baseline_text(cell: str, cells: Cells) -> str:
 def _group(
     metric_set: MetricSet, values: Mapping[str, float | None], group: str, more: int = 0
 ) -> str:
-    """The columns of a group, `more` digits longer."""
+    """The numbers of a group's columns, with `more` additional digits."""
     return " / ".join(
         _number(values[column], metric_set.columns[column] + more)
         for column in metric_set.groups[group]
@@ -301,7 +306,7 @@ def _group(
 
 
 def _number(value: float | None, digits: int) -> str:
-    """A number, or a dash where there is none."""
+    """A number with these digits, or a dash for None."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 

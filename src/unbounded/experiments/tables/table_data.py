@@ -1,4 +1,4 @@
-"""The table of a study as data: published and measured values side by side, every run by name."""
+"""The table of a study as data: published and measured values, and the names of all runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cells = Mapping[str, Summary | None]
 
 
 def summaries(study: Study, results: Mapping[str, Measured]) -> dict[str, Summary | None]:
-    """A summary of each cell of a study; None where no trial is finished."""
+    """A summary of each cell of a study; None for a cell without a finished trial."""
     cells: dict[str, Summary | None] = {}
     for cell in study.cells:
         runs = [
@@ -33,8 +33,8 @@ def summaries(study: Study, results: Mapping[str, Measured]) -> dict[str, Summar
 
 
 def progress(study: Study, cells: Cells) -> tuple[set[str], set[str]]:
-    """The names of the runs that are finished, and of all; one run may fill several cells."""
-    finished = {run.trial.name for each in cells.values() if each for run in each.runs}
+    """The names of the finished runs, and of all runs; one run may fill several cells."""
+    finished = {run.trial.name for cell in cells.values() if cell for run in cell.runs}
     return finished, {trial.name for trial in study.trials}
 
 
@@ -51,20 +51,20 @@ def table_json(study: Study, published: Published, cells: Cells) -> dict[str, An
         "trials": len(trials),
         "finished": len(finished),
         "cells": [_cell_json(cell, published, cells) for cell in cells],
-        "contradictions": [vars(each) for each in published.contradictions],
+        "contradictions": [vars(value) for value in published.contradictions],
         "notes": list(published.notes),
     }
 
 
 def table_text(data: Mapping[str, Any]) -> str:
-    """The JSON of a table, a line for each cell."""
+    """The JSON text of a table, with one line per cell."""
     cells = ",\n".join(json_text(cell) for cell in data["cells"])
     frame = json_text({**data, "cells": []}, indent=1)
     return frame.replace('"cells": []', f'"cells": [\n{cells}\n]', 1) + "\n"
 
 
 def baseline(cell: str, cells: Cells) -> float | None:
-    """Median exact match of the one-layer LSTM after as many batches as a cell's median."""
+    """Median exact match of the one-layer LSTM after the cell's median number of batches."""
     task, _ = cell.split("/")
     summary = cells[cell]
     if summary is None:
@@ -74,17 +74,17 @@ def baseline(cell: str, cells: Cells) -> float | None:
 
 
 def median_batches(summary: Summary) -> int:
-    """Batches of a summary's seeds."""
+    """The median number of batches over the seeds of the chosen setting."""
     return round(median(run.batches for run in summary.chosen))
 
 
 def median_minutes(summary: Summary) -> float:
-    """Minutes of training of a summary's seeds."""
+    """The median training minutes over the seeds of the chosen setting."""
     return median(run.minutes for run in summary.chosen)
 
 
 def command(study: Study) -> str:
-    """The command that makes a study's table."""
+    """The command that reproduces a study's table."""
     return f"unbounded reproduce {study.paper} --study {study.name}"
 
 
@@ -123,19 +123,21 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
 
 
 def run_json(run: Measured) -> dict[str, Any]:
-    """The settings and numbers of one run, as the file of runs has them, by the table's columns."""
-    config, found = run.trial.config, run.measures
+    """The settings and numbers of one run, by the table's columns."""
+    config, numbers = run.trial.config, run.measures
     return {
         "run": run.trial.name,
         "seed": config.seed,
         "hidden_size": config.model.hidden_size,
         "learning_rate": config.training.learning_rate,
         "output_initialization": config.model.output_initialization,
-        metric_set_of(found.metric_set).selection_metric.replace(" ", "_"): found.selection_metric,
+        metric_set_of(numbers.metric_set).selection_metric.replace(
+            " ", "_"
+        ): numbers.selection_metric,
         "batches": run.batches,
         "minutes": run.minutes,
         "stopped": run.stopped,
         **({} if run.precision == "highest" else {"matmul_precision": run.precision}),
-        **found.values,
-        **({"longer": {key: list(each) for key, each in found.longer.items()}}),
+        **numbers.values,
+        **({"longer": {key: list(values) for key, values in numbers.longer.items()}}),
     }

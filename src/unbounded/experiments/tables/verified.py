@@ -1,4 +1,4 @@
-"""What was verified of the runs of a study: proven by enumeration, drawn, extrapolated."""
+"""Verifications of a study's runs: proven by enumeration, sampled and extrapolated."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.study_file import AGAIN, VERIFIED, read_study_file
 from unbounded.experiments.trials.studies import Study, Trial
 
-#: Each trial that is verified with the report of that.
+#: Each verified trial with its verification report.
 Verified = Sequence[tuple[Trial, Mapping[str, Any]]]
 
 _LEGEND = """\
-"every" is the range of lengths of which every sequence was looked at (of words, over an alphabet of
-so many symbols), and how many were right; "drawn" is right / looked at for each other length;
-"margin" the least difference between the right answer's logit and the next, and "certainty" that of
-the least saturated gate; "first error" where the first one was met, at the shortest length of
-training or beyond, or else where the trend of the margins says that it is to be expected."""
+"every" is the range of lengths at which every sequence was checked, followed by the number of
+symbols if the strings have an alphabet. "right" counts the correct ones of these sequences. "drawn"
+is correct / checked random sequences at each further length. "margin" is the least difference
+between the logit of the correct answer and the next one. "certainty" is the certainty of the least
+saturated gate. "first error" is the length of the first error, from the shortest training length
+on. If no error was found, it is the length at which the trend of the margins predicts one
+("expected")."""
 
 
 def read_verified(study: Study, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
-    """The verifications of a study's trials; of two phases of a run, of the last.
+    """Read the verifications of a study's trials.
+
+    If a run has two phases, its verification belongs to the last one.
 
     Raises:
         CheckpointError: the file of verifications is damaged; the message says what to do.
@@ -36,7 +40,7 @@ def read_verified(study: Study, out: Path) -> list[tuple[Trial, dict[str, Any]]]
 
 
 def verifications(out: Path) -> dict[str, dict[str, Any]]:
-    """The verifications in the folder of a table, by the name of the run.
+    """Read the verifications in the folder of a table, by the name of the run.
 
     Raises:
         CheckpointError: the file of verifications is damaged; the message says what to do.
@@ -52,25 +56,24 @@ def verifications(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def verified_grid(verified: Verified, published: Published) -> str:
-    """A row for each run, and what its columns mean."""
+    """A row for each verified run, and the meaning of the columns."""
     if not verified:
-        return "None is verified."
+        return "No run is verified."
     header = ["run", "seed", "every", "right", "drawn", "margin", "certainty", "first error"]
-    return (
-        f"{grid(header, [_row(trial, found, published) for trial, found in verified])}\n\n{_LEGEND}"
-    )
+    rows = [_row(trial, report, published) for trial, report in verified]
+    return f"{grid(header, rows)}\n\n{_LEGEND}"
 
 
-def _row(trial: Trial, found: Mapping[str, Any], published: Published) -> tuple[str, ...]:
-    every = [row for row in found["rows"] if row["how"] == "every"]
-    drawn = [row for row in found["rows"] if row["how"] == "drawn"]
+def _row(trial: Trial, report: Mapping[str, Any], published: Published) -> tuple[str, ...]:
+    every = [row for row in report["rows"] if row["how"] == "every"]
+    drawn = [row for row in report["rows"] if row["how"] == "drawn"]
     lengths = f"{every[0]['length']}:{every[-1]['length']}" if every else "–"
-    if every and len(found["alphabet"]):
-        lengths += f", {len(found['alphabet'])} symbols"
+    if every and len(report["alphabet"]):
+        lengths += f", {len(report['alphabet'])} symbols"
     right, count = (sum(row[name] for row in every) for name in ("right", "count"))
-    least = [row["least_margin"] for row in found["rows"] if row["least_margin"] is not None]
-    certainty, first = found["least_certainty"], found["first_error"]
-    expected = (found["predicted"] or {}).get("first_error")
+    least = [row["least_margin"] for row in report["rows"] if row["least_margin"] is not None]
+    certainty, first = report["least_certainty"], report["first_error"]
+    expected = (report["predicted"] or {}).get("first_error")
     return (
         f"{published.tasks[trial.task]}, {published.models[trial.model].title}",
         str(trial.config.seed),

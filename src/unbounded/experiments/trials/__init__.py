@@ -1,1 +1,1 @@
-"""Many runs: studies and restarts, each trial a process of its own."""
+"""Studies and restarts: many runs, each in a separate process."""

@@ -1,4 +1,4 @@
-"""Run several trials at once, each in its own process, so that a crash affects only one."""
+"""Run several trials at once, each in a separate process, so that a crash affects only one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from unbounded.experiments.trials.studies import Trial
 from unbounded.files import storage_errors, write_text
 from unbounded.training.signals import stop_requests
 
-#: Trains the config in the file named by the first argument, under the folder named by the second.
+#: Trains the config in the file of the first argument, under the folder of the second.
 #: -P prevents imports from the current folder, where a file may shadow a standard module;
 #: PYTHONPATH still applies.
 WORKER = (sys.executable, "-P", "-m", "unbounded.experiments.trials.worker")
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 # Long enough to finish a batch and a validation of 1000 sequences, and to write a checkpoint.
 _GRACE_S = 120.0
 
@@ -91,7 +91,7 @@ def run_trials(
                     outcomes.append(_outcome(done))
                     ended(outcomes[-1])
                 watch([job.trial for job in running])
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
         except BaseException:
             _stop(running)
             raise

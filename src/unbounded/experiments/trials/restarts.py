@@ -25,7 +25,7 @@ from unbounded.tasks import Task
 
 
 def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
-    """Copies of the config with consecutive seeds, from its own on.
+    """Copies of the config with consecutive seeds, starting at its seed.
 
     Raises:
         ConfigError: `restarts` is below 1.
@@ -74,15 +74,15 @@ def train_restarts(
     """
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
-    folders = [folder_of(root, own) for own in configs]
+    folders = [folder_of(root, restart) for restart in configs]
     if resume and not overwrite:
-        for folder, own in zip(folders, configs, strict=True):
-            check_data(folder, own, task)
+        for folder, restart in zip(folders, configs, strict=True):
+            check_data(folder, restart, task)
     if jobs == 1:
         reports = []
-        for own in configs:
+        for restart in configs:
             result = train_run(
-                own,
+                restart,
                 root=root,
                 resume=resume,
                 overwrite=overwrite,

@@ -46,14 +46,13 @@ def report_restarts(
     Args:
         configs: one config per seed.
         reports: the reports of the finished runs, in the same order.
-        root: the folder of the run folders; the table goes into a folder beside them, one per
-            first seed.
+        root: the folder of the run folders; it also gets the table's folder, one per first seed.
     Raises:
         StorageError: a file cannot be written.
     """
     numbers = [measures(report) for report in reports]
     metric_set = metric_set_of(numbers[0].metric_set)
-    parts = [_part(own, report) for own, report in zip(numbers, reports, strict=True)]
+    parts = [_part(result, report) for result, report in zip(numbers, reports, strict=True)]
     over, chosen_by = _over(numbers), metric_set.selection_metric
     final = numbers
     if all("hardened" in report for report in reports):
@@ -61,9 +60,11 @@ def report_restarts(
         final = [measures(report, "hardened") for report in reports]
         chosen_by = f"{chosen_by}, hardened"
         over["hardened"] = _over(final)
-        for part, own, report in zip(parts, final, reports, strict=True):
-            part["hardened"] = _part(own, report["hardened"])
-    measured = [place for place, own in enumerate(final) if math.isfinite(own.selection_metric)]
+        for part, result, report in zip(parts, final, reports, strict=True):
+            part["hardened"] = _part(result, report["hardened"])
+    measured = [
+        place for place, result in enumerate(final) if math.isfinite(result.selection_metric)
+    ]
     best = min(measured, key=lambda place: final[place].selection_metric) if measured else None
     with matmul_precision(configs[0].hardware.matmul_precision):
         origin = provenance(device_of(configs[0]))
@@ -111,7 +112,7 @@ def _over(runs: Sequence[Measures]) -> dict[str, Any]:
         for name in runs[0].values
     }
     return {
-        what: {name: function(own) if own else None for name, own in values.items()}
+        what: {name: function(column) if column else None for name, column in values.items()}
         for what, function in (("median", median), ("least", min), ("greatest", max))
     } | {"successes": sum(run.success is True for run in runs)}
 
@@ -149,7 +150,9 @@ def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
             over.append(f"{name}{label}: median {middle}, from {low} to {high}")
         if metric_set.success:
             over.append(f"{metric_set.success}{label}: {part['successes']} of {len(lines)}")
-    best = data["best"] or "none, for no restart has one (a budget below training.report_every)"
+    best = (
+        data["best"] or "none: no restart has a value (its budget is below training.report_every)"
+    )
     text = f"{data['task']}, {len(lines)} restarts, the best by {data['chosen_by']}: {best}"
     header = ["seed", data["chosen_by"], *names, "batches", "minutes", "ended"]
     return "\n\n".join([text, grid(header, lines, lined_up=True), "; ".join(over)])

@@ -107,9 +107,13 @@ def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Tri
     values = [_leaves(to_dict(trial.config)).get(name) for trial in trials]
     fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in expected]
     if not fitting:
-        there = ", ".join(dict.fromkeys(json.dumps(value) for value in values))
-        others = " where the rest fits" if len(trials) < len(study.trials) else ""
-        raise ConfigError([f"where: no trial has {condition}; {name} is {there}{others}"])
+        present = ", ".join(dict.fromkeys(json.dumps(value) for value in values))
+        others = (
+            " in the trials that match the other conditions"
+            if len(trials) < len(study.trials)
+            else ""
+        )
+        raise ConfigError([f"where: no trial has {condition}; {name} is {present}{others}"])
     return tuple(fitting)
 
 

@@ -1,4 +1,4 @@
-"""Studies: the trials that reproduce a paper's table, and their configs, from data files."""
+"""Studies: the trials that reproduce a paper's table, with their configs, from data files."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def load_study(paper: str, name: str, data: str | None = None) -> Study:
 def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None = None) -> Study:
     """Build the trials of a study's data: tasks x models x grid x seeds.
 
-    A trial's config comes, in rising precedence, from the task's preset if the study has
-    `preset: true` (with `protocol`), from the study, the model, the cell, and the grid.
+    A trial's config combines, in rising precedence, the settings of study, model, cell and grid. It
+    starts from the task's preset if the study has `preset: true` (with `protocol`).
 
     Args:
         paper, name: the paper, and the study's name.
@@ -117,9 +117,9 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
             - hidden_sizes, layers, learning_rates, clips, batch_sizes, output_initializations,
               symbol_initializations: lists of the grid;
             - batches, preset, protocol and any of PARTS;
-            - cells: from a pattern such as "copy/queue" or "*/queue" to lists, batches, protocol
-              and PARTS of the matching cells, later patterns last; or to grids, alternatives of
-              such lists;
+            - cells: a pattern such as "copy/queue" or "*/queue" -> lists, batches, protocol and
+              PARTS of the matching cells, where later patterns take precedence; or grids, which
+              are alternatives of such lists;
             - skip: patterns of cells to omit;
             - needs_data: tasks that need a corpus;
             - verify: true to verify each run; in a cell, options such as {count: 1000};
@@ -135,28 +135,30 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
     trials: list[Trial] = []
     for task, model in product(data["tasks"], data["models"]):
         cell = f"{task}/{model}"
-        needs = task in data.get("needs_data", ())
+        needs_data = task in data.get("needs_data", ())
         skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
         if skipped:
             continue
-        own = [
+        matching = [
             fields
             for pattern, fields in data.get("cells", {}).items()
             if fnmatchcase(cell, pattern)
         ]
-        settings = [data, models[model].settings, *own]
-        lists = {key: value for part in (data, *own) for key, value in part.items()}
+        settings = [data, models[model].settings, *matching]
+        lists = {key: value for part in (data, *matching) for key, value in part.items()}
         base = overlay(_base(task, lists), *map(_changes, settings))
-        if needs:
+        if needs_data:
             base["hardware"]["data"] = corpus
         phase = models[model].phase
-        lacks = needs and corpus is None
+        lacks_data = needs_data and corpus is None
         options: dict[str, Any] | None = None
         if data.get("verify", False):
-            options = {key: value for part in own for key, value in part.get("verify", {}).items()}
+            options = {}
+            for part in matching:
+                options.update(part.get("verify", {}))
         grids = [{**lists, **one} for one in lists.get("grids", [{}])]
         configs = (config for one in grids for config in _grid(base, one))
-        trials += [Trial(task, model, config, phase, lacks, options) for config in configs]
+        trials += [Trial(task, model, config, phase, lacks_data, options) for config in configs]
     counted = Counter(trial.key for trial in trials)
     twice = [f"study {name!r}: {key} occurs twice" for key, n in counted.items() if n > 1]
     if twice:
@@ -176,7 +178,7 @@ def _errors(name: str, data: Mapping[str, Any], models: Container[str]) -> list[
     cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
     known = {*_GRIDS, *PARTS, "seeds", "batches", "protocol", "verify"}
     named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset", "extract"}
-    errors += [f"study {name!r}: unknown field {each!r}" for each in data if each not in named]
+    errors += [f"study {name!r}: unknown field {field!r}" for field in data if field not in named]
     errors += [
         f"study {name!r}: {task!r} under extract is not one of its tasks"
         for task in data.get("extract", ())
@@ -196,7 +198,9 @@ def _errors(name: str, data: Mapping[str, Any], models: Container[str]) -> list[
     ]
     for where, fields in {"": data, **data.get("cells", {})}.items():
         errors += _list_errors(f"study {name!r}{where and f', cell {where!r}'}", fields)
-    errors += [f"study {name!r}: unknown model {each!r}" for each in chosen if each not in models]
+    errors += [
+        f"study {name!r}: unknown model {model!r}" for model in chosen if model not in models
+    ]
     return errors
 
 
@@ -212,7 +216,7 @@ def _list_errors(where: str, fields: Mapping[str, Any]) -> list[str]:
         return errors
     grids = fields["grids"]
     if not isinstance(grids, list) or not grids or not all(isinstance(one, dict) for one in grids):
-        expected = "expected a list of one or more, each of fields and their lists"
+        expected = "expected a list of one or more mappings from fields to lists"
         return [*errors, f"{where}: grids: {expected}, got {grids!r}"]
     for one in grids:
         unknown = sorted(one.keys() - lists)
@@ -230,10 +234,10 @@ def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a config in settings, with `batches` at its place."""
-    own = {part: settings[part] for part in PARTS if part in settings}
+    parts = {part: settings[part] for part in PARTS if part in settings}
     if "batches" not in settings:
-        return own
-    return {**own, "training": {**own.get("training", {}), "batches": settings["batches"]}}
+        return parts
+    return {**parts, "training": {**parts.get("training", {}), "batches": settings["batches"]}}
 
 
 def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:

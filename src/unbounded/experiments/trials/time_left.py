@@ -19,8 +19,8 @@ _TAIL_BYTES = 2048
 class RunMinutes:
     """Expected minutes of a run.
 
-    A measured run takes as long again. Another run takes the median of the nearest measured runs:
-    of its setting, else of its cell, else of its task, else of the study.
+    A measured run is expected to take as long again. Another run takes the median over the nearest
+    group that has measured runs: its setting, its cell, its task or the study.
 
     Args:
         trials: the study's trials.
@@ -85,7 +85,8 @@ class TimeLeft:
     """The remaining time of a study.
 
     A running trial ends after its expected minutes, at the latest with its budget. If no run is
-    measured, a running trial is assumed to use its whole budget, and waiting ones as many minutes.
+    measured, a running trial is assumed to use its whole budget. Waiting trials are then assumed to
+    take as many minutes.
 
     Args:
         waiting: the trials to train.
@@ -166,7 +167,7 @@ def in_words(minutes: float) -> str:
 
 
 def newest(path: Path) -> tuple[int, str]:
-    """Batch and training perplexity of the newest report in a metrics file; 0 if there is none."""
+    """Batch and training perplexity of a metrics file's newest report; 0 and "" without one."""
     batch, text = 0, ""
     for line in _last_lines(path):
         try:

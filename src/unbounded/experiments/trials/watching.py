@@ -95,22 +95,22 @@ class Bars:
         self._runs = runs
         self._left = left
         self._all = bars.add_task("all runs", total=total, completed=finished, numbers="")
-        self._own: dict[str, TaskID] = {}
+        self._bar_of: dict[str, TaskID] = {}
 
     def look(self, running: Sequence[Trial]) -> None:
         """Update the bars."""
         self._left.look(running)
         names = {trial.name for trial in running}
-        for name in set(self._own) - names:
-            self._bars.remove_task(self._own.pop(name))
+        for name in set(self._bar_of) - names:
+            self._bars.remove_task(self._bar_of.pop(name))
         for trial in running:
-            if trial.name not in self._own:
-                self._own[trial.name] = self._bars.add_task(
+            if trial.name not in self._bar_of:
+                self._bar_of[trial.name] = self._bars.add_task(
                     trial.name, total=trial.config.training.batches, numbers=""
                 )
             batch, numbers = newest(self._runs / trial.name / "metrics.jsonl")
             scored = scored_now(self._runs / "logs" / f"{trial.name}.log")
-            self._bars.update(self._own[trial.name], completed=batch, numbers=scored or numbers)
+            self._bars.update(self._bar_of[trial.name], completed=batch, numbers=scored or numbers)
         self._bars.update(self._all, numbers=_left_text(self._left).removeprefix(", "))
 
     def done(self, text: str) -> None:

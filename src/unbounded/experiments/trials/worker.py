@@ -1,4 +1,4 @@
-"""Train one trial in its own process: `python -m ...worker [OPTIONS] CONFIG.json RUNS`."""
+"""Train one trial in a separate process: `python -m ...worker [OPTIONS] CONFIG.json RUNS`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unbounded.training.signals import Interrupted
 EXIT_FAILED = 1
 EXIT_BUSY = 4
 
-_PARENT_LOOK_S = 1.0
+_PARENT_POLL_S = 1.0
 _VERIFY = "--verify="
 
 
@@ -96,7 +96,7 @@ def _stop_with_parent() -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_PARENT_LOOK_S)
+            time.sleep(_PARENT_POLL_S)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
