@@ -25,6 +25,18 @@ def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys
     assert says in json.loads(capsys.readouterr().out)["use"]
 
 
+def test_the_names_of_one_place(capsys: Capture) -> None:
+    assert main(["list", "schedule"]) == 0
+    out = capsys.readouterr().out
+    assert "schedules:" in out
+    assert "  cooldown  The learning rate stays until" in out
+    assert "copy" not in out
+    assert main(["list", "stop", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["stop_rules"]) == {
+        *("solved", "converged", "budget"),
+    }
+
+
 def test_list_names_everything(capsys: Capture) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out

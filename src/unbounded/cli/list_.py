@@ -16,12 +16,13 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path
 from unbounded.errors import ChoiceError, ConfigError
 
-_DESCRIPTION = """Show the available names, or the options of one component.
+_DESCRIPTION = """Show the available names, those of one place, or the options of one component.
 
 examples:
   unbounded list
   unbounded list turing_tape
   unbounded list cooldown
+  unbounded list schedule
 """
 #: Command that uses a name of a kind without options.
 _USED = {"papers": "unbounded reproduce {} --dry-run"}
@@ -34,7 +35,9 @@ _LEFT_OUT = {"width": "as wide as the hidden layer", "count": "10"}
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded list", description=_DESCRIPTION)
-    made.add_argument("name", nargs="?", type=str, help="One of the listed names.")
+    made.add_argument(
+        "name", nargs="?", type=str, help="One of the listed names, or a place such as schedule."
+    )
     made.add_argument("--json", action="store_true", help="Print JSON.")
     return made
 
@@ -44,9 +47,12 @@ def run(arguments: Sequence[str]) -> int:
     given, errors = parse(parser(arguments), arguments)
     if errors:
         raise ConfigError(errors)
-    if given.name is not None:
+    kinds = {place.rpartition(".")[2]: kind for kind, place in PLACES.items()}
+    if given.name is not None and given.name not in kinds:
         return _show_options(given.name, given.json)
     listed = names()
+    if given.name is not None:
+        listed = {kinds[given.name]: listed[kinds[given.name]]}
     if given.json:
         print(json.dumps(listed, indent=2))
         return 0

@@ -78,7 +78,12 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
             f"digit, got {config.id!r:.80}"
         )
     is_named = isinstance(config.task, dict) and isinstance(config.task.get("name"), str)
-    task = check_task(found, lambda: build_task(config)) if is_named else None
+    lines: list[str] = []
+    task = check_task(lines, lambda: build_task(config)) if is_named else None
+    for line in lines:
+        option = line.removeprefix("task: ").partition(":")[0]
+        is_of_option = line.startswith("task: ") and option in config.task
+        found.append(f"task.{line.removeprefix('task: ')}" if is_of_option else line)
     on_gpu = config.hardware.device in ("auto", "cuda") and torch.cuda.is_available()
     wrong = {
         place: component_errors(config, place, "cuda" if on_gpu else "cpu")
