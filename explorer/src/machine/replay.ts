@@ -7,7 +7,7 @@ import type { Memory, MemoryState } from './memories/memory.ts'
 import type { Step } from './run.ts'
 import { type Numbers, type Tensor, decode } from './tensors.ts'
 
-const VERSION = 2
+const VERSION = 3
 
 /** The steps of a trace, in the form in which a model's own run comes. */
 export class Replay {
