@@ -280,7 +280,7 @@ def test_a_count_that_is_none(folder: Path) -> None:
         ConfigError, match=r"evaluation\.count: expected a number at least 1, got 0"
     ):
         train_run(config, root=folder.parent)
-    config.evaluation["count"] = "x"  # type: ignore[assignment]
+    config.evaluation["count"] = "x"
     with pytest.raises(ConfigError, match=r"evaluation\.count: expected an integer, got 'x'"):
         train_run(config, root=folder.parent)
 
