@@ -83,7 +83,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         The values of the valid arguments, and one line per error.
     Raises:
         UsageError: the error cannot be attributed to an argument.
-        ConfigError: nothing can be parsed, or a list or mapping option is repeated.
+        ConfigError: nothing can be parsed, or a list option is repeated.
     """
     odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
     odd += _repeated(parser, arguments)
@@ -121,19 +121,14 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
 
 
 def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
-    """One line for each repeated list or mapping option; only the last would count."""
+    """One line for each repeated list option; only the last would count."""
     names = [word.partition("=")[0] for word in arguments]
-    examples = (
-        (_takes_list, "list, such as {} A,B"),
-        (_takes_mapping, "mapping: {} '{{A: 1, B: 2}}'"),
-    )
     return [
         f"{name}: expected it once, got it {names.count(name)} times. Give one "
-        f"{example.format(name)}"
+        f"list, such as {name} A,B"
         for action in parser._actions
         for name in action.option_strings
-        for takes, example in examples
-        if takes(action) and names.count(name) > 1
+        if _takes_list(action) and names.count(name) > 1
     ]
 
 
@@ -141,10 +136,6 @@ def _takes_list(action: argparse.Action) -> bool:
     kind = getattr(action, "_typehint", None)
     kinds = (kind, *typing.get_args(kind))
     return action.dest in _BY_COMMAS or any(typing.get_origin(part) is list for part in kinds)
-
-
-def _takes_mapping(action: argparse.Action) -> bool:
-    return typing.get_origin(getattr(action, "_typehint", None)) is dict
 
 
 def _groups(arguments: Sequence[str]) -> Iterator[list[str]]:
