@@ -3,7 +3,7 @@
     python benchmarks/in_place.py > benchmarks/in_place.json
 
 One thread, pieces of 50 symbols of a^n b^n, plain SGD and clipped elements: the paper's protocol of
-Joulin & Mikolov 2015. A step is all that `BatchTrainer` does: loss, gradient, clip, SGD. Medians of
+Joulin & Mikolov 2015. A step is all that `ChunkUpdate` does: loss, gradient, clip, SGD. Medians of
 interleaved rounds, in ms; "kernels" is the time within the compiled kernels, of a step in place.
 """
 
@@ -25,7 +25,7 @@ from unbounded.models import MemoryModel
 from unbounded.models.memory_model import STACK_RNN
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
-from unbounded.training.steps import BatchTrainer
+from unbounded.training.chunk_update import ChunkUpdate
 
 ROUNDS, CHUNKS, STEPS, SYMBOLS = 15, 40, 50, 2
 
@@ -49,11 +49,11 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def trainer_of(options: dict[str, Any], streams: int, *, in_place: bool) -> BatchTrainer:
+def trainer_of(options: dict[str, Any], streams: int, *, in_place: bool) -> ChunkUpdate:
     torch.manual_seed(0)
     keywords = {**options, "embedding_size": None, "output_bias": False}
     model = MemoryModel(inputs=SYMBOLS, outputs=SYMBOLS, **keywords)
-    made = BatchTrainer(
+    made = ChunkUpdate(
         model,
         torch.optim.SGD(model.parameters(), lr=1e-4),
         Accelerator(cpu=True),
@@ -75,7 +75,7 @@ def trainer_of(options: dict[str, Any], streams: int, *, in_place: bool) -> Batc
     return made
 
 
-def milliseconds(trainer: BatchTrainer, whole: Batch) -> float:
+def milliseconds(trainer: ChunkUpdate, whole: Batch) -> float:
     begin = time.perf_counter()
     for _ in trainer.train(whole, 0):
         pass
@@ -99,7 +99,7 @@ class Watched:
         return timed
 
 
-def kernel_milliseconds(trainer: BatchTrainer, whole: Batch) -> float:
+def kernel_milliseconds(trainer: ChunkUpdate, whole: Batch) -> float:
     watched = Watched()
     with (
         mock.patch.object(_static.Handle, "run", watched.watch(_static.Handle.run)),

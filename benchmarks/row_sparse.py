@@ -28,8 +28,8 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.layers import symbols
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange
+from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.options import PhaseOptions
-from unbounded.training.steps import BatchTrainer
 
 WORDS, UNITS, STEPS, CHUNKS, WARM_UP = 10_000, 100, 50, 60, 5
 STACK = {"name": "superposition_stack", "count": 60, "capacity": 200, "overflow": "drop_bottom"}
@@ -73,7 +73,7 @@ def measure(options: dict[str, Any]) -> dict[str, float]:
             output_bias=False, initialization="sums", output_initialization="sums", **options,
         )  # fmt: skip
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        trainer = BatchTrainer(model, optimizer, Accelerator(cpu=True), total_of, OPTIONS)
+        trainer = ChunkUpdate(model, optimizer, Accelerator(cpu=True), total_of, OPTIONS)
         if name != "in use":
             trainer._row_sparse = None
         ways[name] = trainer.train(stream(), 0)

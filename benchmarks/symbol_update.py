@@ -21,7 +21,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training.carried_state import CarriedState
-from unbounded.training.online import DEFAULT_REACH, PerSymbolTrainer
+from unbounded.training.per_symbol_update import DEFAULT_REACH, PerSymbolUpdate
 
 ROUNDS = 12
 
@@ -31,7 +31,7 @@ def main() -> None:
     torch.manual_seed(0)
     memory = {"name": "superposition_stack", "capacity": 200, "overflow": "drop_bottom"}
     model = MemoryModel(inputs=2, outputs=2, **{**STACK_RNN, "memory": memory})
-    trainer = PerSymbolTrainer(
+    trainer = PerSymbolUpdate(
         model.sequence,
         torch.optim.SGD(model.parameters(), lr=0.1),
         reach=DEFAULT_REACH,

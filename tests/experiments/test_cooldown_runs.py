@@ -17,9 +17,9 @@ from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange
 from unbounded.training import Growing, Interrupted
-from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.state import LoopState
+from unbounded.training.trainer import Trainer
 
 COOLDOWN: dict[str, Any] = {
     "schedule": {"name": "cooldown", "batches": 15},
@@ -106,15 +106,15 @@ def test_interrupted_while_its_words_double_it_ends_the_same(
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     records = read_metrics(whole / "metrics.jsonl")
     assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
-    step = Phase._step
+    step = Trainer._train_batch
 
-    def interrupting(loop: Phase, state: LoopState) -> int:
+    def interrupting(loop: Trainer, state: LoopState) -> None:
         if state.batch == batch:
             os.kill(os.getpid(), signal.SIGTERM)
-        return step(loop, state)
+        step(loop, state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Phase, "_step", interrupting)
+        patch.setattr(Trainer, "_train_batch", interrupting)
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder

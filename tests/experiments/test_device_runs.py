@@ -23,7 +23,7 @@ from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import TASKS
 from unbounded.training import Interrupted
-from unbounded.training.steps import BatchTrainer
+from unbounded.training.chunk_update import ChunkUpdate
 
 pytestmark = on_every_device
 
@@ -75,15 +75,15 @@ def test_resumed_bit_by_bit(
     config = make()
     config.hardware.device, config.hardware.backend = device, "auto"
     whole = train_run(config, root=tmp_path / "whole", quiet=True)
-    step, steps = BatchTrainer._step, iter(range(10**6))
+    step, steps = ChunkUpdate._step, iter(range(10**6))
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
         if next(steps) == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(trainer, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
+        patch.setattr(ChunkUpdate, "_step", interrupt)
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path / "parts", quiet=True)
     parts = train_run(config, root=tmp_path / "parts", quiet=True, resume=True)

@@ -18,7 +18,7 @@ from unbounded.layers import load_trace
 from unbounded.memories import MEMORIES
 from unbounded.tasks import TASKS
 from unbounded.training import Interrupted
-from unbounded.training.steps import BatchTrainer
+from unbounded.training.chunk_update import ChunkUpdate
 
 BASELINES = ("lstm", "gru", "elman")
 MODELS = [({"memory": memory}, memory) for memory in MEMORIES] + [
@@ -45,14 +45,14 @@ def test_a_cell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = small(task, model, data)
-    step = BatchTrainer._step
+    step = ChunkUpdate._step
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
         return step(trainer, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
+        patch.setattr(ChunkUpdate, "_step", interrupt)
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path, quiet=True)
     result = train_run(config, root=tmp_path, quiet=True, resume=True)

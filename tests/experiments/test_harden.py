@@ -53,8 +53,8 @@ from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
 from unbounded.training import Harden, Interrupted
+from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.optimizers import make_optimizer
-from unbounded.training.steps import BatchTrainer
 from unbounded.verification import VerifyOptions
 
 CHANGES = {"batches": 4, "every": 2, "factor": 3.0, "validation_count": 8}
@@ -69,13 +69,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """SIGTERM before each step of training."""
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
         return step(trainer, *arguments)
 
-    step = BatchTrainer._step
+    step = ChunkUpdate._step
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
+        patch.setattr(ChunkUpdate, "_step", interrupt)
         yield
 
 
@@ -178,9 +178,9 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(
     whole = copied(trained, tmp_path / "whole")
     harden_run(whole, CHANGES, quiet=True)
     folder = copied(trained, tmp_path / "cut")
-    step, count = BatchTrainer._step, 0
+    step, count = ChunkUpdate._step, 0
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == 3:
@@ -188,7 +188,7 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(
         return step(trainer, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
+        patch.setattr(ChunkUpdate, "_step", interrupt)
         with pytest.raises(Interrupted):
             harden_run(folder, CHANGES, quiet=True)
     report = read_report(folder)

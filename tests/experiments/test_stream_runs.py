@@ -32,7 +32,7 @@ from unbounded.tasks import Batch, LengthRange, chunks
 from unbounded.training import Interrupted
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import checkpoint_folders
-from unbounded.training.steps import BatchTrainer
+from unbounded.training.chunk_update import ChunkUpdate
 
 Make = Callable[..., RunConfig]
 
@@ -104,9 +104,9 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     """The carried state is in the checkpoint, so resuming goes on with the next piece."""
     config = make()
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    step, count = BatchTrainer._step, 0
+    step, count = ChunkUpdate._step, 0
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
         nonlocal count
         if count == call:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -114,16 +114,16 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
         return step(trainer, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
+        patch.setattr(ChunkUpdate, "_step", interrupt)
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path, quiet=True)
     assert count == call + 1  # answered after the piece, not after the batch
     folder = tmp_path / run_name(config)
     newest = checkpoint_folders(folder / "checkpoints")[0]
-    kept = load_file(newest / "extra.safetensors")
+    kept = torch.load(newest / "hooks.pt", weights_only=True)
     if call == 0:
-        assert int(kept["carried/chunk"]) == 1
-        assert kept["carried/000"].shape[:2] == (1, 3)  # h_n of one layer
+        assert kept["carried"]["chunk"] == 1
+        assert kept["carried"]["tensors"][0].shape[:2] == (1, 3)  # h_n of one layer
     train_run(config, root=tmp_path, quiet=True, resume=True)
     assert_same_run(whole, folder)
 
@@ -133,9 +133,9 @@ def test_a_killed_run_goes_on_from_between_two_batches(
 ) -> None:
     config = make(checkpoint_every=1)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    step, count = BatchTrainer._step, 0
+    step, count = ChunkUpdate._step, 0
 
-    def die(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def die(trainer: ChunkUpdate, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == 12:
@@ -143,7 +143,7 @@ def test_a_killed_run_goes_on_from_between_two_batches(
         return step(trainer, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", die)
+        patch.setattr(ChunkUpdate, "_step", die)
         with pytest.raises(RuntimeError, match="killed"):
             train_run(config, root=tmp_path, quiet=True)
     train_run(config, root=tmp_path, quiet=True, resume=True)
@@ -195,7 +195,7 @@ def test_the_carry_is_taken_back_as_it_was() -> None:
     state = ((torch.ones(2, 3),), torch.zeros(2, 4))
     carried.move(5, state)
     other = CarriedState()
-    other.load(carried.tensors())
+    other.load_state_dict(carried.state_dict())
     assert (other.chunk, other.loaded) == (5, True)
     other.rebuild(((torch.zeros(1),), torch.zeros(1)))
     assert not other.loaded
@@ -302,10 +302,10 @@ def test_an_interrupted_hardening_ends_the_same(
         "tolerance": 1,
     }
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    step, count = BatchTrainer._step, 0
+    step, count = ChunkUpdate._step, 0
     one = len(list(chunks(tiny_batch(config), 7)))
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == one + 5:
@@ -313,7 +313,7 @@ def test_an_interrupted_hardening_ends_the_same(
         return step(trainer, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
+        patch.setattr(ChunkUpdate, "_step", interrupt)
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path, quiet=True)
     folder = tmp_path / run_name(config)

@@ -190,7 +190,7 @@ def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
 
 
 def test_hope_is_looked_at_once():
-    rule = EarlyAbort(after=10, perplexity=1.2)
+    rule = EarlyAbort(after=10, perplexity=1.2).after_batch
     assert rule(LoopState(batch=9, perplexity=2.0), None, None) is None
     assert rule(LoopState(batch=10, perplexity=1.1), None, None) is None
     assert "above 1.2; another seed" in str(rule(LoopState(batch=10, perplexity=1.3), None, None))

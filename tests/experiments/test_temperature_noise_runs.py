@@ -17,9 +17,9 @@ from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run import train_run
-from unbounded.training import Interrupted
-from unbounded.training.steps import BatchTrainer
-from unbounded.training.temperature_noise import TemperatureNoise
+from unbounded.training import Interrupted, LoopState
+from unbounded.training.chunk_update import ChunkUpdate
+from unbounded.training.hooks.temperature_noise import TemperatureNoise
 
 NOISE: dict[str, Any] = {"name": "doubling", "limit": 8, "units": 2, "below": 100.0}
 SHARP: dict[str, Any] = {"temperature_noise": NOISE}
@@ -43,16 +43,16 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     )
     folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
     assert metrics(folder) != metrics(whole)
-    step = BatchTrainer._step
+    step = ChunkUpdate._step
 
-    def interrupting(trainer: BatchTrainer, chunk: Any, number: int) -> Any:
+    def interrupting(trainer: ChunkUpdate, chunk: Any, number: int) -> Any:
         result = step(trainer, chunk, number)
         if number == 5 and trainer._carried.chunk <= 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupting)
+        patch.setattr(ChunkUpdate, "_step", interrupting)
         with pytest.raises(Interrupted):
             train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
@@ -62,15 +62,15 @@ def test_interrupted_in_a_batch_it_ends_the_same(
 def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Batch and greatest factor of each step that is sharpened."""
     seen: list[tuple[int, int]] = []
-    of_step = TemperatureNoise.of_step
+    around_step = TemperatureNoise.around_step
 
     def noted(
         inverse_temperature: TemperatureNoise, batch: int, chunk: int
     ) -> AbstractContextManager[None]:
         seen.append((batch, inverse_temperature.most))
-        return of_step(inverse_temperature, batch, chunk)
+        return around_step(inverse_temperature, batch, chunk)
 
-    monkeypatch.setattr(TemperatureNoise, "of_step", noted)
+    monkeypatch.setattr(TemperatureNoise, "around_step", noted)
     return seen
 
 
@@ -106,13 +106,13 @@ def test_factors_double_while_the_task_is_learned_at_all_lengths(
     assert set(dict(seen).values()) == {1}
     # Where the bound falls, what was below it is ten times above.
     bounds = iter([100.0] * 7 + [least / 20] * 3)
-    after_report = TemperatureNoise.after_report
+    on_report = TemperatureNoise.on_report
 
-    def falling(noise: TemperatureNoise, loss: float) -> int:
+    def falling(noise: TemperatureNoise, state: LoopState, loss: float) -> dict[str, Any]:
         noise._below = next(bounds)
-        return after_report(noise, loss)
+        return on_report(noise, state, loss)
 
-    monkeypatch.setattr(TemperatureNoise, "after_report", falling)
+    monkeypatch.setattr(TemperatureNoise, "on_report", falling)
     config.training.curriculum = {"name": "none"}
     seen.clear()
     train_run(config, root=tmp_path, quiet=True)

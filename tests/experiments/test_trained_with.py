@@ -16,21 +16,21 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import kept_config
 from unbounded.experiments.run.run import RunResult, train_run
 from unbounded.training import Interrupted
-from unbounded.training.loop import Phase
 from unbounded.training.state import LoopState
+from unbounded.training.trainer import Trainer
 
 
 def cut_by_kernels(config: RunConfig, root: Path, after: Mapping[int, str]) -> RunResult:
     """Train a run that is cut after some batches, and from then on has other kernels."""
-    step = Phase._step
+    step = Trainer._train_batch
     with pytest.MonkeyPatch.context() as patch:
 
-        def interrupting(phase: Phase, state: LoopState) -> int:
+        def interrupting(phase: Trainer, state: LoopState) -> None:
             if state.batch in after and state.last_used()["kernels"] != after[state.batch]:
                 os.kill(os.getpid(), signal.SIGTERM)
-            return step(phase, state)
+            step(phase, state)
 
-        patch.setattr(Phase, "_step", interrupting)
+        patch.setattr(Trainer, "_train_batch", interrupting)
         for name in after.values():
             with pytest.raises(Interrupted):
                 train_run(config, root=root, resume=True)

@@ -10,12 +10,31 @@ import torch
 from accelerate import Accelerator
 
 from unbounded.tasks import LengthRange, StreamTask
-from unbounded.training import LoopState, PhaseOptions, make_optimizer, make_schedule
+from unbounded.training import (
+    Hook,
+    Interrupted,
+    LoopState,
+    PhaseOptions,
+    make_optimizer,
+    make_schedule,
+)
 from unbounded.training.checkpoint import Checkpoints
-from unbounded.training.loop import Phase
+from unbounded.training.hook import Assess, Record
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.progress import Silent
 from unbounded.training.signals import StopRequest
+from unbounded.training.trainer import Trainer
+
+
+class InterruptAt(Hook):
+    """A hook that is interrupted once, after a batch."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> None:
+        if state.batch == self.batch:
+            raise Interrupted(15)
 
 
 class Run:
@@ -46,10 +65,12 @@ class Run:
         folder.mkdir(exist_ok=True)
         self.metrics = folder / "metrics.jsonl"
 
-    def begin(self, task: StreamTask, stop_rule: Any, extra: Any, **options: Any) -> None:
-        """Create the loop; checkpoints hold `extra`; `options` override the defaults."""
+    def begin(self, task: StreamTask, *hooks: Hook, **options: Any) -> None:
+        """Create the trainer; `options` override the defaults."""
+        every = [*hooks, *(options.get(name) for name in ("lengths", "carried"))]
+        named = {str(place): each for place, each in enumerate(every) if isinstance(each, Hook)}
         self.checkpoints = Checkpoints(
-            self.folder / "checkpoints", self.accelerator, config={}, run="a", extra=extra
+            self.folder / "checkpoints", self.accelerator, config={}, run="a", hooks=named
         )
         self.log = MetricsLog(self.metrics, None)
         defaults: dict[str, Any] = {
@@ -64,7 +85,7 @@ class Run:
         watched = {
             name: options.pop(name) for name in ("progress", "carried", "now") if name in options
         }
-        self.loop = Phase(
+        self.trainer = Trainer(
             task,
             (self.model, self.optimizer, self.schedule),
             self.accelerator,
@@ -72,11 +93,11 @@ class Run:
             log=self.log,
             checkpoints=self.checkpoints,
             assess=lambda lengths, start, count: pytest.fail("unexpected assessment"),
-            stop_rule=stop_rule,
+            hooks=named,
             request=StopRequest(),
             **{"progress": Silent(), **watched},
         )
 
     def train(self) -> LoopState:
         """Resume from the newest checkpoint, or start."""
-        return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())
+        return self.trainer.run(self.checkpoints.load_newest(lambda text: None) or LoopState())

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from unbounded.training import LoopState, make_optimizer, make_schedule
-from unbounded.training.schedules import Cooldown, cooldown_of
-from unbounded.training.stopping import WhenStalled
+from unbounded.training.hooks.schedules import Cooldown, cooldown_of
+from unbounded.training.hooks.stopping import WhenStalled
 
 
 def scheduled(name="cooldown", rate=0.5):
@@ -79,9 +79,9 @@ def test_training_is_stalled_without_a_better_report_for_patience_batches():
     reasons = []
     for batch, perplexity in enumerate([3.0, 2.0, 2.5, 1.9, 1.9, 2.0, 1.9, 1.0], start=1):
         state.batch, state.perplexity = 10 * batch, perplexity
-        reasons.append(rule(state, nobody, nobody))
+        reasons.append(rule.after_batch(state, nobody, nobody))
         state.batch += 1
-        assert rule(state, nobody, nobody) is None
+        assert rule.after_batch(state, nobody, nobody) is None
     assert reasons[:6] == [None] * 6
     assert reasons[6] == (
         "stalled: training perplexity was not below the 1.9000 of batch 40 for 30 batches"

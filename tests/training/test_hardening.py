@@ -12,13 +12,13 @@ from torch.nn import functional as F
 
 from tests.constructions import counter, stream_model
 from tests.metrics import read_metrics
-from tests.training.runs import Run
-from unbounded.errors import CheckpointError, ConfigError, DTypeError
+from tests.training.runs import InterruptAt, Run
+from unbounded.errors import ConfigError, DTypeError
 from unbounded.evaluation import remove_unused, score_lengths, stream_loss
 from unbounded.memories import detach_state
 from unbounded.models import MemoryModel, discretized, least_saturated, sharpen
 from unbounded.tasks import LengthRange, chunks, make_task
-from unbounded.training import Harden
+from unbounded.training import Harden, Hook, Interrupted
 from unbounded.training.progress import describe
 
 TASK = make_task("anbn", sequences=6)
@@ -47,10 +47,10 @@ def action_weights(model: MemoryModel) -> torch.Tensor:
 
 
 class Hardening(Run):
-    def __init__(self, folder: Path, model, rule: Harden, batches=40, rate=0.01):
+    def __init__(self, folder: Path, model, rule: Harden, batches=40, rate=0.01, hooks=()):
         super().__init__(folder, model, learning_rate=rate, batches=batches)
         options = {"lengths": LengthRange(2, 6), "batch_size": 4, "clip": 1.0, "chunk_steps": 25}
-        self.begin(TASK, rule, rule, report_every=1000, **options)
+        self.begin(TASK, rule, *hooks, report_every=1000, **options)
 
     def checks(self) -> list[dict]:
         return [line for line in read_metrics(self.metrics) if line["kind"] == "hardening"]
@@ -72,7 +72,6 @@ def test_actions_are_sharpened_until_they_are_saturated_and_the_best_is_kept(tmp
     assert start < 0.7
     assert checks[-1]["least_action_weight"] >= 0.999 > checks[-2]["least_action_weight"]
     best = min(check["validation_loss_discrete"] for check in checks)
-    rule.restore()
     assert loss(discretized(model)) == checks[-1]["best_validation_loss_discrete"] == best
     scores = score_lengths(discretized(model), TASK, LengthRange(2, 100), seed=1)
     assert all(score.accuracy == 1 for score in scores)
@@ -108,37 +107,40 @@ def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
     run = Hardening(tmp_path, model, rule)
     run.train()
     assert len(run.checks()) == 5
-    rule.restore()
     assert torch.equal(weights(model), kept[4])
 
 
-def test_an_interrupted_hardening_resumes(tmp_path):
-    def make(folder, batches):
-        model = soft_counter()
-        rule = Harden(model, VALIDATION, loss, every=2, factor=1.5)
-        return model, rule, Hardening(tmp_path / folder, model, rule, batches)
+@pytest.mark.parametrize("within", [False, True], ids=["after a check", "within a check"])
+def test_an_interrupted_hardening_resumes(tmp_path, within):
+    calls = 0
 
-    whole, whole_rule, run = make("whole", 6)
+    def interrupted(candidate):
+        nonlocal calls
+        calls += 1
+        if calls == 8:  # the hardened model of the third check, after batch 4
+            raise Interrupted(15)
+        return loss(candidate)
+
+    def make(folder, *hooks, validate=loss):
+        model = soft_counter()
+        rule = Harden(model, VALIDATION, validate, every=2, factor=1.5)
+        return model, rule, Hardening(tmp_path / folder, model, rule, 6, hooks=hooks)
+
+    whole, whole_rule, run = make("whole")
     run.train()
-    _, _, first = make("cut", 4)
-    state = first.train()
-    # As after a stop between the check at batch 4 and its checkpoint.
-    state.finished, state.actions_due = None, True
-    state.metrics_lines -= 1
-    first.checkpoints.save(state)
-    model, rule, again = make("cut", 6)
+    if within:
+        _, _, first = make("cut", validate=interrupted)
+    else:
+        _, _, first = make("cut", InterruptAt(4))
+    with pytest.raises(Interrupted):
+        first.train()
+    model, rule, again = make("cut", *([] if within else [Hook()]))
     with torch.no_grad():
         model.sequence.output.weight.zero_()
-    again.log.cut(state.metrics_lines)
     again.train()
     assert again.checks() == run.checks()
     assert rule.inverse_temperature == whole_rule.inverse_temperature == 1.5**3
     assert torch.equal(weights(model), weights(whole))
-    rule.restore()
-    whole_rule.restore()
-    assert torch.equal(weights(model), weights(whole))
-    with pytest.raises(CheckpointError, match="has no looked, soft"):
-        rule.load({})
 
 
 def test_it_is_over_when_the_hardened_model_has_settled(tmp_path):
@@ -185,7 +187,6 @@ def test_a_success_is_confirmed_and_asked_again_later(tmp_path):
     state = run.train()
     assert "at most 0.001 at 12 checks in a row" in state.finished
     assert len(asked) == 3  # at checks 2, 7 and 12, counted from 1
-    rule.restore()
     assert torch.equal(weights(discretized(model)), asked[-1])
     assert rule.is_saturated
 
@@ -209,7 +210,6 @@ def test_the_closer_check_decides_which_model_is_best(tmp_path, cool):
     assert "the rate fell" in state.finished if cool else state.finished.startswith("budget")
     # At checks 2, 7, 12, 17, 22 and at the end.
     assert len(asked) == 6
-    rule.restore()
     assert torch.equal(weights(discretized(model)), asked[1])
 
 
@@ -225,7 +225,6 @@ def test_the_last_model_is_taken_if_it_is_better(tmp_path):
         every=1, factor=1.01, settle=2, cool_at=9,
     )  # fmt: skip
     Hardening(tmp_path, model, rule, batches=9, rate=1e-3).train()
-    rule.restore()
     assert len(asked) == 3
     assert torch.equal(weights(discretized(model)), asked[-1])
 
@@ -262,8 +261,6 @@ def test_it_aborts_after_checks_without_a_clearly_better_hardened_model(tmp_path
         "no clearly better hardened model in 3 checks, the best has validation error 0.41"
         in state.finished
     )
-    with pytest.raises(CheckpointError, match="the state of the hardening has no stalled"):
-        rule.load({name: each for name, each in rule.tensors().items() if name != "stalled"})
     assert rule.is_saturated is False
 
 
@@ -281,7 +278,7 @@ def test_the_end_is_cooled_without_sharpening(tmp_path):
     assert [check["inverse_temperature"] for check in run.checks()] == [1, 1.5, 1.5, 1.5, 1.5]
     assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-9 * 0.8**3)
     assert "the rate fell over 3 checks at inverse temperature 1.5" in state.finished
-    rule.load(rule.tensors())
+    rule.load_state_dict(rule.state_dict())
     assert rule.inverse_temperature == 1.5
 
 
@@ -305,7 +302,6 @@ def test_a_confirmed_model_is_kept_during_the_cooling(tmp_path):
     state = Hardening(tmp_path, model, rule, batches=40, rate=1e-3).train()
     assert "the rate fell over 3 checks" in state.finished
     assert len(asked) == 2
-    rule.restore()
     assert torch.equal(weights(discretized(model)), asked[0])
 
 
@@ -381,7 +377,6 @@ def test_the_trained_model_is_restored_where_fine_tuning_harms_it(tmp_path):
     state = Hardening(tmp_path, model, rule, batches=60).train()
     assert "beyond inverse temperature 1 the model gets worse" in state.finished
     assert not rule.is_saturated
-    rule.restore()
     assert torch.equal(weights(model), trained)
 
 
@@ -409,7 +404,6 @@ def test_too_large_a_step_is_taken_back_and_the_next_ones_are_smaller(tmp_path):
         check["inverse_temperature"] <= 4 for check in checks if check["validation_loss"] == 0
     )
     assert not rule.is_saturated
-    rule.restore()
     assert 3.9 < float(action_weights(model).norm() / start) <= 4
 
 
@@ -423,7 +417,6 @@ def test_a_model_that_cannot_be_saturated_stays_as_hard_as_possible(tmp_path):
     rule = Harden(model, VALIDATION, validate, every=1, factor=10.0)
     run = Hardening(tmp_path, model, rule, rate=1e-9)
     run.train()
-    rule.restore()
     assert not rule.is_saturated
     assert rule.steps_back == 0
     sharper = action_weights(model).norm() / action_weights(soft_counter()).norm()
@@ -455,7 +448,6 @@ def test_a_trained_stack_rnn_hardens_to_a_smaller_model_that_generalises(tmp_pat
     assert score(model, beyond, "test") < 5 * len(beyond)
     rule = Harden(model, VALIDATION, loss, every=5, factor=1.5)
     Hardening(tmp_path, model, rule, batches=200, rate=0.05).train()
-    rule.restore()
     removal = remove_unused(discretized(model), lambda candidate: score(candidate, near))
     assert removal.removed
     assert score(removal.model, beyond, "test") == 5 * len(beyond)

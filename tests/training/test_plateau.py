@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from unbounded.errors import CheckpointError
 from unbounded.tasks import LengthRange
 from unbounded.training import HalveOnPlateau, LoopState, make_optimizer, make_schedule
 
@@ -25,10 +26,10 @@ def test_it_validates_in_evaluation_mode(training: bool) -> None:
     optimizer = make_optimizer(model.parameters(), name="sgd", learning_rate=1.0)
     schedule = make_schedule(optimizer, 9, name="constant")
     rule = HalveOnPlateau(model, optimizer, schedule, validate)
-    rule(LoopState(batch=1), never_asked, lambda line: None)
+    rule.after_batch(LoopState(batch=1), never_asked, lambda line: None)
     assert model.training == training
     with pytest.raises(KeyboardInterrupt):
-        rule(LoopState(batch=2), never_asked, lambda line: None)
+        rule.after_batch(LoopState(batch=2), never_asked, lambda line: None)
     assert modes == [False, False]
     assert model.training == training
 
@@ -57,7 +58,7 @@ class Checks:
         for batch in range(first, (last or len(self.values)) + 1):
             with torch.no_grad():
                 self.model.weight.fill_(batch)
-            self.rule(LoopState(batch=batch), never_asked, self.lines.append)
+            self.rule.after_batch(LoopState(batch=batch), never_asked, self.lines.append)
             rates.append(self.optimizer.param_groups[0]["lr"])
         return rates
 
@@ -93,7 +94,7 @@ def test_weights_are_restored_only_with_restore():
         checks = Checks([1.0, 2.0], restore=restore)
         checks.rates()
         assert checks.model.weight.item() == weight
-        checks.rule.restore()
+        checks.rule.at_end()
         assert checks.model.weight.item() == 1.0
 
 
@@ -107,9 +108,11 @@ def test_an_interrupted_rule_resumes(options: dict[str, Any]):
     again = Checks(values[4:], **options)
     for group in again.optimizer.param_groups:
         group["lr"] = first[-1]
-    again.rule.load(cut.rule.tensors())
+    again.rule.load_state_dict(cut.rule.state_dict())
     assert first + again.rates(5, len(values)) == rates
-    assert set(again.rule.tensors()) == set(whole.rule.tensors())
+    assert set(again.rule.state_dict()) == set(whole.rule.state_dict())
+    with pytest.raises(CheckpointError, match="HalveOnPlateau: expected the state"):
+        again.rule.load_state_dict({"best": 1.0})
 
 
 def test_errors_are_recorded_by_their_name():

@@ -16,9 +16,9 @@ from unbounded.errors import NonFiniteError, ShapeError
 from unbounded.layers.symbols import input_weight
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange
+from unbounded.training.chunk_update import ChunkUpdate, StepResult
 from unbounded.training.options import PhaseOptions
 from unbounded.training.row_sparse import row_sparse
-from unbounded.training.steps import BatchTrainer, StepResult
 
 WORDS = 60
 STACK = {"name": "superposition_stack", "count": 3, "capacity": 9, "overflow": "drop_bottom"}
@@ -61,9 +61,9 @@ def batch_of(lengths: list[int] | None = None) -> Batch:
     )
 
 
-def trainer_of(model: nn.Module, options: PhaseOptions, **optimizer: Any) -> BatchTrainer:
+def trainer_of(model: nn.Module, options: PhaseOptions, **optimizer: Any) -> ChunkUpdate:
     sgd = torch.optim.SGD(model.parameters(), **{"lr": 0.1, **optimizer})
-    return BatchTrainer(model, sgd, Accelerator(cpu=True), total_of, options)
+    return ChunkUpdate(model, sgd, Accelerator(cpu=True), total_of, options)
 
 
 def total_of(nats: Tensor) -> tuple[float, int]:
@@ -150,23 +150,23 @@ def test_hooks_see_the_whole_gradient(number: int) -> None:
     assert columns.fits()
 
 
-def halve(trainer: BatchTrainer, model: MemoryModel) -> None:
+def halve(trainer: ChunkUpdate, model: MemoryModel) -> None:
     hooks_of(model)[0]()
 
 
-def freeze(trainer: BatchTrainer, model: MemoryModel) -> None:
+def freeze(trainer: ChunkUpdate, model: MemoryModel) -> None:
     matrix = input_weight(model.sequence.layer)
     assert matrix is not None
     matrix.requires_grad_(False)
 
 
-def load(trainer: BatchTrainer, model: MemoryModel) -> None:
+def load(trainer: ChunkUpdate, model: MemoryModel) -> None:
     kept = trainer._optimizer.state_dict()
     kept["param_groups"][0]["lr"] = 0.01
     trainer._optimizer.load_state_dict(kept)
 
 
-def double(trainer: BatchTrainer, model: MemoryModel) -> None:
+def double(trainer: ChunkUpdate, model: MemoryModel) -> None:
     def each(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for parameter in optimizer.param_groups[0]["params"]:
             if parameter.grad is not None:
@@ -177,7 +177,7 @@ def double(trainer: BatchTrainer, model: MemoryModel) -> None:
 
 @pytest.mark.parametrize("change", [halve, freeze, load, double])
 def test_changes_during_training_are_obeyed(
-    change: Callable[[BatchTrainer, MemoryModel], None],
+    change: Callable[[ChunkUpdate, MemoryModel], None],
 ) -> None:
     results = []
     for whole in (False, True):
@@ -246,7 +246,7 @@ def test_a_step_that_an_error_ended_leaves_no_gradient(goes_on_as: str) -> None:
     other = model_of("stack-rnn")
     other.load_state_dict(model.state_dict())
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    trainer = BatchTrainer(model, sgd, Accelerator(cpu=True), total, options_of())
+    trainer = ChunkUpdate(model, sgd, Accelerator(cpu=True), total, options_of())
     with pytest.raises(CutError):
         list(trainer.train(batch_of(), 0))
     broken[0] = False

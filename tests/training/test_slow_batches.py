@@ -14,7 +14,6 @@ from tests.metrics import read_metrics
 from tests.training.runs import Run
 from tests.training.test_stream_training import stack_rnn, weights
 from unbounded.tasks import StreamTask, make_task
-from unbounded.training import never
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.progress import Silent
 
@@ -41,7 +40,7 @@ def test_a_slow_batch_is_saved_between_its_chunks(tmp_path: Path, steps: int) ->
     def make(name: str, now: Callable[[], float], **options: Any) -> Run:
         run, carried = Run(tmp_path / name, stack_rnn(2), "adam", batches=4), CarriedState()
         times = {"checkpoint_every": 1000, "checkpoint_minutes": 5.0, "now": now}
-        run.begin(task, never, carried, carried=carried, chunk_steps=7, **times, **options)
+        run.begin(task, carried=carried, chunk_steps=7, **times, **options)
         return run
 
     all_steps, rest = Counting(), Counting()

@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from unbounded.tasks import LengthRange
-from unbounded.training import LoopState, WhenConverged, WhenSolved, never
-from unbounded.training.stopping import StopRule, WhenStalled
+from unbounded.training import Hook, LoopState, WhenConverged, WhenSolved, WhenStalled
 
 RANGE = LengthRange(4, 6)
 
@@ -34,7 +33,7 @@ class Assessor:
 
 def check(rule: WhenSolved, state: LoopState, assess: Assessor) -> tuple[str | None, list[Any]]:
     lines: list[Any] = []
-    return rule(state, assess, lines.append), lines
+    return rule.after_batch(state, assess, lines.append), lines
 
 
 def test_a_first_check_of_a_few_saves_the_rest() -> None:
@@ -84,19 +83,20 @@ def test_converged_counts_reports_in_a_row_and_uses_no_accuracy() -> None:
     reasons = []
     for batch, perplexity in ((5, 1.005), (7, 1.005), (10, 1.5), (15, 1.01), (20, 1.0)):
         state.batch, state.perplexity = batch, perplexity
-        reasons.append(rule(state, assess, print))
+        reasons.append(rule.after_batch(state, assess, print))
     assert reasons[:4] == [None] * 4
     assert reasons[4] == "converged: training perplexity at most 1.01 in 2 reports"
     assert assess.asked == []
 
 
-def endings(rule: StopRule, reports: list[tuple[int | None, float]]) -> list[str | None]:
+def endings(rule: Hook, reports: list[tuple[int | None, float]]) -> list[str | None]:
     """A rule's reasons at each report of (stage, perplexity), five batches apart."""
     state, reasons = LoopState(), []
     for place, (stage, perplexity) in enumerate(reports, 1):
         state.batch, state.perplexity = 5 * place, perplexity
-        state.begin_stage(stage)
-        reasons.append(rule(state, Assessor(), print))
+        state.stage = stage
+        rule.on_report(state, 0.0)
+        reasons.append(rule.after_batch(state, Assessor(), print))
     return reasons
 
 
@@ -118,7 +118,3 @@ def test_a_stage_is_compared_with_itself_and_can_stall() -> None:
     assert last == (
         "stalled: training perplexity was not below the 1.5000 of batch 10 for 10 batches"
     )
-
-
-def test_never() -> None:
-    assert never(LoopState(batch=10**9), Assessor(), print) is None

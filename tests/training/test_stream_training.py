@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 import unbounded as ub
 from tests.metrics import read_metrics
-from tests.training.runs import Run
-from unbounded.errors import CheckpointError, ChoiceError, ConfigError
+from tests.training.runs import InterruptAt, Run
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.evaluation import score_lengths, stream_loss
 from unbounded.models import SequenceModel, draw_sums
 from unbounded.tasks import LengthRange, StreamTask, chunks, make_task
@@ -23,15 +23,17 @@ from unbounded.training import (
     Doubling,
     Growing,
     HalveOnPlateau,
+    Hook,
+    Interrupted,
     OneLength,
     PhaseOptions,
-    any_of,
-    never,
+    WhenConverged,
+    WhenStalled,
 )
-from unbounded.training.curricula import Curriculum
+from unbounded.training.hook import Assess, Record
+from unbounded.training.hooks.curricula import Curriculum
 from unbounded.training.progress import describe
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Assess, Record, StopRule, WhenConverged, WhenStalled
 
 CONTROLLER = functools.partial(
     ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
@@ -52,7 +54,7 @@ class StreamRun(Run):
         names = {"optimizer", "learning_rate", "batches"} & set(options)
         super().__init__(folder, model, **{name: options.pop(name) for name in names})
         self.plateau = None
-        stop_rule: StopRule = options.pop("stop_rule", never)
+        hook: Hook | None = options.pop("hook", None)
         if "validate" in options:
             self.plateau = HalveOnPlateau(
                 self.model,
@@ -61,8 +63,8 @@ class StreamRun(Run):
                 options.pop("validate"),
                 **options.pop("plateau", {}),
             )
-            stop_rule = any_of(self.plateau, never)
-        self.begin(task, stop_rule, self.plateau, **options)
+        hooks = [each for each in (self.plateau, hook) if each is not None]
+        self.begin(task, *hooks, **options)
 
 
 def weights(model: torch.nn.Module) -> torch.Tensor:
@@ -149,13 +151,17 @@ def test_the_curriculum_adds_a_length_at_a_time() -> None:
 
 def test_the_longest_length_doubles_where_the_loss_is_low():
     doubling = Doubling(LengthRange(1, 20), below=1e-4, first=5)
-    assert str(doubling.range_of(None)) == "1:5"
-    assert doubling.longer(None, 2e-4) == 5
-    assert doubling.longer(None, 0.9e-4) == doubling.longer(5, 0.9e-4) == 10
-    assert doubling.longer(10, 0.0) == doubling.longer(20, 0.0) == 20
-    assert str(doubling.range_of(20)) == "1:20"
-    assert str(Doubling(LengthRange(2, 20), below=1.0).range_of(None)) == "2:2"
-    assert str(Doubling(LengthRange(2, 5), below=1.0, first=6).range_of(None)) == "2:5"
+    ranges = []
+    for loss in (2e-4, 0.9e-4, 0.0, 0.0):
+        ranges.append(str(doubling(0)))
+        assert doubling.on_report(LoopState(), loss) == {"longest": int(ranges[-1][2:])}
+    assert ranges == ["1:5", "1:5", "1:10", "1:20"]
+    assert str(doubling(0)) == "1:20"
+    again = Doubling(LengthRange(1, 20), below=1e-4, first=5)
+    again.load_state_dict(doubling.state_dict())
+    assert str(again(0)) == "1:20"
+    assert str(Doubling(LengthRange(2, 20), below=1.0)(0)) == "2:2"
+    assert str(Doubling(LengthRange(2, 5), below=1.0, first=6)(0)) == "2:5"
     with pytest.raises(ConfigError, match="below: expected a number above 0, got 0"):
         Doubling(LengthRange(2, 5), below=0.0)
 
@@ -233,9 +239,8 @@ def test_a_slightly_better_model_halves_the_rate_and_is_kept(tmp_path: Path) -> 
     assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
     lines = [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
     assert all(line["better"] for line in lines)
-    assert run.plateau.tensors()["best_nats"] == pytest.approx(3.49)
+    assert run.plateau.best == pytest.approx(3.49)
     last = weights(run.model)
-    run.plateau.restore()
     assert torch.equal(weights(run.model), last)  # those of the last check, which halved
     rates, _ = rates_after(tmp_path / "not", measured)
     assert rates == pytest.approx([0.1] * 4)
@@ -273,18 +278,20 @@ def test_the_backup_survives_an_interruption(tmp_path: Path) -> None:
     )
     whole.train()
     first = StreamRun(
-        tmp_path / "cut", task, stack_rnn(2), validate=iter(values).__next__, batches=3
+        *(tmp_path / "cut", task, stack_rnn(2)),
+        validate=iter(values).__next__,
+        batches=4,
+        hook=InterruptAt(3),
     )
-    state = first.train()
-    state.finished, state.actions_due = None, True
-    state.window_nats, state.window_tokens = 1.0, 1
-    state.metrics_lines -= 2
-    first.checkpoints.save(state)
+    with pytest.raises(Interrupted):
+        first.train()
     again = StreamRun(
-        tmp_path / "cut", task, stack_rnn(2, seed=9), validate=iter(values[3:]).__next__, batches=4
+        *(tmp_path / "cut", task, stack_rnn(2, seed=9)),
+        validate=iter(values[3:]).__next__,
+        batches=4,
+        hook=Hook(),
     )
-    again.loop._log.cut(state.metrics_lines)
-    again.train()  # repeats batch 3's checks: they must not halve again
+    again.train()  # the check of batch 3 is not repeated
     checks = [
         [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
         for run in (again, whole)
@@ -292,8 +299,6 @@ def test_the_backup_survives_an_interruption(tmp_path: Path) -> None:
     assert checks[0] == checks[1]
     assert torch.equal(weights(again.model), weights(whole.model))
     assert again.optimizer.param_groups[0]["lr"] == 0.025
-    with pytest.raises(CheckpointError, match="has no best_nats, looked, nats, better"):
-        HalveOnPlateau(again.model, again.optimizer, again.schedule, lambda: 0.0).load({})
 
 
 def test_loss_of_a_stream_does_not_depend_on_its_chunks() -> None:
@@ -330,22 +335,23 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
     ],
 )
 def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
-    lengths: LengthRange | Curriculum | Doubling,
+    lengths: LengthRange | Curriculum,
     length_bucketing: int,
     stages: list[int | None],
     tmp_path: Path,
 ) -> None:
     seen = []
 
-    def rule(state: LoopState, assess: Assess, record: Record) -> None:
-        if state.batch % 10 == 0:
-            seen.append(state.stage)
+    class Watch(Hook):
+        def after_batch(self, state: LoopState, assess: Assess, record: Record) -> None:
+            if state.batch % 10 == 0:
+                seen.append(state.stage)
 
     run = StreamRun(
         *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
         **{"batches": 60, "batch_size": 2, "lengths": lengths, "report_every": 10},
         length_bucketing=length_bucketing,
-        stop_rule=rule,
+        hook=Watch(),
     )
     run.train()
     assert seen == stages
@@ -361,13 +367,13 @@ def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
     ],
 )
 def test_stop_rules_where_lengths_double(
-    rule: StopRule, below: float, batch: int, why: str, tmp_path: Path
+    rule: Hook, below: float, batch: int, why: str, tmp_path: Path
 ) -> None:
     run = StreamRun(
         *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
         **{"batches": 90, "batch_size": 2, "report_every": 10, "learning_rate": 0.0},
         lengths=Doubling(LengthRange(2, 6), below=below),
-        stop_rule=rule,
+        hook=rule,
     )
     state = run.train()
     assert state.finished is not None

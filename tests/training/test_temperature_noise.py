@@ -14,14 +14,14 @@ from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.models import sharpen, sharpen_units
 from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import Batch, LengthRange
-from unbounded.training import PhaseOptions
-from unbounded.training.objective import OBJECTIVES
-from unbounded.training.steps import BatchTrainer
-from unbounded.training.temperature_noise import (
+from unbounded.training import LoopState, PhaseOptions
+from unbounded.training.chunk_update import ChunkUpdate
+from unbounded.training.hooks.temperature_noise import (
     MOST,
     TemperatureNoise,
     is_factor,
 )
+from unbounded.training.objective import OBJECTIVES
 
 STACKS: dict[str, Any] = {**STACK_RNN, "memory": {"name": "superposition_stack", "count": 2}}
 #: Fewer units than symbols: the columns are row-sparse.
@@ -42,15 +42,15 @@ def began(model: MemoryModel, *, most: int, seed: int, units: int = MOST) -> Tem
 
 def trained(
     model: MemoryModel, batch: Batch, rate: float = 0.5, *, most: int = 1, **options: Any
-) -> BatchTrainer:
+) -> ChunkUpdate:
     """A trainer after one batch, the eighth, by plain SGD."""
     whole = {"clip": 1e9, **options}
     phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **whole)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     noise = began(model, most=most, seed=3) if most > 1 else None
-    trainer = BatchTrainer(
+    trainer = ChunkUpdate(
         model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), phase,
-        temperature_noise=noise,
+        hooks=[] if noise is None else [noise],
     )  # fmt: skip
     for _ in trainer.train(batch, 7):
         pass
@@ -103,7 +103,12 @@ def test_the_greatest_factor_doubles_at_low_loss_and_halves_at_high_loss(
 ) -> None:
     noise = TemperatureNoise(model_of(STACKS), 1, limit=8)
     noise.most = before
-    assert noise.after_report(loss) == after
+    state = LoopState(window_tokens=5)
+    assert noise.on_report(state, loss) == {"greatest_factor": before}
+    assert noise.most == after
+    state.stage = 4  # before a curriculum's full range it stays
+    noise.on_report(state, loss)
+    assert noise.most == after
 
 
 def test_a_controllers_sums_are_multiplied_and_nothing_else() -> None:
@@ -209,7 +214,7 @@ def test_a_step_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -
     def broken(*arguments: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BatchTrainer, "_through_graph", broken)
+    monkeypatch.setattr(ChunkUpdate, "_through_graph", broken)
     with pytest.raises(KeyboardInterrupt):
         trained(model, batch, most=MOST)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

@@ -91,7 +91,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "plateaus": {
         "none": "The learning rate does not depend on validation.",
-        "halve": "A stop rule that keeps a backup of the best weights and lowers the learning "
+        "halve": "Keeps a backup of the best weights and lowers the learning "
         "rate.",
     },
     "temperature_noises": {

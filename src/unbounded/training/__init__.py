@@ -1,10 +1,15 @@
-"""Objective, loop, schedules, stop rules and checkpoints; receives a task and a model.
+"""Objective, trainer, hooks and checkpoints; receives a task and a model.
 
-The loop and the checkpoints need accelerate and are imported from their own modules.
+The trainer and the checkpoints need accelerate and are imported from their own modules.
 """
 
-from unbounded.training.curricula import Doubling, Growing, OneLength
-from unbounded.training.hardening import Harden
+from unbounded.training.hook import Hook
+from unbounded.training.hooks import SCHEDULES
+from unbounded.training.hooks.accuracy import Accuracy
+from unbounded.training.hooks.curricula import Doubling, Growing, OneLength
+from unbounded.training.hooks.hardening import Harden
+from unbounded.training.hooks.plateau import HalveOnPlateau
+from unbounded.training.hooks.stopping import EarlyAbort, WhenConverged, WhenSolved, WhenStalled
 from unbounded.training.objective import (
     OBJECTIVES,
     Objective,
@@ -13,44 +18,34 @@ from unbounded.training.objective import (
     masked_cross_entropy,
     perplexity,
 )
-from unbounded.training.optimizers import OPTIMIZERS, make_optimizer
+from unbounded.training.optimizers import OPTIMIZERS, make_optimizer, make_schedule
 from unbounded.training.options import PhaseOptions
-from unbounded.training.plateau import HalveOnPlateau
-from unbounded.training.schedules import SCHEDULES, make_schedule
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import (
-    EarlyAbort,
-    StopRule,
-    WhenConverged,
-    WhenSolved,
-    any_of,
-    never,
-)
 
 __all__ = [
     "OBJECTIVES",
     "OPTIMIZERS",
     "SCHEDULES",
+    "Accuracy",
     "Doubling",
     "EarlyAbort",
     "Growing",
     "HalveOnPlateau",
     "Harden",
+    "Hook",
     "Interrupted",
     "LoopState",
     "Objective",
     "OneLength",
     "PhaseOptions",
-    "StopRule",
     "WhenConverged",
     "WhenSolved",
-    "any_of",
+    "WhenStalled",
     "make_optimizer",
     "make_schedule",
     "masked_binary_cross_entropy",
     "masked_bit_cross_entropy",
     "masked_cross_entropy",
-    "never",
     "perplexity",
 ]

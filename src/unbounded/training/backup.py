@@ -1,28 +1,22 @@
-"""A copy of the best weights so far, stored in the run's checkpoints."""
+"""A copy of a model's weights, part of the run's checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from unbounded.errors import CheckpointError
-
-_WEIGHT = "weight."
-
 
 class Backup:
-    """A copy of a model's weights, with numbers that belong to them in a checkpoint.
+    """A copy of a model's weights, none at first.
 
     Args:
         model: the model whose weights are copied; not wrapped.
-        numbers: names of the numbers.
-        what: name of the backup, for the message when a checkpoint lacks a number.
     """
 
-    def __init__(self, model: nn.Module, numbers: Sequence[str], what: str) -> None:
-        self._model, self._numbers, self._what = model, tuple(numbers), what
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
         self._weights: dict[str, Tensor] = {}
 
     def keep(self) -> None:
@@ -45,29 +39,11 @@ class Backup:
             for name, weight in self._model.named_parameters()
         )
 
-    def tensors(self, *numbers: float) -> dict[str, Tensor]:
-        """The numbers, in the order of their names, and the weights, for a checkpoint."""
-        return {
-            **{
-                name: torch.tensor(float(number), dtype=torch.float64)
-                for name, number in zip(self._numbers, numbers, strict=True)
-            },
-            **{_WEIGHT + name: weight for name, weight in self._weights.items()},
-        }
+    def state_dict(self) -> dict[str, Tensor]:
+        """The copied weights by name, for a checkpoint."""
+        return dict(self._weights)
 
-    def load(self, tensors: Mapping[str, Tensor]) -> list[float]:
-        """Restore what `tensors` returned; return the numbers.
-
-        Raises:
-            CheckpointError: a number is missing.
-        """
-        missing = [name for name in self._numbers if name not in tensors]
-        if missing:
-            raise CheckpointError(f"{self._what} has no {', '.join(missing)}")
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state_dict` returned."""
         device = next(self._model.parameters()).device
-        self._weights = {
-            name.removeprefix(_WEIGHT): tensor.to(device)
-            for name, tensor in tensors.items()
-            if name.startswith(_WEIGHT)
-        }
-        return [float(tensors[name]) for name in self._numbers]
+        self._weights = {name: weight.to(device) for name, weight in state.items()}

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from unbounded.errors import CheckpointError
 from unbounded.memories.state import map_state, state_tensors
+from unbounded.training.hook import Hook
 
-_CHUNK = "chunk"
 
-
-class CarriedState:
+class CarriedState(Hook):
     """The position inside a batch, so that a checkpoint may lie between two chunks.
 
     Between two batches the chunk is 0 and there is no state.
@@ -55,21 +53,13 @@ class CarriedState:
         """Whether a checkpoint's tensors wait for `rebuild`."""
         return bool(self._loaded)
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Any]:
         """The chunk, and the state's tensors in order, for a checkpoint."""
         tensors = [*self._loaded, *(() if self.state is None else state_tensors(self.state))]
-        # safetensors refuses tensors that share memory.
-        named = {f"{place:03d}": tensor.detach().clone() for place, tensor in enumerate(tensors)}
-        named = {name: tensor.contiguous() for name, tensor in named.items()}
-        return {_CHUNK: torch.tensor(self.chunk), **named}
+        # Clones: a view would be saved with all of its buffer.
+        return {"chunk": self.chunk, "tensors": [each.detach().clone() for each in tensors]}
 
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `tensors` returned.
-
-        Raises:
-            CheckpointError: the chunk is missing.
-        """
-        if _CHUNK not in tensors:
-            raise CheckpointError("the carried state has no chunk")
-        self.move(int(tensors[_CHUNK]), None)
-        self._loaded = [tensors[name] for name in sorted(set(tensors) - {_CHUNK})]
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned; `rebuild` gives the state its structure."""
+        self.move(int(state["chunk"]), None)
+        self._loaded = list(state["tensors"])

@@ -1,7 +1,7 @@
 """Checkpoints: folders that are written atomically and verified before use.
 
-A checkpoint holds model.safetensors, config.json, loop.json and accelerate's files for the
-optimizer, the schedule and the random states. manifest.json lists each file with its size and
+A checkpoint holds model.safetensors, config.json, loop.json, hooks.pt and accelerate's files for
+the optimizer, the schedule and the random states. manifest.json lists each file with its size and
 SHA-256; a folder without it is no checkpoint. Loading cannot run code: the formats are JSON,
 safetensors, and torch files that accelerate reads with weights_only=True.
 """
@@ -15,12 +15,11 @@ import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import load as load_weights_only
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.files import (
@@ -32,12 +31,13 @@ from unbounded.files import (
     sync,
     usual_modes,
 )
+from unbounded.training.hook import Hook
 from unbounded.training.state import LoopState
 
 T = TypeVar("T")
 
 FORMAT = "unbounded-checkpoint"
-VERSION = 2
+VERSION = 3
 _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
 #: Prefixes of the errors of a GPU.
@@ -46,44 +46,8 @@ _OF_A_GPU = ("CUDA", "cuDNN", "HIP", "MPS")
 _ASIDE = f"{_PARTIAL}old-"
 
 
-EXTRA = "extra.safetensors"
-
-
-class Extra(Protocol):
-    """A part of a run with tensors that neither the model nor the optimizer has."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Its tensors, for a checkpoint."""
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `tensors` returned."""
-
-
-class Together:
-    """Several extras as one; each name is the prefix of its tensors.
-
-    Args:
-        parts: name -> extra.
-    """
-
-    def __init__(self, parts: Mapping[str, Extra]) -> None:
-        self._parts = dict(parts)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The tensors of all parts."""
-        return {
-            f"{name}/{key}": tensor
-            for name, part in self._parts.items()
-            for key, tensor in part.tensors().items()
-        }
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore each part."""
-        for name, part in self._parts.items():
-            part_tensors = {key: tensors[key] for key in tensors if key.startswith(f"{name}/")}
-            part.load(
-                {key.removeprefix(f"{name}/"): tensor for key, tensor in part_tensors.items()}
-            )
+#: The states of the hooks, by name.
+HOOKS = "hooks.pt"
 
 
 class Checkpoints:
@@ -96,7 +60,7 @@ class Checkpoints:
         run: identifier of the run; a checkpoint of another run is refused.
         keep: number of newest checkpoints that are kept, at least 1.
         saved: called after each checkpoint.
-        extra: tensors for extra.safetensors; None writes no such file.
+        hooks: by name; their states are saved.
     """
 
     def __init__(
@@ -108,7 +72,7 @@ class Checkpoints:
         run: str,
         keep: int = 2,
         saved: Callable[[], None] | None = None,
-        extra: Extra | None = None,
+        hooks: Mapping[str, Hook] | None = None,
     ) -> None:
         self.folder = folder
         self._accelerator = accelerator
@@ -116,7 +80,7 @@ class Checkpoints:
         self._run = run
         self._keep = keep
         self._saved = saved
-        self._extra = extra
+        self._hooks = dict(hooks or {})
 
     def save(self, state: LoopState) -> Path:
         """Write a checkpoint, then delete the oldest ones.
@@ -182,8 +146,8 @@ class Checkpoints:
         if self._accelerator.is_main_process:
             (partial / "loop.json").write_text(json_text(state.to_json(), indent=1))
             (partial / "config.json").write_text(json_text(self._config, indent=1))
-            if self._extra is not None:
-                save_file(self._extra.tensors(), partial / EXTRA)
+            states = {name: hook.state_dict() for name, hook in self._hooks.items()}
+            torch.save({name: state for name, state in states.items() if state}, partial / HOOKS)
 
     def _seal(self, partial: Path, state: LoopState) -> None:
         usual_modes(partial)
@@ -238,11 +202,14 @@ class Checkpoints:
             # accelerate ignores random states it cannot read; here that is an error.
             load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
             self._accelerator.load_state(str(folder))
-            if self._extra is not None:
-                self._extra.load(load_file(folder / EXTRA))
+            states = torch.load(folder / HOOKS, map_location="cpu", weights_only=True)
+            for name, hook in self._hooks.items():
+                hook.load_state_dict(states.pop(name, {}))
+            if states:
+                raise CheckpointError(f"{HOOKS}: this run has no {', '.join(states)}")
             return LoopState.from_json(json.loads((folder / "loop.json").read_text()))
         except CheckpointError as error:
-            raise CheckpointError(f"{folder / 'loop.json'}: {error}") from error
+            raise CheckpointError(f"checkpoint {folder}: {error}") from error
         except Exception as error:
             reason = textwrap.shorten(str(error), 400)  # torch says which weights in further lines
             raise CheckpointError(
@@ -340,7 +307,8 @@ def verify(folder: Path) -> dict[str, Any]:
         raise CheckpointError(str(error)) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is not the manifest of a checkpoint: {error}") from error
-    needed = {"model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "config.json"}
+    needed = {"model.safetensors", "optimizer.bin", "scheduler.bin"}
+    needed |= {"loop.json", HOOKS, "config.json"}
     if not known or not named or not needed <= set(sizes):
         raise CheckpointError(f"{path} is not the manifest of a checkpoint of {FORMAT} {VERSION}")
     for name, (size, digest) in sizes.items():

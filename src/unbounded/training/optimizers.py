@@ -1,4 +1,4 @@
-"""Optimizers by name."""
+"""Optimizers and learning-rate schedules by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from unbounded.checks import check_choice, check_tensor
-from unbounded.errors import ConfigError, DTypeError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError
 from unbounded.options import option_errors
+from unbounded.training.hooks import SCHEDULES
 
 #: Iterables that are no list of parameters; a set has no order.
 _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
@@ -147,14 +148,24 @@ def _weights(parameters: Iterable[Any]) -> list[torch.Tensor]:
     return [item[1] if isinstance(item, tuple) else item for item in parameters]
 
 
-def scale_rate(
-    optimizer: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
-    factor: float,
-) -> None:
-    """Multiply the learning rate, now and for later batches."""
-    for group in optimizer.param_groups:
-        group["lr"] *= factor
-    # A schedule multiplies its base rates at each batch; accelerate wraps it.
-    schedule = getattr(schedule, "scheduler", schedule)
-    schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
+def make_schedule(
+    optimizer: torch.optim.Optimizer, budget: int, *, name: str, **options: Any
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """The learning-rate schedule of that name, stepped once a batch.
+
+    Args:
+        optimizer: the optimizer whose learning rate it sets.
+        budget: of the run, in batches.
+        name: one of `SCHEDULES`.
+        options: its options.
+    Raises:
+        ChoiceError: no schedule has that name. ConfigError: it has no such option, or refuses a
+            value.
+    """
+    if name not in SCHEDULES:
+        raise ChoiceError("schedule", name, SCHEDULES)
+    errors = option_errors(f"schedule {name!r}", SCHEDULES[name], options, hidden=("budget",))
+    if errors:
+        raise ConfigError(errors)
+    factor: Any = SCHEDULES[name](budget, **options)
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

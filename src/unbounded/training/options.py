@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange
-from unbounded.training.curricula import Curriculum, Doubling
+from unbounded.training.hooks.curricula import Curriculum, Doubling
 
 #: How a gradient is bounded: by its norm, or by the value of each element.
 CLIPS = ("norm", "value")
-#: When weights change: after each chunk of a batch, or after each symbol (`PerSymbolTrainer`).
+#: When weights change: after each chunk of a batch, or after each symbol (`PerSymbolUpdate`).
 UPDATES = ("chunk", "per_symbol")
 #: Reductions of the loss over the tokens of a step.
 REDUCTIONS = ("mean", "sum")
@@ -39,12 +37,7 @@ class PhaseOptions:
         reduction: of the loss over the tokens of a step, "mean" or "sum".
         update: "chunk" for a gradient step after each chunk, "per_symbol" after each symbol.
         label_smoothing: share of each target that is spread over all outputs.
-        temperature_noise: options of `TemperatureNoise`; None for none. While its greatest factor
-            is k, gradients are clipped at clip / sqrt(k).
         report_every: batches between reports of training perplexity.
-        accuracy_every: batches between the accuracies, 0 for none.
-        accuracy_lengths: the length ranges of the accuracies.
-        accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
         keep_checkpoints: number of newest checkpoints that are kept.
         checkpoint_minutes: minutes after which a checkpoint is written in any case, in a single
@@ -52,7 +45,7 @@ class PhaseOptions:
     """
 
     seed: int
-    lengths: LengthRange | Curriculum | Doubling
+    lengths: LengthRange | Curriculum
     batch_size: int
     batches: int
     symbols: int | None = None
@@ -64,11 +57,7 @@ class PhaseOptions:
     reduction: str = "mean"
     update: str = "chunk"
     label_smoothing: float = 0.0
-    temperature_noise: Mapping[str, Any] | None = None
     report_every: int = 100
-    accuracy_every: int = 0
-    accuracy_lengths: tuple[LengthRange, ...] = ()
-    accuracy_count: int = 1
     checkpoint_every: int = 500
     keep_checkpoints: int = 2
     checkpoint_minutes: float = 5.0
@@ -83,17 +72,9 @@ class PhaseOptions:
                 ]
             )
 
-    def lengths_of(self, batch: int, longest: int | None = None) -> LengthRange:
-        """The range of lengths of a batch by its number.
-
-        Args:
-            longest: longest length of a doubling curriculum so far.
-        """
-        if isinstance(self.lengths, LengthRange):
-            return self.lengths
-        if isinstance(self.lengths, Doubling):
-            return self.lengths.range_of(longest)
-        return self.lengths(batch)
+    def lengths_of(self, batch: int) -> LengthRange:
+        """The range of lengths of a batch by its number."""
+        return self.lengths if isinstance(self.lengths, LengthRange) else self.lengths(batch)
 
     def over(self, batch: int, symbols: int, seconds: float) -> str | None:
         """Why the budget is used up, or None."""

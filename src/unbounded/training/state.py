@@ -17,50 +17,36 @@ class LoopState:
 
     Fields:
         batch: batches trained so far; the next one draws examples batch * B, ..., in order.
-        actions_due: whether the reports, checks and checkpoints due at `batch` are still to do.
+        next_check: number of the next report or hook that is due after `batch`; None where all are
+            done.
         symbols: input symbols trained on so far, counted in the loss or not.
         window_nats, window_tokens: sums since the last report of training perplexity.
         gradient_norm: of the last batch, before clipping.
         perplexity: the last training perplexity reported, None before the first.
         drawn: validation examples used so far; each check takes fresh ones.
-        solved_in_a_row, converged_in_a_row: counts of the stop rules.
-        best_perplexity, best_batch: the lowest training perplexity reported, of this stage.
-        longest: current longest length of a doubling curriculum, None before the first report.
         stage: longest length of the last report's batches while longer ones are to come, else None.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
+        reason: why a hook ends the run after `batch`; None where none does so far.
         finished: why the run is over, None while it is not.
-        inverse_temperature: the greatest random inverse temperature, of gates and units; 1 for
-            none.
         trained_with: the threads and kernels of the training, in order. `after_batch` is the batch
             after which each started; it may repeat where they trained parts of one batch.
     """
 
     batch: int = 0
-    actions_due: bool = False
+    next_check: int | None = None
     symbols: int = 0
     window_nats: float = 0.0
     window_tokens: int = 0
     gradient_norm: float = 0.0
     perplexity: float | None = None
     drawn: int = 0
-    solved_in_a_row: int = 0
-    converged_in_a_row: int = 0
-    best_perplexity: float | None = None
-    best_batch: int = 0
-    longest: int | None = None
     stage: int | None = None
     elapsed_s: float = 0.0
     metrics_lines: int = 0
+    reason: str | None = None
     finished: str | None = None
-    inverse_temperature: int = 1
     trained_with: list[dict[str, Any]] = field(default_factory=list)
-
-    def begin_stage(self, stage: int | None) -> None:
-        """Reset the stop rules if the lengths differ from those of the report before."""
-        if stage != self.stage:
-            self.best_perplexity, self.converged_in_a_row = None, 0
-        self.stage = stage
 
     def go_on_with(self, used: Mapping[str, Any]) -> None:
         """Note the threads and kernels of the training from now on, if they changed."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from unbounded.evaluation.score import mean_nats
 from unbounded.tasks import Batch, LengthRange
-from unbounded.training.stopping import Score
+from unbounded.training.hook import Score
 
 #: Weight of a nat relative to the share of incorrect sequences.
 SURENESS = 1e-3

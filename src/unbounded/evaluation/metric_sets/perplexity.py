@@ -9,8 +9,8 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Row, Values
 from unbounded.evaluation.streams import stream_loss
 from unbounded.tasks import Batch, LengthRange
+from unbounded.training.hook import Score
 from unbounded.training.objective import perplexity
-from unbounded.training.stopping import Score
 
 # The logits of a chunk are as wide as the vocabulary.
 _CHUNK_STEPS = 100

@@ -24,12 +24,15 @@ from unbounded.memories import MEMORIES
 from unbounded.models.model_parts import OF_LAYER, controller_errors, memory_errors, part_factory
 from unbounded.options import Option, option_errors, options_of
 from unbounded.tasks import TASKS, LengthRange, task_factory
-from unbounded.training.curricula import CURRICULA
+from unbounded.training.hooks import (
+    CURRICULA,
+    EARLY_ABORTS,
+    PLATEAUS,
+    SCHEDULES,
+    STOPS,
+    TEMPERATURE_NOISES,
+)
 from unbounded.training.optimizers import NOT_OPTIONS, OPTIMIZERS, optimizer_errors
-from unbounded.training.plateau import PLATEAUS
-from unbounded.training.schedules import SCHEDULES
-from unbounded.training.stopping import EARLY_ABORTS, STOPS
-from unbounded.training.temperature_noise import TEMPERATURE_NOISES
 
 
 def no_hardening() -> None:

@@ -19,10 +19,9 @@ from unbounded.experiments.run.device import is_on_cpu
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.ram_check import check_ram
 from unbounded.models.memory_model import MemoryModel
-from unbounded.training.online import Trained
-from unbounded.training.optimizers import make_optimizer
-from unbounded.training.schedules import make_schedule
+from unbounded.training.optimizers import make_optimizer, make_schedule
 from unbounded.training.signals import StopRequest
+from unbounded.training.update import Trained
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from unbounded.evaluation.comparison import (
 from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.removal import remove_unused
 from unbounded.experiments.run.build import make_place
+from unbounded.experiments.run.hooks import noise_hook
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
 from unbounded.memories import SuperpositionMemory
@@ -28,10 +29,9 @@ from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.gates import certainties, least_saturated
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, LengthRange
+from unbounded.training import Harden, Hook
 from unbounded.training.backup import Backup
-from unbounded.training.hardening import Harden
-from unbounded.training.optimizers import make_optimizer
-from unbounded.training.schedules import make_schedule
+from unbounded.training.optimizers import make_optimizer, make_schedule
 
 #: Default learning rates, as shares of that of training.
 _RATE, _RATE_OF_STREAMS = 0.1, 0.2
@@ -83,7 +83,7 @@ def harden_model(
     beyond = [one.validation_lengths for one in far]
     far_sets = [one for one in sets if one.evaluator.validation_lengths in beyond]
     near_sets = [one for one in sets if one not in far_sets]
-    as_trained = Backup(model, [], "the trained weights")
+    as_trained = Backup(model)
     around.progress.say("hardening: scoring the trained model, for the comparison")
     before = compare(metric_set, model.eval(), sets)
     # Any hardened model is as good as a model that is never correct, so stop here.
@@ -139,6 +139,9 @@ def harden_model(
         schedule=trained[2],
         device=accelerator.device,
     )
+    hooks: dict[str, Hook] = {"hardening": rule}
+    if (noise := noise_hook(planned, model)) is not None:
+        hooks["temperature_noise"] = noise
     state = run_phase(
         folder,
         f"{folder.parent.name}/{folder.name}",
@@ -151,17 +154,14 @@ def harden_model(
             symbols=None,
             minutes=None,
             report_every=hardening.every,
-            accuracy_every=0,
             checkpoint_every=hardening.every,
             update="chunk",
         ),
         metric_set,
         evaluator,
-        rule,
+        hooks,
         around,
-        extras={"hardening": rule},
     )
-    rule.restore()
     why = str(state.finished).removeprefix("hardening: ")
     around.progress.say(f"hardened after batch {state.batch}: {why}")
     around.progress.say(

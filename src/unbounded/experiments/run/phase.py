@@ -14,15 +14,15 @@ from unbounded.files import storage_errors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
 from unbounded.training.carried_state import CarriedState
-from unbounded.training.checkpoint import Checkpoints, Extra, Together
-from unbounded.training.loop import Phase
+from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.hook import Hook
 from unbounded.training.metrics_log import Listener, MetricsLog
-from unbounded.training.online import Trained
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
 from unbounded.training.signals import StopRequest
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule
+from unbounded.training.trainer import Trainer
+from unbounded.training.update import Trained
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ def run_phase(
     options: PhaseOptions,
     metric_set: MetricSet,
     evaluator: Evaluator,
-    stop_rule: StopRule,
+    hooks: Mapping[str, Hook],
     around: Surroundings,
     *,
-    extras: Mapping[str, Extra],
     saved: Callable[[], None] | None = None,
     used: Mapping[str, Any] | None = None,
 ) -> LoopState:
@@ -63,23 +62,26 @@ def run_phase(
         folder: folder of checkpoints and metrics; created if missing. With `used`, a run's folder
             with a config.yaml.
         run: the run's identifier; checkpoints of other runs are rejected.
-        task, trained, options, stop_rule: as for `Phase`.
+        task, trained, options, hooks: as for `Trainer`; a curriculum with a state is added.
         metric_set, evaluator: score the model on fresh validation examples.
         around: accelerator and observers.
-        extras: further contents of a checkpoint, by name.
         saved: called after each checkpoint.
         used: threads and kernels of this process, recorded in the state; None records none.
     Returns:
         The last state, with the reason for the stop.
     Raises:
         CheckpointError: no checkpoint in the folder can be used.
-        Interrupted, NonFiniteError, StorageError: as for `Phase.run`.
+        Interrupted, NonFiniteError, StorageError: as for `Trainer.run`.
     """
     with storage_errors(folder, "making folder"):
         folder.mkdir(parents=True, exist_ok=True)
     carried = CarriedState()
-    kept: dict[str, Extra] = {} if options.chunk_steps is None else {"carried": carried}
-    kept |= extras
+    hooks = dict(hooks)
+    curriculum: object = options.lengths
+    if isinstance(curriculum, Hook):
+        hooks["curriculum"] = curriculum
+    if options.chunk_steps is not None:
+        hooks["carried"] = carried
     model: MemoryModel = around.accelerator.unwrap_model(trained[0])
     checkpoints = Checkpoints(
         folder / "checkpoints",
@@ -88,7 +90,7 @@ def run_phase(
         run=run,
         keep=options.keep_checkpoints,
         saved=saved,
-        extra=Together(kept) if kept else None,
+        hooks=hooks,
     )
     log, progress = MetricsLog(folder / "metrics.jsonl", around.listener), around.progress
     is_main = around.accelerator.is_main_process
@@ -105,7 +107,7 @@ def run_phase(
         state.metrics_lines = log.cut(state.metrics_lines, warn)
     if state.batch:
         progress.say(f"continuing after batch {state.batch}")
-    phase = Phase(
+    trainer = Trainer(
         task,
         trained,
         around.accelerator,
@@ -113,10 +115,10 @@ def run_phase(
         log=log,
         checkpoints=checkpoints,
         assess=lambda lengths, start, count: metric_set.assess(evaluator, lengths, start, count),
-        stop_rule=stop_rule,
+        hooks=hooks,
         progress=progress,
         request=around.request,
         carried=carried,
         used=used,
     )
-    return phase.run(state)
+    return trainer.run(state)

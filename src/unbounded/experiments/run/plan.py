@@ -7,7 +7,7 @@ from typing import Any
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet, Place, metric_set_of
-from unbounded.experiments.config.check_training import hardening_of, has_gates
+from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.components import build
 from unbounded.experiments.config.schema import HardeningConfig, ModelConfig, RunConfig, effective
 from unbounded.models.memory_model import MemoryModel
@@ -89,7 +89,6 @@ class Plan:
             lengths=self.train_lengths,
             seed=self.config.seed,
         )
-        noise = training.temperature_noise
         return PhaseOptions(
             seed=self.config.seed,
             lengths=lengths,
@@ -104,13 +103,7 @@ class Plan:
             reduction=training.reduction,
             update=training.update,
             label_smoothing=training.label_smoothing,
-            temperature_noise=None
-            if noise["name"] == "none" or not has_gates(self.config)
-            else {name: value for name, value in noise.items() if name != "name"},
             report_every=training.report_every,
-            accuracy_every=training.accuracy_every,
-            accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),
-            accuracy_count=training.accuracy_count,
             checkpoint_every=training.checkpoint_every,
             keep_checkpoints=training.keep_checkpoints,
         )

@@ -18,7 +18,6 @@ from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.report import outcome
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.check_training import hardening_of
-from unbounded.experiments.config.components import build
 from unbounded.experiments.config.identity import model_name, with_id
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
@@ -28,6 +27,7 @@ from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import folder_of, read_report, save_model, write_config
 from unbounded.experiments.run.hardening import harden_model
+from unbounded.experiments.run.hooks import training_hooks
 from unbounded.experiments.run.kept_config import (
     begin,
     check_same_run,
@@ -42,7 +42,6 @@ from unbounded.experiments.run.pictures import draw_finished
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_lock import admit, is_begun, lock, made
 from unbounded.experiments.run.scored import own_evaluation_plan, scored
-from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.traces import write_trace
 from unbounded.experiments.run.trackers import Trackers, tracker_errors
 from unbounded.files import json_text, write_text
@@ -50,7 +49,6 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.notebook import shown
 from unbounded.tasks import Task
 from unbounded.training.metrics_log import Listener
-from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
@@ -224,15 +222,6 @@ class Run:
             kept = data_used(config, planned.task)
             begin(self._folder, config, kept, shown.say, shown.warn)
         evaluator = planned.evaluator(self._model, make_place(self._accelerator, request))
-        training = config.training
-        plateau: HalveOnPlateau | None = build(
-            "training.plateau",
-            training.plateau,
-            model=self._model,
-            optimizer=trained[1],
-            schedule=trained[2],
-            validate=lambda: planned.validation(evaluator),
-        )
         state = run_phase(
             self._folder,
             self._folder.name,
@@ -241,15 +230,12 @@ class Run:
             planned.phase_options(),
             planned.metric_set,
             evaluator,
-            make_stop_rule(training, planned.validation_lengths, plateau),
+            training_hooks(planned, self._model, trained, lambda: planned.validation(evaluator)),
             Surroundings(self._accelerator, shown, request, self._listener()),
-            extras={} if plateau is None else {"plateau": plateau},
             saved=saved,
             used=threads_and_kernels(config),
         )
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
-        if plateau is not None:
-            plateau.restore()
         report = self._report(state, evaluator, shown)
         if self._accelerator.is_main_process:
             sections = card_sections(planned, report)

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unbounded.errors import ConfigError
 from unbounded.options import Count, Range, Share
 from unbounded.training.backup import Backup
-from unbounded.training.optimizers import scale_rate
+from unbounded.training.hook import Assess, Hook, Record
+from unbounded.training.hooks.schedules import scale_rate
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Assess, Record
 
-_NUMBERS = ("best_nats", "looked", "nats", "better")
 _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 
 
-class HalveOnPlateau:
-    """A stop rule that keeps a backup of the best weights and lowers the learning rate.
+class HalveOnPlateau(Hook):
+    """Keeps a backup of the best weights and lowers the learning rate.
 
     At each check the weights become the backup if validation is better than ever. The learning rate
     is halved if validation was not better than ever by `threshold` for `patience` checks, but not
     in the first `hold` batches. The weights then return to the backup; the optimizer's state stays.
     With a window, a check is compared with the best of so many checks before it, and the rate is
-    halved when it is worse. The run is over when the learning rate is below `least`. `restore`
-    restores the backup at the end, for the test.
+    halved when it is worse. The run is over when the learning rate is below `least`. The backup is
+    restored at the end, for the test.
 
     Args:
         model: the model that `optimizer` trains; not wrapped.
@@ -52,6 +51,8 @@ class HalveOnPlateau:
         2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011, which
         compares with the epoch before and halves after each epoch from then on.
     """
+
+    saved = ("best", "waited", "before", "backup")
 
     def __init__(
         self,
@@ -83,27 +84,23 @@ class HalveOnPlateau:
         self._patience, self._restore = patience, restore
         self._asked = 1 - threshold
         self._name = _NAMES[measure]
-        self._best = math.inf
-        self._looked, self._nats, self._better = 0, math.inf, False
-        self._waited = 0
-        self._before = [math.inf] * window
-        # Only the numbers in use.
-        numbers = [*_NUMBERS, *(["waited"] if patience > 1 else [])]
-        numbers += [f"before_{place}" for place in range(window)]
-        self._backup = Backup(model, numbers, "the backup of the best weights")
+        self.best = math.inf
+        #: Checks without an improvement.
+        self.waited = 0
+        #: The values of the window.
+        self.before = [math.inf] * window
+        self.backup = Backup(model)
 
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Check the model when a check is due."""
         if state.batch % self._every == 0:
-            # A check that is repeated after an interruption must not halve again.
-            if state.batch != self._looked:
-                self._look(state.batch)
+            nats, is_better = self._look(state.batch)
             record(
                 {
                     "kind": "plateau",
                     "batch": state.batch,
-                    self._name: self._nats,
-                    "better": self._better,
+                    self._name: nats,
+                    "better": is_better,
                     "learning_rate": self._rate(),
                 }
             )
@@ -111,50 +108,34 @@ class HalveOnPlateau:
             return None
         return f"plateau: the learning rate is below {self._least:g}"
 
-    def _look(self, batch: int) -> None:
+    def _look(self, batch: int) -> tuple[float, bool]:
+        """Validate; return the value and whether it is better than ever."""
         training = self._model.training
         self._model.eval()
         try:
             nats = self._validate()
         finally:
             self._model.train(training)
-        self._looked, self._nats, self._better = batch, nats, nats < self._best
-        self._waited = 0 if nats < self._asked * self._best else self._waited + 1
-        is_worse = self._waited >= self._patience
-        if self._before:
+        is_better = nats < self.best
+        self.waited = 0 if nats < self._asked * self.best else self.waited + 1
+        is_worse = self.waited >= self._patience
+        if self.before:
             value = math.inf if math.isnan(nats) else nats
-            is_worse = value > self._asked * min(self._before)
-            self._before = [*self._before[1:], value]
-        if self._better:
-            self._best = nats
-            self._backup.keep()
+            is_worse = value > self._asked * min(self.before)
+            self.before = [*self.before[1:], value]
+        if is_better:
+            self.best = nats
+            self.backup.keep()
         if is_worse and batch > self._hold:
-            self._waited = 0
+            self.waited = 0
             scale_rate(self._optimizer, self._schedule, self._factor)
             if self._restore:
-                self.restore()
+                self.backup.restore()
+        return nats, is_better
 
-    def restore(self) -> None:
+    def at_end(self) -> None:
         """Restore the best weights; without a check so far nothing changes."""
-        self._backup.restore()
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Its tensors, for a checkpoint."""
-        waited = [self._waited] if self._patience > 1 else []
-        numbers = (self._best, self._looked, self._nats, self._better, *waited, *self._before)
-        return self._backup.tensors(*numbers)
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `tensors` returned.
-
-        Raises:
-            CheckpointError: something is missing.
-        """
-        best, looked, nats, better, *rest = self._backup.load(tensors)
-        self._best, self._looked, self._nats, self._better = best, int(looked), nats, bool(better)
-        if self._patience > 1:
-            self._waited = int(rest.pop(0))
-        self._before = rest
+        self.backup.restore()
 
     def _rate(self) -> float:
         return float(self._optimizer.param_groups[0]["lr"])
@@ -162,10 +143,3 @@ class HalveOnPlateau:
 
 def no_plateau() -> None:
     """The learning rate does not depend on validation."""
-
-
-#: The rules of `--training.plateau`.
-PLATEAUS: Final[dict[str, Callable[..., HalveOnPlateau | None]]] = {
-    "none": no_plateau,
-    "halve": HalveOnPlateau,
-}

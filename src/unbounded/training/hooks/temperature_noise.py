@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any
 
 from torch import nn
 
 from unbounded.errors import ConfigError
 from unbounded.models.discrete import sharpen, sharpen_units
 from unbounded.options import Positive
+from unbounded.training.hook import Hook
+from unbounded.training.state import LoopState
 
 #: The largest permitted factor; beyond it a sigmoid has no gradient left.
 MOST = 1024
@@ -22,7 +25,7 @@ MOST = 1024
 _TOO_HIGH = 10
 
 
-class TemperatureNoise:
+class TemperatureNoise(Hook):
     """Sharpens a model's gates and its controller's units during a gradient step.
 
     A network may solve its task with soft gates: for binary addition it learns to hold the carry as
@@ -47,11 +50,14 @@ class TemperatureNoise:
             doubles. It halves at ten times as much.
     Attributes:
         most: the greatest factor, a power of two; each power of two from 1 to it is equally likely.
-            Initially 1.
+            Initially 1. While it is k, gradients are clipped at the bound divided by sqrt(k): a
+            sharper model has a steeper loss, and the usual bound would make its steps too large.
     Raises:
         ConfigError: `limit` or `units` is no such power of two.
     Source: added here; gates are sharpened by `unbounded.models.sharpen`.
     """
+
+    saved = ("most",)
 
     def __init__(
         self, model: nn.Module, seed: int, *, limit: int, units: int = 1, below: Positive = 1e-3
@@ -69,15 +75,19 @@ class TemperatureNoise:
         self._limit, self._units, self._below = limit, units, below
         self.most = 1
 
-    def after_report(self, loss: float) -> int:
-        """The greatest factor after a report: doubled, halved where unstable, or unchanged.
+    def on_report(self, state: LoopState, loss: float) -> dict[str, Any]:
+        """Double the greatest factor, halve it where unstable, or leave it."""
+        before = self.most
+        if state.stage is None and state.window_tokens:
+            if loss < self._below:
+                self.most = min(2 * before, self._limit)
+            elif loss >= _TOO_HIGH * self._below:
+                self.most = max(1, before // 2)
+        return {"greatest_factor": before}
 
-        Args:
-            loss: nats per token since the last report.
-        """
-        if loss < self._below:
-            return min(2 * self.most, self._limit)
-        return max(1, self.most // 2) if loss >= _TOO_HIGH * self._below else self.most
+    def clip(self, bound: float) -> float:
+        """The bound divided by the root of the greatest factor."""
+        return bound / math.sqrt(self.most)
 
     def factors(self, batch: int, chunk: int) -> tuple[float, float]:
         """The factors of a gradient step.
@@ -94,7 +104,7 @@ class TemperatureNoise:
         return 2.0 ** generator.randrange(gates), 2.0 ** generator.randrange(units)
 
     @contextmanager
-    def of_step(self, batch: int, chunk: int) -> Iterator[None]:
+    def around_step(self, batch: int, chunk: int) -> Iterator[None]:
         """Sharpen the model inside the block, and restore it after the block."""
         if self.most == 1:
             yield
@@ -122,10 +132,3 @@ def is_factor(value: object) -> bool:
 
 def no_noise() -> None:
     """Gates have their own inverse temperature in every step."""
-
-
-#: The noise of `--training.temperature_noise`.
-TEMPERATURE_NOISES: Final[dict[str, Callable[..., TemperatureNoise | None]]] = {
-    "none": no_noise,
-    "doubling": TemperatureNoise,
-}

@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Annotated, Any
 
 from unbounded.options import Count, Range, Share
 from unbounded.tasks import LengthRange
+from unbounded.training.hook import Assess, Hook, Record
 from unbounded.training.state import LoopState
 
-Record = Callable[[dict[str, Any]], None]
 AboveOne = Annotated[float, Range(1, above=True)]
 
 #: Prefix of the reason where a run is aborted early; such a run counts as failed.
 FAILED = "failed early"
 
 
-class Score(Protocol):
-    """The result of an assessment; `unbounded.evaluation` computes it."""
-
-    @property
-    def count(self) -> int:
-        """Number of scored sequences."""
-
-    @property
-    def right(self) -> int:
-        """Number of sequences that match exactly."""
-
-    @property
-    def exact_match(self) -> float:
-        """Share of sequences that match exactly."""
-
-    @property
-    def partial_accuracy(self) -> float:
-        """Mean share of a target before the first error."""
-
-
-class Assess(Protocol):
-    """Scores the model on validation examples `start` to `start + count - 1`."""
-
-    def __call__(self, lengths: LengthRange, start: int, count: int) -> Score:
-        """Score `count` examples of that length range."""
-
-
-class StopRule(Protocol):
-    """Checks a run after each batch and returns why it is over, or None."""
-
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """The reason to stop, None to go on; may use validation examples."""
-
-
-class WhenSolved:
+class WhenSolved(Hook):
     """Stop when `count` fresh validation sequences are correct, at `times` checks in a row.
 
     Each check first scores a few of them, which decides most cases cheaply.
@@ -63,6 +29,8 @@ class WhenSolved:
         times: number of such checks in a row.
         few: sequences that are scored first.
     """
+
+    saved = ("solved_in_a_row",)
 
     def __init__(
         self,
@@ -80,8 +48,9 @@ class WhenSolved:
         self._share = share
         self._times = times
         self._few = min(few, count)
+        self.solved_in_a_row = 0
 
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Check the model when a check is due."""
         if state.batch % self._every:
             return None
@@ -92,7 +61,7 @@ class WhenSolved:
             score = assess(self._lengths, start, count)
         state.drawn = start + count
         good = count == self._count and score.exact_match >= self._share
-        state.solved_in_a_row = state.solved_in_a_row + 1 if good else 0
+        self.solved_in_a_row = self.solved_in_a_row + 1 if good else 0
         record(
             {
                 "kind": "validation",
@@ -101,10 +70,10 @@ class WhenSolved:
                 "count": score.count,  # a split may have fewer than requested
                 "exact_match": score.exact_match,
                 "partial_accuracy": score.partial_accuracy,
-                "solved_in_a_row": state.solved_in_a_row,
+                "solved_in_a_row": self.solved_in_a_row,
             }
         )
-        if state.solved_in_a_row < self._times:
+        if self.solved_in_a_row < self._times:
             return None
         phrase = (
             " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
@@ -115,7 +84,28 @@ class WhenSolved:
         )
 
 
-class WhenConverged:
+class _OfOneStage(Hook, ABC):
+    """A rule on training perplexity that compares only reports of the same lengths."""
+
+    saved: tuple[str, ...] = ("stage",)
+
+    def __init__(self) -> None:
+        #: Longest length of the last report's batches while longer ones are to come, else None.
+        self.stage: int | None = None
+
+    def on_report(self, state: LoopState, loss: float) -> dict[str, Any]:
+        """Start again where the lengths differ from the last report's."""
+        if state.stage != self.stage:
+            self.restart()
+        self.stage = state.stage
+        return {}
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Forget the reports so far."""
+
+
+class WhenConverged(_OfOneStage):
     """Stop when training perplexity has stayed at or below a bound for several reports.
 
     It uses no accuracy: the paper's protocol chooses by training perplexity only. Reports of a
@@ -127,25 +117,33 @@ class WhenConverged:
         reports: number of such reports in a row.
     """
 
+    saved = ("stage", "converged_in_a_row")
+
     def __init__(
         self, report_every: int, *, perplexity: AboveOne = 1.001, reports: Count = 3
     ) -> None:
+        super().__init__()
         self._every = report_every
         self._bound = perplexity
         self._times = reports
+        self.converged_in_a_row = 0
 
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+    def restart(self) -> None:
+        """Count from 0."""
+        self.converged_in_a_row = 0
+
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Count the reports at or below the bound."""
         if state.batch % self._every or state.perplexity is None or state.stage is not None:
             return None
         low = state.perplexity <= self._bound
-        state.converged_in_a_row = state.converged_in_a_row + 1 if low else 0
-        if state.converged_in_a_row < self._times:
+        self.converged_in_a_row = self.converged_in_a_row + 1 if low else 0
+        if self.converged_in_a_row < self._times:
             return None
         return f"converged: training perplexity at most {self._bound} in {self._times} reports"
 
 
-class WhenStalled:
+class WhenStalled(_OfOneStage):
     """Stop when training perplexity has reached no new minimum for some batches.
 
     Where lengths grow, only reports of the same lengths are compared.
@@ -155,24 +153,33 @@ class WhenStalled:
         patience: batches without a better report.
     """
 
-    def __init__(self, *, every: int, patience: int) -> None:
-        self._every, self._patience = every, patience
+    saved = ("stage", "best_perplexity", "best_batch")
 
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+    def __init__(self, *, every: int, patience: int) -> None:
+        super().__init__()
+        self._every, self._patience = every, patience
+        self.best_perplexity: float | None = None
+        self.best_batch = 0
+
+    def restart(self) -> None:
+        """Forget the best report."""
+        self.best_perplexity = None
+
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Compare the newest report with the best one."""
         if state.batch % self._every or state.perplexity is None:
             return None
-        if state.best_perplexity is None or state.perplexity < state.best_perplexity:
-            state.best_perplexity, state.best_batch = state.perplexity, state.batch
-        if state.batch - state.best_batch < self._patience:
+        if self.best_perplexity is None or state.perplexity < self.best_perplexity:
+            self.best_perplexity, self.best_batch = state.perplexity, state.batch
+        if state.batch - self.best_batch < self._patience:
             return None
         return (
-            f"stalled: training perplexity was not below the {state.best_perplexity:.4f} of batch "
-            f"{state.best_batch} for {self._patience} batches"
+            f"stalled: training perplexity was not below the {self.best_perplexity:.4f} of batch "
+            f"{self.best_batch} for {self._patience} batches"
         )
 
 
-class EarlyAbort:
+class EarlyAbort(Hook):
     """Stop when training perplexity is still high at some batch: an early failure is cheaper.
 
     Args:
@@ -185,7 +192,7 @@ class EarlyAbort:
     def __init__(self, *, after: Count, perplexity: AboveOne = 1.2) -> None:
         self._batch, self._bound = after, perplexity
 
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Compare the last report of training perplexity with the bound, once."""
         if state.batch != self._batch or state.perplexity is None:
             return None
@@ -197,38 +204,9 @@ class EarlyAbort:
         )
 
 
-def never(state: LoopState, assess: Assess, record: Record) -> str | None:
-    """Only the budget ends the run."""
-    return None
-
-
-def any_of(*rules: StopRule) -> StopRule:
-    """Stop when one of the rules says so; all rules run, and the first reason counts."""
-
-    def rule(state: LoopState, assess: Assess, record: Record) -> str | None:
-        reasons = [each(state, assess, record) for each in rules]
-        return next((reason for reason in reasons if reason is not None), None)
-
-    return rule
-
-
-def only_budget() -> StopRule:
+def only_budget() -> None:
     """Stop when the budget is used up, and not before."""
-    return never
 
 
 def no_early_abort() -> None:
     """A run is not aborted early."""
-
-
-#: The rules of `--training.stop`.
-STOPS: Final[dict[str, Callable[..., StopRule]]] = {
-    "solved": WhenSolved,
-    "converged": WhenConverged,
-    "budget": only_budget,
-}
-#: The rules of `--training.early_abort`.
-EARLY_ABORTS: Final[dict[str, Callable[..., StopRule | None]]] = {
-    "none": no_early_abort,
-    "perplexity": EarlyAbort,
-}

@@ -12,11 +12,16 @@ from torch.nn import functional as F
 
 import unbounded as ub
 from unbounded.errors import ConfigError
-from unbounded.layers.symbol_steps import History, gradients, step, weights_of
 from unbounded.models import SequenceModel, draw_sums
 from unbounded.tasks import Batch, make_task
 from unbounded.training.carried_state import CarriedState
-from unbounded.training.online import PerSymbolTrainer
+from unbounded.training.per_symbol_update import (
+    History,
+    PerSymbolUpdate,
+    gradients,
+    step,
+    weights_of,
+)
 
 HIDDEN, STACKS, DEPTH, CAPACITY = 5, 2, 2, 6
 
@@ -179,7 +184,7 @@ class Plain:
 def trainer(model: SequenceModel, reach: int, clip: float, rate: float, **more: Any) -> Any:
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     options = {"carried": CarriedState(), "stop": lambda: 0, **more}
-    return PerSymbolTrainer(model, optimizer, reach=reach, clip=clip, **options)
+    return PerSymbolUpdate(model, optimizer, reach=reach, clip=clip, **options)
 
 
 @pytest.mark.parametrize(
@@ -245,9 +250,9 @@ def test_a_resumed_stream_ends_the_same() -> None:
     model, carried = stack_rnn(2), CarriedState()
     steps = trainer(model, 5, 15.0, 0.5, report_steps=4, carried=carried).train(batch, 0)
     next(steps), next(steps)
-    kept = carried.tensors()
+    kept = carried.state_dict()
     other = CarriedState()
-    other.load(kept)
+    other.load_state_dict(kept)
     list(trainer(model, 5, 15.0, 0.5, report_steps=4, carried=other).train(batch, 0))
     assert torch.equal(model.output.weight, whole.output.weight)
     assert (other.chunk, other.state) == (0, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,29 @@ from unbounded.errors import ConfigError
 from unbounded.options import Count, Positive
 from unbounded.tasks import LengthRange, Stream
 from unbounded.tasks.randomness import bounded
+from unbounded.training.hook import Hook
+from unbounded.training.state import LoopState
 
 # Block of the random stream that no example reaches.
 _BLOCK = 2**32 - 1
 
-#: The range of lengths of each batch by its number.
+#: The range of lengths of each batch by its number; with a state it is a hook too.
 Curriculum = Callable[[int], LengthRange]
+
+
+def stage(lengths: LengthRange | Curriculum, batch: int) -> int | None:
+    """The longest length that batch number `batch` may have, while longer ones are to come.
+
+    Args:
+        lengths: a curriculum, or the range of all batches.
+        batch: counted from 0.
+    Returns:
+        None where no longer ones are to come, and for a curriculum without stages.
+    """
+    if not isinstance(lengths, Growing | Doubling):
+        return None
+    now = lengths(batch)
+    return None if now == lengths.lengths else now.maximum
 
 
 @dataclass(frozen=True)
@@ -51,66 +68,43 @@ class Growing:
         return LengthRange(self.lengths.minimum, longest)
 
 
-@dataclass(frozen=True)
-class Doubling:
+class Doubling(Hook):
     """Start with short lengths, and double the longest whenever the loss is low enough.
-
-    The loss is no function of a batch's number, so the longest length is part of the loop's state
-    (`LoopState.longest`).
 
     Args:
         lengths: the final range.
         below: mean loss since the last report, in nats per token, below which the longest doubles.
         first: longest length of the first batches; None for the range's shortest. It is clipped to
             the range.
+    Attributes:
+        longest: longest length of the next batch.
 
     Raises:
         ConfigError: `below` is no number above 0.
     Source: the authors' program of Deleu & Dureau 2016, with 1e-4, 5 and reports of 500 batches.
     """
 
-    lengths: LengthRange
-    below: Positive = 1e-4
-    first: Count | None = None
+    saved = ("longest",)
 
-    def __post_init__(self) -> None:
-        is_number = isinstance(self.below, (int, float)) and not isinstance(self.below, bool)
-        if not is_number or not 0 < self.below < float("inf"):
-            raise ConfigError([f"curriculum: below: expected a number above 0, got {self.below!r}"])
+    def __init__(
+        self, lengths: LengthRange, below: Positive = 1e-4, first: Count | None = None
+    ) -> None:
+        is_number = isinstance(below, (int, float)) and not isinstance(below, bool)
+        if not is_number or not 0 < below < float("inf"):
+            raise ConfigError([f"curriculum: below: expected a number above 0, got {below!r}"])
+        self.lengths, self.below = lengths, below
+        self.longest = _first(lengths, first)
 
-    def range_of(self, longest: int | None) -> LengthRange:
-        """The range whose longest length is `longest`; None is the first range."""
-        first = _first(self.lengths, self.first)
-        return LengthRange(self.lengths.minimum, first if longest is None else longest)
+    def __call__(self, batch: int) -> LengthRange:
+        """The range of the next batch."""
+        return LengthRange(self.lengths.minimum, self.longest)
 
-    def longer(self, longest: int | None, nats: float) -> int:
-        """The longest length after a report with a loss of `nats` per token."""
-        now = self.range_of(longest).maximum
-        return min(2 * now, self.lengths.maximum) if nats < self.below else now
-
-
-def _first(lengths: LengthRange, first: int | None) -> int:
-    """The longest length of the first batches, clipped to the range."""
-    return lengths.minimum if first is None else min(max(first, lengths.minimum), lengths.maximum)
-
-
-def stage(
-    lengths: LengthRange | Curriculum | Doubling, batch: int, longest: int | None
-) -> int | None:
-    """The longest length that batch number `batch` may have, while longer ones are to come.
-
-    Args:
-        lengths: a curriculum, or the range of all batches.
-        batch: counted from 0.
-        longest: longest length of a doubling curriculum at this batch.
-    Returns:
-        None where no longer ones are to come, and for a curriculum that is neither Growing nor
-        Doubling.
-    """
-    if not isinstance(lengths, Growing | Doubling):
-        return None
-    now = lengths(batch) if isinstance(lengths, Growing) else lengths.range_of(longest)
-    return None if now == lengths.lengths else now.maximum
+    def on_report(self, state: LoopState, loss: float) -> dict[str, Any]:
+        """Double the longest length if the loss is low enough."""
+        before = self.longest
+        if loss < self.below:
+            self.longest = min(2 * before, self.lengths.maximum)
+        return {"longest": before}
 
 
 @dataclass(frozen=True)
@@ -138,10 +132,6 @@ def whole_range(lengths: LengthRange) -> LengthRange:
     return lengths
 
 
-#: The curricula of `--training.curriculum`.
-CURRICULA: Final[dict[str, Callable[..., LengthRange | Curriculum | Doubling]]] = {
-    "none": whole_range,
-    "growing": Growing,
-    "doubling": Doubling,
-    "one_length": OneLength,
-}
+def _first(lengths: LengthRange, first: int | None) -> int:
+    """The longest length of the first batches, clipped to the range."""
+    return lengths.minimum if first is None else min(max(first, lengths.minimum), lengths.maximum)

@@ -17,9 +17,9 @@ from unbounded.memories import detach_state
 from unbounded.models import MemoryModel
 from unbounded.models.memory_model import STACK_RNN
 from unbounded.tasks import Batch, LengthRange
-from unbounded.training.bound_steps import bound_gradient
 from unbounded.training.objective import masked_cross_entropy
 from unbounded.training.options import PhaseOptions
+from unbounded.training.static_buffer_step import static_gradient
 
 pytestmark = pytest.mark.skipif(not available().ok, reason="no compiled kernels")
 
@@ -77,7 +77,7 @@ def test_it_equals_the_graph(name: str, small: bool, monkeypatch: pytest.MonkeyP
     model = model_of(name)
     state: Any = None
     carried: Any = None
-    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    bound = static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     for place, chunk in enumerate(chunks_of((7, 7, 3, 7))):
         model.zero_grad()
@@ -117,14 +117,14 @@ OTHER_MODELS: dict[str, dict[str, Any]] = {
 def test_other_models_use_the_graph(name: str) -> None:
     options = {"hidden_size": 10, "embedding_size": None, **OTHER_MODELS[name]}
     model = MemoryModel(inputs=5, outputs=4, **options)
-    assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
+    assert static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
 
 
 @pytest.mark.parametrize("changed", [{"chunk_steps": None}, {"label_smoothing": 0.1}])
 def test_other_protocols_use_the_graph(changed: dict[str, Any]) -> None:
     options, model = dataclasses.replace(OPTIONS, **changed), model_of("lstm")
-    assert bound_gradient(model, Accelerator(cpu=True), options, "cross_entropy") is None
-    assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "binary") is None
+    assert static_gradient(model, Accelerator(cpu=True), options, "cross_entropy") is None
+    assert static_gradient(model, Accelerator(cpu=True), OPTIONS, "binary") is None
 
 
 PLACES = ["", "sequence", "sequence.output", "sequence.layer"]
@@ -132,7 +132,7 @@ DEEPER = {"lstm": "layers.0", "stack-rnn": "controller", "rnn": "controller", "g
 
 
 def is_bound(model: MemoryModel) -> bool:
-    return bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is not None
+    return static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is not None
 
 
 @pytest.mark.parametrize("name", DEEPER)
@@ -179,7 +179,7 @@ def test_modified_modules_use_the_graph(name: str) -> None:
 @pytest.mark.parametrize("name", ["lstm, two layers", "stack-rnn"])
 def test_buffers_of_two_lengths_are_kept(name: str) -> None:
     model = model_of(name)
-    bound: Any = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    bound: Any = static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     state = None
     for chunk in chunks_of((7, 3, 7, 2, 7, 1, 7)):
         state = bound.step(chunk, state, 1.0)[2]
@@ -192,7 +192,7 @@ def test_a_transposed_output_weight_uses_torchs_operators() -> None:
     output: Any = model.sequence.output
     output.weight = torch.nn.Parameter(output.weight.detach().t().contiguous().t())
     assert not output.weight.is_contiguous()
-    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    bound = static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     (chunk,) = chunks_of((7,))
     nats = bound.step(chunk, None, 1.0)[0]
@@ -205,7 +205,7 @@ def test_a_transposed_output_weight_uses_torchs_operators() -> None:
 
 
 def test_a_chunk_of_fewer_sequences_does_not_fit() -> None:
-    bound = bound_gradient(model_of("lstm"), Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    bound = static_gradient(model_of("lstm"), Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     assert [bound.fits(chunk) for size in (1, 2) for chunk in chunks_of((3,), size)] == [
         False,
@@ -217,7 +217,7 @@ def test_a_frozen_weight_gets_no_gradient() -> None:
     model = model_of("stack, lstm")
     layer: Any = model.sequence.layer
     layer.heads.weight.requires_grad_(False)
-    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    bound = static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     bound.step(chunks_of((5,))[0], None, 1.0)
     assert layer.heads.weight.grad is None
@@ -227,7 +227,7 @@ def test_a_frozen_weight_gets_no_gradient() -> None:
 def test_a_strict_memory_raises_on_overflow() -> None:
     strict = {**MODELS["stack-rnn"], "memory": {**STACK, "overflow": "error"}, "hidden_size": 10}
     model = MemoryModel(inputs=5, outputs=4, **strict)
-    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    bound = static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     with pytest.raises(MemoryOverflowError):
         bound.step(chunks_of((30,))[0], None, 1.0)

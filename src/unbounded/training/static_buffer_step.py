@@ -21,13 +21,13 @@ from unbounded.training.options import PhaseOptions
 _SUM = 2  # torch's number for reduction="sum"
 
 
-class BoundGradient:
+class StaticGradient:
     """What `loss.backward()` computes for a model of one-hot symbols, in fewer calls.
 
     Equal to the graph's gradient up to rounding and the order of sums over several sequences.
 
     Args:
-        model: a model for which `bound_gradient` returns this.
+        model: a model for which `static_gradient` returns this.
         layer: the model's layer with static buffers.
         batch_size: B of every chunk.
     """
@@ -35,7 +35,7 @@ class BoundGradient:
     def __init__(self, model: SequenceModel, layer: StaticBufferLayer, batch_size: int) -> None:
         self._output = model.output
         self._layer, self._batch_size = layer, batch_size
-        self._bound_output = _bound_output(model)
+        self._static_output = _static_output(model)
         self._one_hot = torch.eye(model.input_vocabulary, dtype=model.output.weight.dtype)
 
     def fits(self, chunk: Batch) -> bool:
@@ -64,11 +64,11 @@ class BoundGradient:
     def _loss(self, hidden: Tensor, chunk: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         """The summed loss, the logits and the gradient [T, B, H]; sets `output`'s gradients."""
         output = self._output
-        if self._bound_output is not None:
-            result = self._bound_output.run(hidden, chunk.targets, chunk.mask, scale)
-            output.weight.grad = self._bound_output.grad_weight
+        if self._static_output is not None:
+            result = self._static_output.run(hidden, chunk.targets, chunk.mask, scale)
+            output.weight.grad = self._static_output.grad_weight
             if output.bias is not None:
-                output.bias.grad = self._bound_output.grad_bias
+                output.bias.grad = self._static_output.grad_bias
             return result
         flat = hidden.flatten(0, 1)
         logits = functional.linear(flat, output.weight, output.bias)
@@ -88,7 +88,7 @@ class BoundGradient:
         )  # fmt: skip
 
 
-def _bound_output(model: SequenceModel) -> kernels.StaticOutput | None:
+def _static_output(model: SequenceModel) -> kernels.StaticOutput | None:
     """The output layer and its loss as one call; None where torch's operators are faster.
 
     They are for a large vocabulary.
@@ -100,10 +100,10 @@ def _bound_output(model: SequenceModel) -> kernels.StaticOutput | None:
     return kernels.StaticOutput(output.weight, output.bias)
 
 
-def bound_gradient(
+def static_gradient(
     model: nn.Module, accelerator: Accelerator, options: PhaseOptions, objective: str
-) -> BoundGradient | None:
-    """A `BoundGradient` of a model where it equals torch's graph; None otherwise.
+) -> StaticGradient | None:
+    """A `StaticGradient` of a model where it equals torch's graph; None otherwise.
 
     Subclasses, parametrizations and hooks of modules or parameters use the graph.
 
@@ -134,7 +134,7 @@ def bound_gradient(
     ):
         return None
     layer = static_buffer_layer(sequence.layer, options.batch_size)
-    return None if layer is None else BoundGradient(sequence, layer, options.batch_size)
+    return None if layer is None else StaticGradient(sequence, layer, options.batch_size)
 
 
 def _has_gradient_hooks(parameter: nn.Parameter) -> bool:

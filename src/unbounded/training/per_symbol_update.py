@@ -1,11 +1,14 @@
-"""A Stack RNN step by step, with backpropagation of one symbol's error through earlier steps.
+"""Per-symbol update: a step of SGD after every symbol, for its error alone, of a Stack RNN.
 
-It uses arrays: at one symbol per step, creating tensors would take most of the time.
+The paper gives only "stochastic gradient descent and back-propagation through time, 50 steps". The
+mathematics uses arrays: at one symbol per step, creating tensors would take most of the time.
 Source: the program of Joulin & Mikolov 2015.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +16,117 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.layers.controllers import ElmanController
 from unbounded.layers.fused import is_called
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import SuperpositionStack
 from unbounded.memories.backend import why_no_kernel
 from unbounded.memories.superposition import EMPTY
+from unbounded.models.sequence_model import SequenceModel
+from unbounded.tasks import Batch
+from unbounded.training.carried_state import CarriedState
+from unbounded.training.chunk_update import StepResult
+
+#: Truncation of the authors' program, in steps.
+DEFAULT_REACH = 50
+
+
+class PerSymbolUpdate:
+    """Trains a Stack RNN on one stream, with an update after each counted symbol.
+
+    The error of the current symbol is backpropagated through at most `reach` stored steps, not past
+    the start of the stream, and through at most as many steps as there were updates since. So where
+    only answers count, the first errors reach less far. Activations are those of the forward pass,
+    weights the current ones. Errors are clipped, not gradients, and the loss is not averaged. All
+    this is as in the authors' program, which also skips the update at an epoch's first symbol.
+
+    Args:
+        model: a Stack RNN (`weights_of`).
+        optimizer: only holds the learning rate.
+        reach: most stored steps, at least 1.
+        clip: bound on each element of an error, above 0.
+        carried: holds the position in a stream.
+        stop: returns the signal that requests a stop, or 0.
+        report_steps: symbols between two results.
+    Raises:
+        ConfigError: the model is of another kind.
+    """
+
+    def __init__(
+        self,
+        model: SequenceModel,
+        optimizer: torch.optim.Optimizer,
+        *,
+        reach: int,
+        clip: float,
+        carried: CarriedState,
+        stop: Callable[[], int],
+        report_steps: int = 200,
+    ) -> None:
+        weights_of(model.layer, model.output)
+        self._model = model
+        self._optimizer = optimizer
+        self._reach = reach
+        self._clip = clip
+        self._carry = carried
+        self._stop = stop
+        self._report_steps = report_steps
+
+    def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
+        """Train the rest of a stream; yield a result every `report_steps` symbols.
+
+        Args:
+            whole: one stream.
+            number: its place in the run, for messages.
+        Raises:
+            ConfigError: there is more than one stream.
+            NonFiniteError: the loss is not finite.
+        """
+        if len(whole.inputs) != 1:
+            raise ConfigError([f"batch_size: expected 1 stream, got {len(whole.inputs)}"])
+        carried, steps, size = self._carry, whole.inputs.shape[1], self._report_steps
+        history = History.empty(self._model.layer)
+        if carried.loaded:
+            carried.rebuild(history.state())
+        if carried.state is not None:
+            history = History.of(carried.state)
+        for first in range(carried.chunk * size, steps, size):
+            last = min(first + size, steps)
+            nats, tokens = self._train_symbols(whole, first, last, history)
+            if not math.isfinite(nats):
+                raise NonFiniteError(f"training stopped in step {number + 1}: the loss is {nats}")
+            if last < steps:
+                carried.move(carried.chunk + 1, history.state())
+            else:
+                carried.move(0, None)
+                # Changes nothing without gradients; the schedule counts the optimizer's steps.
+                self._optimizer.step()
+            yield StepResult(nats, tokens, last - first, None, self._stop(), last / steps)
+
+    def _train_symbols(
+        self, whole: Batch, first: int, last: int, history: History
+    ) -> tuple[float, int]:
+        """Train symbols `first` to `last - 1`; return the loss and the number of counted ones."""
+        weights = weights_of(self._model.layer, self._model.output)
+        rate = float(self._optimizer.param_groups[0]["lr"])
+        inputs, targets, mask = (field[0, first:last].tolist() for field in whole[:3])
+        nats, tokens = 0.0, 0
+        for symbol, target, is_counted in zip(inputs, targets, mask, strict=True):
+            probabilities = step(weights, history, symbol)
+            history.forget(self._reach)
+            if not is_counted:
+                continue
+            nats -= math.log(max(float(probabilities[target]), 1e-300))
+            tokens += 1
+            history.updates += 1
+            weight_gradients = gradients(
+                weights, history, probabilities, target, reach=self._reach, clip=self._clip
+            )
+            for weight, gradient in zip(weights, weight_gradients, strict=True):
+                weight += rate * gradient
+        return nats, tokens
+
 
 Array = NDArray[Any]
 PUSH, POP, NO_OP = 0, 1, 2

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unbounded.checks import check_callable, check_module, is_number, number_errors
 from unbounded.errors import ConfigError
@@ -20,9 +21,9 @@ from unbounded.models.gates import least_saturated
 from unbounded.tasks import Batch
 from unbounded.tasks.batch import check_batch
 from unbounded.training.backup import Backup
-from unbounded.training.optimizers import scale_rate
+from unbounded.training.hook import Assess, Hook, Record
+from unbounded.training.hooks.schedules import scale_rate
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Assess, Record
 
 #: Steps back that end hardening: the factor's logarithm is then a 64th of the first.
 _MOST_STEPS_BACK = 6
@@ -43,7 +44,6 @@ _COOLING = 0.8
 class _Numbers:
     """The progress of a hardening; a checkpoint holds all of it."""
 
-    looked: float = 0
     #: Validation errors of the model and of its hardened model at the last check.
     soft: float = math.inf
     hard: float = math.inf
@@ -54,26 +54,28 @@ class _Numbers:
     inverse_temperature: float = 1.0
     pending: float = 1.0
     factor: float = 1.0
-    steps_back: float = 0
+    steps_back: int = 0
     #: Checks in a row at which the model was beyond the tolerance.
-    waited: float = 0
+    waited: int = 0
     #: Checks in a row at which the hardened model's error was at most `_SETTLED`.
-    settled: float = 0
+    settled: int = 0
     #: Whether `recheck` found no error, checks before it is called again, its least error so far.
-    confirmed: float = 0
-    refused: float = 0
+    confirmed: bool = False
+    refused: int = 0
     rechecked: float = math.inf
     #: The inverse temperature of the last weights within the tolerance.
     sound_inverse_temperature: float = 1.0
     #: Checks of the cooling so far.
-    cooled: float = 0
+    cooled: int = 0
+    #: Whether the last hardened model is to be checked more closely at the end.
+    check_last: bool = False
     #: Checks in a row without a clearly better hardened model; `mark` is the error of the last one.
-    stalled: float = 0
+    stalled: int = 0
     mark: float = math.inf
 
 
-class Harden:
-    """A stop rule that hardens a trained model; it belongs into the loop that fine-tunes the model.
+class Harden(Hook):
+    """Hardens a trained model during its fine-tuning; training ends with the hardening.
 
     The trained model is validated before any batch, for the comparison with later weights. A check
     comes after the first batch and then after every `every`. Each check validates the model and
@@ -102,9 +104,8 @@ class Harden:
     check of the hardened model, on more and on other strings. Where it finds an error, training
     goes on; it is called again five checks later, and for the last model.
 
-    `restore` restores the best weights: those of the hardened model if it is within the tolerance,
-    else the last sound ones; `is_saturated` says which. The loop's checkpoints
-    (`Checkpoints(extra=...)`) hold everything, so an interrupted hardening resumes.
+    At the end the best weights are restored: those of the hardened model if it is within the
+    tolerance, else the last sound ones; `is_saturated` says which.
 
     Args:
         model: the trained model, with a memory that has gates; not wrapped.
@@ -192,9 +193,7 @@ class Harden:
         self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
         self._chunk_steps, self._device = chunk_steps, device
         self._at = _Numbers(factor=factor)
-        names = [field.name for field in fields(_Numbers)]
-        self._best = Backup(model, names, "the state of the hardening")
-        self._sound = Backup(model, [], "the sound weights")
+        self._best, self._sound = Backup(model), Backup(model)
         self._at.saturated = self._least()  # fails here, before any training, without gates
         self._measure()
         self._sound.keep()
@@ -207,7 +206,7 @@ class Harden:
     @property
     def steps_back(self) -> int:
         """How often the sound weights were restored."""
-        return int(self._at.steps_back)
+        return self._at.steps_back
 
     @property
     def least_validation_error(self) -> float:
@@ -220,14 +219,17 @@ class Harden:
         at = self._at
         return at.least_hard <= at.least_soft + self._tolerance
 
-    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+    def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Check the model when a check is due."""
         at = self._at
         if state.batch != 1 and state.batch % self._every:
             return None
-        # A check that is repeated after an interruption must not sharpen again.
-        if state.batch != at.looked:
+        before = replace(at)
+        try:
             self._look(state.batch)
+        except BaseException:
+            self._at = before  # an interrupted check is repeated
+            raise
         record(
             {
                 "kind": "hardening",
@@ -237,7 +239,7 @@ class Harden:
                 "best_validation_loss_discrete": at.least_hard,
                 "least_action_weight": at.saturated,
                 "inverse_temperature": at.inverse_temperature,
-                "steps_back": int(at.steps_back),
+                "steps_back": at.steps_back,
             }
         )
         return self._over()
@@ -259,7 +261,7 @@ class Harden:
         least = f"the least saturated gate has certainty {at.saturated:.4f}"
         if self._patience and at.stalled >= self._patience:
             return (
-                f"hardening: no clearly better hardened model in {at.stalled:.0f} checks, "
+                f"hardening: no clearly better hardened model in {at.stalled} checks, "
                 f"the best has validation error {at.least_hard:.3g}; {least}"
             )
         if not self._holds():
@@ -291,7 +293,7 @@ class Harden:
         if self._settle and at.settled >= self._settle:
             return (
                 f"the hardened model's validation error was at most {_SETTLED:g} at "
-                f"{at.settled:.0f} checks in a row, at inverse temperature "
+                f"{at.settled} checks in a row, at inverse temperature "
                 f"{at.inverse_temperature:.3g}"
             )
         return None
@@ -299,12 +301,11 @@ class Harden:
     def _ask(self) -> None:
         """Check more closely where hardening would end and the last such check is not recent."""
         at = self._at
-        at.confirmed, at.refused = 0, max(0, at.refused - 1)
+        at.confirmed, at.refused = False, max(0, at.refused - 1)
         if self._success() is None or at.refused or not self._holds():
             return
-        if self._has_no_error():
-            at.confirmed = 1
-        else:
+        at.confirmed = self._has_no_error()
+        if not at.confirmed:
             at.refused = _BETWEEN
 
     def _holds(self) -> bool:
@@ -312,11 +313,7 @@ class Harden:
 
     def _look(self, batch: int) -> None:
         at = self._at
-        at.looked, at.inverse_temperature, at.pending = (
-            batch,
-            at.inverse_temperature * at.pending,
-            1.0,
-        )
+        at.inverse_temperature, at.pending = at.inverse_temperature * at.pending, 1.0
         self._measure()
         at.settled = at.settled + 1 if at.hard <= _SETTLED else 0
         if not at.cooled:
@@ -336,9 +333,9 @@ class Harden:
             if at.cooled <= self._cool:
                 self._scale_rate(_COOLING)
             else:
-                self._check_last()
+                at.check_last = True
         elif is_late:
-            self._check_last()
+            at.check_last = True
         elif self._end() is None:
             at.pending = at.factor
             sharpen(self._model, at.factor)
@@ -371,11 +368,6 @@ class Harden:
             self._best.keep()
         return error == 0
 
-    def _check_last(self) -> None:
-        """Compare the last hardened model with the best one by a closer check."""
-        if self._recheck is not None and self._at.hard <= max(self._at.least_hard, _SETTLED):
-            self._has_no_error()
-
     def _step_back(self) -> None:
         at = self._at
         self._sound.restore()
@@ -392,24 +384,28 @@ class Harden:
             self._model, self._batch, chunk_steps=self._chunk_steps, device=self._device
         )
 
-    def restore(self) -> None:
-        """Restore the best weights; without a check so far nothing changes."""
+    def at_end(self) -> None:
+        """Restore the best weights, after a closer check of the last hardened model if it is due.
+
+        Without a check so far nothing changes.
+        """
+        at = self._at
+        if at.check_last and self._recheck is not None:
+            if at.hard <= max(at.least_hard, _SETTLED):
+                self._has_no_error()
+            at.check_last = False
         (self._best if self.is_saturated else self._sound).restore()
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Its tensors, for a checkpoint."""
-        sound = {f"sound/{name}": tensor for name, tensor in self._sound.tensors().items()}
-        return {**self._best.tensors(*astuple(self._at)), **sound}
+    def state_dict(self) -> dict[str, Any]:
+        """The numbers, the best and the last sound weights."""
+        best, sound = self._best.state_dict(), self._sound.state_dict()
+        return {"numbers": asdict(self._at), "best": best, "sound": sound}
 
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `tensors` returned.
-
-        Raises:
-            CheckpointError: something is missing.
-        """
-        self._at = _Numbers(*self._best.load(tensors))
-        sound = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
-        self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in sound.items()})
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._at = _Numbers(**state["numbers"])
+        self._best.load_state_dict(state["best"])
+        self._sound.load_state_dict(state["sound"])
 
 
 def _integer_errors(name: str, value: object, least: float = -math.inf) -> list[str]:

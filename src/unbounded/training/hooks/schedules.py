@@ -1,14 +1,12 @@
-"""Learning-rate schedules by name: the factor on the learning rate at each batch."""
+"""Learning-rate schedules: the factor on the learning rate at each batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
 
 import torch
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.options import Count, option_errors
+from unbounded.options import Count
 
 #: The factor at a batch by its number, in [0, 1].
 Factor = Callable[[int], float]
@@ -67,37 +65,6 @@ def cooldown(budget: int, *, batches: Count = 500) -> Factor:
     return Cooldown(cooldown_length(budget, batches))
 
 
-#: The schedules of `--training.schedule`.
-SCHEDULES: Final[dict[str, Callable[..., Factor]]] = {
-    "constant": constant,
-    "linear": linear,
-    "cooldown": cooldown,
-}
-
-
-def make_schedule(
-    optimizer: torch.optim.Optimizer, budget: int, *, name: str, **options: Any
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """The learning-rate schedule of that name, stepped once a batch.
-
-    Args:
-        optimizer: the optimizer whose learning rate it sets.
-        budget: of the run, in batches.
-        name: one of `SCHEDULES`.
-        options: its options.
-    Raises:
-        ChoiceError: no schedule has that name. ConfigError: it has no such option, or refuses a
-            value.
-    """
-    if name not in SCHEDULES:
-        raise ChoiceError("schedule", name, SCHEDULES)
-    errors = option_errors(f"schedule {name!r}", SCHEDULES[name], options, hidden=("budget",))
-    if errors:
-        raise ConfigError(errors)
-    factor: Any = SCHEDULES[name](budget, **options)
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
-
-
 def cooldown_length(budget: int, batches: int) -> int:
     """The length of a cooldown in a budget: half of the budget at most."""
     return min(batches, budget // 2)
@@ -108,3 +75,16 @@ def cooldown_of(schedule: torch.optim.lr_scheduler.LRScheduler) -> Cooldown | No
     bare = getattr(schedule, "scheduler", schedule)
     factors = getattr(bare, "lr_lambdas", ())
     return next((factor for factor in factors if isinstance(factor, Cooldown)), None)
+
+
+def scale_rate(
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+    factor: float,
+) -> None:
+    """Multiply the learning rate, now and for later batches."""
+    for group in optimizer.param_groups:
+        group["lr"] *= factor
+    # A schedule multiplies its base rates at each batch; accelerate wraps it.
+    schedule = getattr(schedule, "scheduler", schedule)
+    schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]

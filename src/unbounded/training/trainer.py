@@ -1,10 +1,10 @@
-"""A phase of training: from a task and a model to metrics, checkpoints and a reason to stop."""
+"""The trainer: from a task and a model to metrics, checkpoints and a reason to stop."""
 
 from __future__ import annotations
 
-import copy
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -17,38 +17,39 @@ from unbounded.training import finite
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
-from unbounded.training.curricula import Doubling, stage
+from unbounded.training.hook import Assess, Hook, Record, Score
+from unbounded.training.hooks.curricula import stage
+from unbounded.training.hooks.schedules import cooldown_of
+from unbounded.training.hooks.stopping import FAILED
 from unbounded.training.length_bucketing import LengthBuckets
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
-from unbounded.training.online import Trained, make_trainer
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
-from unbounded.training.schedules import cooldown_of
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import FAILED, Assess, StopRule
-from unbounded.training.temperature_noise import TemperatureNoise
+from unbounded.training.update import Trained, make_update
 
 
-class Phase:
-    """A phase of teacher-forced training: a gradient step for each batch or each chunk of one.
+class Trainer:
+    """Teacher-forced training: a gradient step for each batch or each chunk of one.
 
     A batch's content follows from its number (`LengthBuckets`), so the data order needs no state.
-    Between two batches come, when due and in this order: the report of training perplexity, the
-    accuracies, the stop rule, a checkpoint. They are repeatable: a run that is interrupted among
-    them repeats them from the first.
+    Between two batches come, in this order: the report of training perplexity where one is due, the
+    hooks, a checkpoint where one is due. A run that is interrupted in a hook resumes with this
+    hook.
 
     Args:
         task: yields the batches.
         trained: model, optimizer and schedule, prepared by `accelerator`; for the model's signature
-            see `BatchTrainer`.
+            see `ChunkUpdate`.
         accelerator: device, precision and processes.
         options: the phase's options.
         log: takes the metrics.
-        checkpoints: where the run is saved; with chunks `carried` must be among its extras.
+        checkpoints: where the run is saved, with the states of the hooks.
         assess: scores the model on fresh validation examples.
-        stop_rule: ends the phase before its budget does.
+        hooks: stop rules, curricula and all else that watches or changes the training, in order;
+            with a curriculum that is a hook, and with chunks `carried`.
         progress: shows the run's progress.
         request: holds a request to stop.
         carried: holds the position in a batch that is trained in chunks.
@@ -66,12 +67,12 @@ class Phase:
         log: MetricsLog,
         checkpoints: Checkpoints,
         assess: Assess,
-        stop_rule: StopRule,
+        hooks: Mapping[str, Hook],
         progress: Progress,
         request: StopRequest,
         carried: CarriedState | None = None,
         used: Mapping[str, Any] | None = None,
-        now: Callable[[], float] = time.perf_counter,
+        now: Callable[[], float] = perf_counter,
     ) -> None:
         self._task = task
         self._model, _, self._schedule = trained
@@ -80,21 +81,14 @@ class Phase:
         self._options = options
         self._log = log
         self._checkpoints = checkpoints
-        self._assess = assess
-        self._stop_rule = stop_rule
+        self._assess_model = assess
+        self._hooks = list(hooks.values())
         self._progress = progress
         self._request = request
         self._used = used
-        self._temperature_noise = None
-        if options.temperature_noise is not None:
-            model = accelerator.unwrap_model(trained[0])
-            self._temperature_noise = TemperatureNoise(
-                model, options.seed, **options.temperature_noise
-            )
-        self._trainer = make_trainer(
+        self._update = make_update(
             trained, accelerator, self._totals, options,
-            objective=task.objective, carried=carried,
-            temperature_noise=self._temperature_noise,
+            objective=task.objective, carried=carried, hooks=self._hooks,
         )  # fmt: skip
         self._buckets = LengthBuckets(
             task, options.seed, options.batch_size, options.length_bucketing
@@ -115,34 +109,32 @@ class Phase:
         self._clock.begin(state.elapsed_s)
         self._model.train()
         self._progress.begin(state.batch)
-        resumable = copy.deepcopy(state)
         try:
             while state.finished is None:
-                if state.actions_due:
-                    resumable = copy.deepcopy(state)
-                    self._act(state)
-                else:
-                    stop = self._step(state)
-                    resumable = copy.deepcopy(state)
-                    if stop:
-                        raise Interrupted(stop)
+                if state.next_check is None:
+                    self._train_batch(state)
+                self._check(state)
         except Interrupted:
-            self._log_cut(resumable)
-            resumable.elapsed_s = self._clock.elapsed()
-            self._checkpoints.save(resumable)
+            if self._accelerator.is_main_process:
+                self._log.sync()
+            state.elapsed_s = self._clock.elapsed()
+            self._checkpoints.save(state)
             raise
+        for hook in self._hooks:
+            hook.at_end()
         return state
 
-    def _step(self, state: LoopState) -> int:
-        """Train one batch, or the rest of it; return the signal that requests a stop, or 0."""
+    def _train_batch(self, state: LoopState) -> None:
+        """Train one batch, or the rest of it.
+
+        Raises:
+            Interrupted: a stop was requested; the batch is done, or its place is in `carried`.
+        """
         if self._used is not None:
             state.go_on_with(self._used)
-        if self._temperature_noise is not None:
-            self._temperature_noise.most = state.inverse_temperature
-        size = self._options.batch_size
         batch = self._buckets.batch(state.batch, self._lengths_of(state))
         stop = 0
-        for result in self._trainer.train(batch, state.batch):
+        for result in self._update.train(batch, state.batch):
             state.window_nats += result.nats
             state.window_tokens += result.tokens
             state.symbols += result.symbols
@@ -150,65 +142,57 @@ class Phase:
                 state.gradient_norm = result.gradient_norm
             if result.tokens:
                 self._progress.step(state.batch + result.done, result.nats / result.tokens)
-            self._clock.done(result.symbols if self._in_chunks else size)
+            self._clock.done(result.symbols if self._in_chunks else self._options.batch_size)
             stop = stop or result.stop
             # The carried state of other processes is not in this one's checkpoint.
             if result.done < 1 and self._accelerator.num_processes == 1:
                 if stop:
-                    return stop
+                    raise Interrupted(stop)
                 if self._clock.overdue():
                     self._save(state)
         self._schedule.step()
         state.batch += 1
-        state.actions_due = True
-        return stop
+        state.next_check = 0
+        if stop:
+            raise Interrupted(stop)
 
     def _lengths_of(self, state: LoopState) -> LengthRange | None:
-        """The range of a batch: that of the first one of its buckets."""
+        """The range of a batch: the one of the first batch of its buckets."""
         if not self._task.has_lengths:
             return None
-        first = state.batch - state.batch % self._options.length_bucketing
-        return self._options.lengths_of(first, state.longest)
+        return self._options.lengths_of(state.batch - state.batch % self._options.length_bucketing)
 
-    def _act(self, state: LoopState) -> None:
-        """Do what is due after `state.batch` batches."""
-        options = self._options
+    def _check(self, state: LoopState) -> None:
+        """Do what is due after `state.batch` batches, from check number `next_check` on."""
+        options, cooldown = self._options, self._cooldown
         state.elapsed_s = self._clock.elapsed()
-        if state.batch % options.report_every == 0:
-            self._report(state)
-        if options.accuracy_every and state.batch % options.accuracy_every == 0:
-            for lengths in options.accuracy_lengths:
-                self._accuracy(state, lengths)
-        reason = self._reason(state)
+        is_cooling = cooldown is not None and cooldown.begin is not None
+        hooks = [each for each in self._hooks if each.in_cooldown or not is_cooling]
+        checks = [self._report, *(hook.after_batch for hook in hooks)]
+        for number in range(state.next_check or 0, len(checks)):
+            state.next_check = number
+            reason = checks[number](state, partial(self._assess, state), self._recorder(state))
+            state.reason = state.reason or reason
+        state.next_check = len(checks)
         if self._accelerator.num_processes == 1:
             self._request.check()
-        if (
-            reason
-            and self._cooldown
-            and self._cooldown.begin is None
-            and not reason.startswith(FAILED)
-        ):
-            self._cooldown.start(state.batch, reason)
-            why = reason.partition(":")[0]
+        reason = state.reason or self._over(state)
+        if cooldown is not None and not is_cooling and reason and not reason.startswith(FAILED):
+            cooldown.start(state.batch, reason)
             self._progress.say(
-                f"after batch {state.batch} the learning rate falls for {self._cooldown.batches} "
-                f"batches: {why}"
+                f"after batch {state.batch} the learning rate falls for {cooldown.batches} "
+                f"batches: {reason.partition(':')[0]}"
             )
-            reason = self._cooldown.over(state.batch)
-        state.finished = reason
-        state.actions_due = False
+            reason = cooldown.over(state.batch)
+        state.finished, state.reason, state.next_check = reason, None, None
         if reason or state.batch % options.checkpoint_every == 0 or self._clock.overdue():
             self._save(state)
 
-    def _reason(self, state: LoopState) -> str | None:
-        """Why training is over, or its cooldown starts; None to go on."""
+    def _over(self, state: LoopState) -> str | None:
+        """Why the cooldown or the budget, which includes it, is over; None while it is not."""
         cooldown, seconds = self._cooldown, self._clock.seconds
         if cooldown is not None and cooldown.begin is not None:
             return cooldown.over(state.batch)
-        reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
-        if reason is not None:
-            return reason
-        # The budget includes the cooldown.
         batches = state.batch + (0 if cooldown is None else cooldown.batches)
         share = batches / max(state.batch, 1)
         return self._options.over(batches, int(share * state.symbols), share * seconds)
@@ -223,63 +207,40 @@ class Phase:
         self._checkpoints.save(state)
         self._clock.saved()
 
-    def _report(self, state: LoopState) -> None:
-        tokens = state.window_tokens
-        loss = state.window_nats / max(tokens, 1)
+    def _report(self, state: LoopState, assess: Assess, record: Record) -> None:
+        """The report of training perplexity, when it is due."""
+        every = self._options.report_every
+        if state.batch % every:
+            return
+        loss = state.window_nats / max(state.window_tokens, 1)
         state.perplexity = perplexity(loss)
-        state.window_nats, state.window_tokens = 0.0, 0
-        extra, curriculum = {}, self._options.lengths
-        first = max(state.batch - self._options.report_every, 0)
+        first = max(state.batch - every, 0)
         first -= first % self._options.length_bucketing
-        state.begin_stage(stage(curriculum, first, state.longest))
-        if self._temperature_noise is not None:
-            extra["greatest_factor"] = state.inverse_temperature
-            if state.stage is None and tokens:
-                self._temperature_noise.most = state.inverse_temperature
-                state.inverse_temperature = self._temperature_noise.after_report(loss)
-        if isinstance(curriculum, Doubling):
-            extra["longest"] = curriculum.range_of(state.longest).maximum
-            state.longest = curriculum.longer(state.longest, loss)
-        self._recorder(state)(
-            {
-                "kind": "train",
-                "batch": state.batch,
-                "loss_nats_per_token": loss,
-                "perplexity": state.perplexity,
-                "gradient_norm": state.gradient_norm,
-                "learning_rate": float(self._schedule.get_last_lr()[0]),
-                f"{'symbols' if self._in_chunks else 'sequences'}_per_s": self._clock.speed(),
-                "elapsed_s": state.elapsed_s,
-                **extra,
-            }
-        )
+        state.stage = stage(self._options.lengths, first)
+        line = {
+            "kind": "train",
+            "batch": state.batch,
+            "loss_nats_per_token": loss,
+            "perplexity": state.perplexity,
+            "gradient_norm": state.gradient_norm,
+            "learning_rate": float(self._schedule.get_last_lr()[0]),
+            f"{'symbols' if self._in_chunks else 'sequences'}_per_s": self._clock.speed(),
+            "elapsed_s": state.elapsed_s,
+        }
+        for hook in self._hooks:
+            line |= hook.on_report(state, loss)
+        state.window_nats, state.window_tokens = 0.0, 0
+        record(line)
 
-    def _accuracy(self, state: LoopState, lengths: LengthRange) -> None:
-        score = self._watched_assess(state)(lengths, state.drawn, self._options.accuracy_count)
-        state.drawn += self._options.accuracy_count
-        self._recorder(state)(
-            {
-                "kind": "accuracy",
-                "batch": state.batch,
-                "lengths": str(lengths),
-                "count": score.count,
-                "exact_match": score.exact_match,
-                "partial_accuracy": score.partial_accuracy,
-            }
-        )
+    def _assess(self, state: LoopState, lengths: LengthRange, start: int, count: int) -> Score:
+        self._progress.looking(state.batch, str(lengths), count)
+        self._model.eval()
+        try:
+            return self._assess_model(lengths, start, count)
+        finally:
+            self._model.train()
 
-    def _watched_assess(self, state: LoopState) -> Assess:
-        def assess(lengths: LengthRange, start: int, count: int) -> Any:
-            self._progress.looking(state.batch, str(lengths), count)
-            self._model.eval()
-            try:
-                return self._assess(lengths, start, count)
-            finally:
-                self._model.train()
-
-        return assess
-
-    def _recorder(self, state: LoopState) -> Any:
+    def _recorder(self, state: LoopState) -> Record:
         def record(line: dict[str, Any]) -> None:
             if self._accelerator.is_main_process:
                 self._log.append(line)
@@ -304,8 +265,3 @@ class Phase:
         ).tolist()
         self._clock.agree(total[3])
         return total[0], round(total[1] / max(total[2], 1))
-
-    def _log_cut(self, state: LoopState) -> None:
-        if self._accelerator.is_main_process:
-            state.metrics_lines = self._log.cut(state.metrics_lines)
-            self._log.sync()

@@ -15,8 +15,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from unbounded.errors import NonFiniteError
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
+from unbounded.training.chunk_update import ChunkUpdate, bare_optimizer, plain_sgd, step_plain_sgd
 from unbounded.training.objective import OBJECTIVES, training_loss
-from unbounded.training.steps import BatchTrainer, bare_optimizer, plain_sgd, step_plain_sgd
 
 
 class Table(nn.Module):
@@ -30,10 +30,10 @@ class Table(nn.Module):
         return self.logits[inputs], None
 
 
-def trainer_of(model: nn.Module, options: PhaseOptions) -> BatchTrainer:
+def trainer_of(model: nn.Module, options: PhaseOptions) -> ChunkUpdate:
     """Trains a model by plain SGD at 0.5, in one process."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    return BatchTrainer(
+    return ChunkUpdate(
         model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), options
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -20,12 +20,12 @@ from unbounded.errors import ChoiceError, NonFiniteError
 from unbounded.memories import detach_state
 from unbounded.tasks import Batch, chunks
 from unbounded.training import finite
-from unbounded.training.bound_steps import bound_gradient
 from unbounded.training.carried_state import CarriedState
+from unbounded.training.hook import Hook
 from unbounded.training.objective import training_loss
 from unbounded.training.options import CLIPS, REDUCTIONS, PhaseOptions
 from unbounded.training.row_sparse import row_sparse
-from unbounded.training.temperature_noise import TemperatureNoise
+from unbounded.training.static_buffer_step import static_gradient
 
 
 class StepResult(NamedTuple):
@@ -98,7 +98,7 @@ def step_plain_sgd(optimizer: torch.optim.Optimizer) -> None:
             torch._foreach_add_(trained, [weight.grad for weight in trained], alpha=-group["lr"])
 
 
-class BatchTrainer:
+class ChunkUpdate:
     """Trains a model on one batch after another.
 
     With `chunk_steps` a batch is split along time for truncated BPTT. Each chunk is a gradient
@@ -114,8 +114,7 @@ class BatchTrainer:
         options: clip, clip_by, chunk_steps, reduction and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
         carried: holds the position in a batch; training resumes there.
-        temperature_noise: raises the inverse temperature of gates and units during a step; None
-            leaves it.
+        hooks: may surround a step and change the bound on the gradient.
     Raises:
         ChoiceError: `clip_by` or `reduction` is unknown.
     """
@@ -130,7 +129,7 @@ class BatchTrainer:
         *,
         objective: str = "cross_entropy",
         carried: CarriedState | None = None,
-        temperature_noise: TemperatureNoise | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         if options.clip_by not in CLIPS:
             raise ChoiceError("clip_by", options.clip_by, CLIPS)
@@ -152,8 +151,8 @@ class BatchTrainer:
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()
         self._mean = options.reduction == "mean"
-        self._temperature_noise = temperature_noise
-        self._bound = bound_gradient(model, accelerator, options, objective)
+        self._hooks = tuple(hooks)
+        self._static = static_gradient(model, accelerator, options, objective)
         self._row_sparse = None
         if self._plain and options.clip_by == "value":
             self._row_sparse = row_sparse(model, accelerator, self._optimizer)
@@ -207,12 +206,10 @@ class BatchTrainer:
             carried.move(carried.chunk + 1, self._skip(chunk, carried.state))
             stop = self._totals(torch.zeros(()))[1]
             return StepResult(0.0, 0, symbols, None, stop, 0.0)
-        temperature_noise = self._temperature_noise
-        with (
-            nullcontext()
-            if temperature_noise is None
-            else temperature_noise.of_step(number, carried.chunk)
-        ):
+        with ExitStack() as around:
+            for hook in self._hooks:
+                if (context := hook.around_step(number, carried.chunk)) is not None:
+                    around.enter_context(context)
             nats, norm, stop, state = self._update_weights(chunk, tokens, number)
             if self._row_sparse is not None:
                 self._row_sparse.step()
@@ -230,8 +227,8 @@ class BatchTrainer:
         # Processes average their gradients. With each sum divided by the tokens of all and
         # multiplied by the number of processes, the average is the gradient of the chunk's mean.
         scale = processes / (tokens if self._mean else 1)
-        if self._bound is not None and self._bound.fits(share):
-            nats, logits, state = self._bound.step(share, carried.state, scale)
+        if self._static is not None and self._static.fits(share):
+            nats, logits, state = self._static.step(share, carried.state, scale)
             minimised = nats
         else:
             is_ragged = int(chunk.lengths.min()) < chunk.inputs.shape[1]
@@ -289,9 +286,9 @@ class BatchTrainer:
     def _clip_gradient(self) -> Tensor:
         """Clip the gradient; return its norm before."""
         parameters = self._parameters
-        # A sharper model has a steeper loss; the usual bound would make its steps too large.
-        sharpest = 1 if self._temperature_noise is None else self._temperature_noise.most
-        clip = self._clip / math.sqrt(sharpest)
+        clip = self._clip
+        for hook in self._hooks:
+            clip = hook.clip(clip)
         if self._clip_by == "norm":
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, clip))
         self._accelerator.unscale_gradients()

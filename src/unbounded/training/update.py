@@ -1,0 +1,62 @@
+"""When weights change: after each chunk of a batch, or after each symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.models.discrete import sequence_model
+from unbounded.training.carried_state import CarriedState
+from unbounded.training.chunk_update import ChunkUpdate
+from unbounded.training.hook import Hook
+from unbounded.training.options import UPDATES, PhaseOptions
+from unbounded.training.per_symbol_update import DEFAULT_REACH, PerSymbolUpdate
+
+#: Model, optimizer and schedule, as accelerate prepared them.
+Trained = tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]
+
+
+def make_update(
+    trained: Trained,
+    accelerator: Accelerator,
+    totals: Callable[[Tensor], tuple[float, int]],
+    options: PhaseOptions,
+    *,
+    objective: str,
+    carried: CarriedState | None,
+    hooks: Sequence[Hook] = (),
+) -> ChunkUpdate | PerSymbolUpdate:
+    """The update of a batch: a gradient step for each chunk of it, or for each symbol.
+
+    Args:
+        trained, accelerator, totals, carried: as for `ChunkUpdate`.
+        options: `update` is "chunk" (`ChunkUpdate`) or "per_symbol" (`PerSymbolUpdate`, with
+            `chunk_steps` as its reach).
+        objective: the task's objective.
+        hooks: as for `ChunkUpdate`; a per-symbol update has none around its steps.
+    Raises:
+        ChoiceError: `update` or `clip_by` is unknown.
+        ConfigError: the model or the objective has no per-symbol update.
+    """
+    if options.update not in UPDATES:
+        raise ChoiceError("update", options.update, UPDATES)
+    model, optimizer, _ = trained
+    if options.update == "chunk":
+        return ChunkUpdate(
+            model, optimizer, accelerator, totals, options,
+            objective=objective, carried=carried, hooks=hooks,
+        )  # fmt: skip
+    if objective != "cross_entropy":
+        raise ConfigError([f"update: after every symbol only cross entropy, not {objective!r}"])
+    return PerSymbolUpdate(
+        sequence_model(accelerator.unwrap_model(model)),
+        optimizer,
+        reach=options.chunk_steps or DEFAULT_REACH,
+        clip=options.clip,
+        carried=carried or CarriedState(),
+        stop=lambda: totals(torch.zeros(()))[1],
+    )
