@@ -13,11 +13,12 @@ import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ConfigError, say_once
-from unbounded.layers import DeepLSTM, symbol_steps
+from unbounded.layers import DeepLSTM
 from unbounded.layers.fused import is_called, why_called
 from unbounded.layers.static_buffers import static_buffer_layer
 from unbounded.layers.stream import open_stream
 from unbounded.models import MemoryModel, generate
+from unbounded.training.per_symbol_update import weights_of
 
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 CALLS = "calls"
@@ -208,11 +209,11 @@ def test_static_buffers_and_per_symbol_updates():
     layer = ub.MemoryRNN(4, 5, memory, controller, batch_first=True)
     output = torch.nn.Linear(5, 4, bias=False)
     assert static_buffer_layer(layer, 2) is not None
-    symbol_steps.weights_of(layer, output)
+    weights_of(layer, output)
     layer.memory.step = counted(layer.memory.step, [])
     assert static_buffer_layer(layer, 2) is None
     with pytest.raises(ConfigError, match="without hooks or replaced methods"):
-        symbol_steps.weights_of(layer, output)
+        weights_of(layer, output)
 
 
 def test_why_called_names_replaced_methods():
