@@ -80,8 +80,6 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "none": "A run is not aborted early.",
         "perplexity": "Stop when training perplexity is still high at some batch: an early "
         "failure is cheaper.",
-        "vanished_gradient": "Stop when the gradient's norm is below a bound at several reports "
-        "in a row.",
     },
     "curricula": {
         "none": "All lengths of the training range in each batch.",

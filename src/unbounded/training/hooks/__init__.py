@@ -28,7 +28,6 @@ from unbounded.training.hooks.stopping import (
     only_budget,
 )
 from unbounded.training.hooks.temperature_noise import TemperatureNoise, no_noise
-from unbounded.training.hooks.vanished_gradient import VanishedGradient
 
 #: The rules of `--training.stop`.
 STOPS: Final[dict[str, Callable[..., Hook | None]]] = {
@@ -40,7 +39,6 @@ STOPS: Final[dict[str, Callable[..., Hook | None]]] = {
 EARLY_ABORTS: Final[dict[str, Callable[..., Hook | None]]] = {
     "none": no_early_abort,
     "perplexity": EarlyAbort,
-    "vanished_gradient": VanishedGradient,
 }
 #: The rules of `--training.plateau`.
 PLATEAUS: Final[dict[str, Callable[..., Hook | None]]] = {
