@@ -13,8 +13,8 @@ from tests.experiments.tiny import metrics, tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.training.checkpoint import checkpoint_folders
 
 
@@ -59,7 +59,7 @@ def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_
     names = {path.name for path in checkpoint_folders(two / "checkpoints")[0].iterdir()}
     assert {"random_states_0.pkl", "random_states_1.pkl"} <= names
     (two / "model").rename(two / "elsewhere")
-    load_model(two)
+    RunFolder(two).load_model()
 
 
 @pytest.mark.slow

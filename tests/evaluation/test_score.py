@@ -12,8 +12,8 @@ from unbounded.evaluation import Score, make_report, score, table
 from unbounded.evaluation.metric_sets.sequences import row
 from unbounded.evaluation.score import wilson
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.models import MemoryModel, generate
 from unbounded.tasks import LengthRange, TransductionTask
 
@@ -26,7 +26,7 @@ def half_trained(tmp_path_factory: pytest.TempPathFactory) -> MemoryModel:
     root: Path = tmp_path_factory.mktemp("runs")
     config = tiny(batches=120, accuracy_every=0)
     folder = train_run(config, root=root, quiet=True).folder
-    return load_model(folder)[0].eval()
+    return RunFolder(folder).load_model()[0].eval()
 
 
 def task() -> TransductionTask:

@@ -15,8 +15,8 @@ from unbounded.evaluation.answers import answers_from_json
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.figures import draw_run
 from unbounded.layers import load_trace
 from unbounded.tasks import LengthRange, make_task
@@ -72,7 +72,7 @@ def test_what_a_run_says_is_kept_and_drawn(copies: Path):
     ]
     assert [answer.source[1:] for answer in answers] == [source for source, _ in drawn]
     assert [answer.expected[:-1] for answer in answers] == [target for _, target in drawn]
-    model, _ = load_model(copies)
+    model, _ = RunFolder(copies).load_model()
     batch = task.batch(1, "test", 0, 2, LengthRange(2, 3))
     assert answers_of(model, task, batch) == answers[:2]
     assert all(isinstance(answer, Answer) and answer.expected[-1] == "</s>" for answer in answers)

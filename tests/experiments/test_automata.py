@@ -16,7 +16,7 @@ from unbounded import constructions
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import make_report
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.run.folder import save_model, write_config
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables.automata import (
     automata_grid,
@@ -44,9 +44,9 @@ def hardened(study, runs, model):
     trial = study.trials[0]
     run = runs / trial.name
     run.mkdir(parents=True)
-    write_config(run, to_dict(trial.config), {})
-    save_model(constructions.anbn(), run / "model")
-    save_model(model, run / "model-hardened")
+    RunFolder(run).write_config(to_dict(trial.config), {})
+    RunFolder(run).save_model(constructions.anbn())
+    RunFolder(run).save_model(model, hardened=True)
     facts = {"task": "anbn", "metric_set": "lengths", "split": "test", "seed": 1, "rows": []}
     write_text(run / "report.json", json_text(make_report(**facts, config=to_dict(trial.config))))
     return run
@@ -78,7 +78,7 @@ def test_an_automaton_is_extracted_once_for_the_same_weights(study, tmp_path):
     assert f"[picture](automata/{name}/automaton.svg)" in text
     assert extracted(study, tmp_path) == []
     # Of other weights there is another one.
-    save_model(constructions.anb2n(), run / "model-hardened")
+    RunFolder(run).save_model(constructions.anb2n(), hardened=True)
     assert extracted(study, tmp_path) == [f"extracted the automaton of {name}"]
 
 
@@ -114,7 +114,7 @@ def test_an_automaton_is_removed_if_its_run_yields_none(study, tmp_path, is_hard
     run = hardened(study, tmp_path / "runs", constructions.anbn())
     extracted(study, tmp_path)
     if is_hardened:
-        save_model(softened(constructions.anbn(), 0.9, "action"), run / "model-hardened")
+        RunFolder(run).save_model(softened(constructions.anbn(), 0.9, "action"), hardened=True)
     else:
         shutil.rmtree(run / "model-hardened")
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}

@@ -359,21 +359,21 @@ def test_yaml_is_read_as_it_is_meant() -> None:
 
 def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     from unbounded.errors import CheckpointError
-    from unbounded.experiments.run.loading import load_config
+    from unbounded.experiments.run.run_folder import RunFolder
 
     with pytest.raises(CheckpointError, match="is not a run folder"):
-        load_config(tmp_path)
+        RunFolder(tmp_path).config()
     (tmp_path / "config.yaml").write_text("just text")
     with pytest.raises(CheckpointError, match=r"config\.yaml is not the config of a run"):
-        load_config(tmp_path)
+        RunFolder(tmp_path).config()
     (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
     with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config") as caught:
-        load_config(tmp_path)
+        RunFolder(tmp_path).config()
     lacks = ("it has no id\n", "it has no seed\n", "it has no hardware. Use the version ")
     assert all(each in str(caught.value) for each in lacks)
     (tmp_path / "config.yaml").write_text("foo: 3")
     with pytest.raises(CheckpointError, match=r"is not the config of a run: it names no task"):
-        load_config(tmp_path)
+        RunFolder(tmp_path).config()
 
 
 def test_a_name_depends_on_what_differs_from_the_defaults_alone() -> None:

@@ -11,8 +11,8 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 
 # Each child is killed at an arbitrary moment, in the middle of whatever it does, and the next one
 # goes on. One interpreter forks them all, because importing torch takes longer than they live.
@@ -75,7 +75,7 @@ def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(
     folder = tmp_path / "killed" / run_name(RUNS[name]())
     assert_same_run(whole.folder, folder)
     if name == "hardening":
-        machines = [load_model(each, hardened=True)[0] for each in (whole.folder, folder)]
+        machines = [RunFolder(each).load_model(hardened=True)[0] for each in (whole.folder, folder)]
         for one, other in zip(*(each.parameters() for each in machines), strict=True):
             assert torch.equal(one, other)
     left = [path.name for path in (folder / "checkpoints").iterdir()]

@@ -19,8 +19,8 @@ from unbounded.errors import CheckpointError, ConfigError, StorageError, Unbound
 from unbounded.experiments.run import pictures
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import find_run
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 
 CONFIG = {
     "batches": 3,
@@ -288,18 +288,18 @@ def test_a_count_that_is_none(folder: Path) -> None:
 def test_the_beginning_of_a_name_is_enough_for_a_run(folder: Path) -> None:
     """Item 21: no runs were listed, and no beginnings were taken."""
     root = folder.parent
-    assert find_run(root / "copy-queue") == folder
-    assert find_run("copy", root) == folder
-    assert find_run(folder / "config.yaml") == folder
+    assert RunFolder.find(root / "copy-queue").path == folder
+    assert RunFolder.find("copy", root).path == folder
+    assert RunFolder.find(folder / "config.yaml").path == folder
     with pytest.raises(CheckpointError, match=f"Runs in {root}:\n  {folder}"):
-        find_run(root / "reversal")
+        RunFolder.find(root / "reversal")
     shutil.copytree(folder, f"{folder}1")
     with pytest.raises(CheckpointError, match="is a prefix of several runs; name one"):
-        find_run(root / "copy")
+        RunFolder.find(root / "copy")
     with pytest.raises(UnboundedError, match="holds no run"):
-        find_run("copy", root / "none")
+        RunFolder.find("copy", root / "none")
     with pytest.raises(CheckpointError, match=f"Runs in {root}:\n  {folder}"):
-        find_run(root)
+        RunFolder.find(root)
 
 
 def test_a_finished_run_on_a_disk_to_read_only(

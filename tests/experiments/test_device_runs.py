@@ -18,9 +18,9 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.tasks import TASKS
 from unbounded.training import Interrupted
 from unbounded.training.chunk_update import ChunkUpdate
@@ -33,7 +33,7 @@ def test_run(tmp_path: Path, device: str) -> None:
     config.hardware.device = device
     result = train_run(config, root=tmp_path, quiet=True)
     assert result.report["batches"] == 40
-    saved, hardware = read_config(result.folder), result.report["hardware"]
+    saved, hardware = RunFolder(result.folder).read_config(), result.report["hardware"]
     assert saved is not None
     used = saved["used"]
     assert used["kernels"] == hardware["kernels"]

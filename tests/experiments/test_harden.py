@@ -41,12 +41,11 @@ from unbounded.experiments.config.schema import (
 )
 from unbounded.experiments.run import harden, hardening
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.hardening import far_evaluators, hardening_lengths
-from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import read_verification
 from unbounded.explorer.run_data import run_of_folder
 from unbounded.memories import MEMORIES
@@ -98,7 +97,7 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path)
-    before = read_report(folder)
+    before = RunFolder(folder).report()
     assert before is not None
     report = harden_run(folder, {**CHANGES, "tolerance": 1.0}, quiet=True)
     hardened = report.pop("hardened")
@@ -112,7 +111,7 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     )
     assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
-    machine, source = load_model(folder, hardened=True)
+    machine, source = RunFolder(folder).load_model(hardened=True)
     task = checked(tiny())
     batch = task.batch(0, "validation", 0, 4, task.train_lengths)
     assert source == "model-hardened"
@@ -135,7 +134,7 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
     longer = {**CHANGES, "batches": 8, "tolerance": 1.0}
     with interrupted(monkeypatch), pytest.raises(Interrupted):
         harden_run(folder, longer, overwrite=True, quiet=True)
-    assert read_report(folder) == before
+    assert RunFolder(folder).report() == before
     kept = machine_of(folder)
     assert all(torch.equal(machine[name], kept[name]) for name in machine)
     assert (folder / "automaton").is_dir()
@@ -158,8 +157,8 @@ def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None
         file.truncate(1000)
     with pytest.raises(CheckpointError, match="is damaged"):
         harden_run(folder, CHANGES, overwrite=True, quiet=True)
-    assert read_report(folder) == before
-    assert load_model(folder, hardened=True)[1] == "model-hardened"
+    assert RunFolder(folder).report() == before
+    assert RunFolder(folder).load_model(hardened=True)[1] == "model-hardened"
 
 
 def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:
@@ -191,13 +190,13 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(
         patch.setattr(ChunkUpdate, "_step", interrupt)
         with pytest.raises(Interrupted):
             harden_run(folder, CHANGES, quiet=True)
-    report = read_report(folder)
+    report = RunFolder(folder).report()
     assert report is not None
     assert "hardened" not in report
     with pytest.raises(RunExistsError, match=r"was begun with other options .*; give these, or"):
         harden_run(folder, {**CHANGES, "factor": 2.0}, quiet=True)
     again = harden_run(folder, CHANGES, quiet=True)
-    assert (expected := read_report(whole)) is not None
+    assert (expected := RunFolder(whole).report()) is not None
     assert again["hardened"]["rows"] == expected["hardened"]["rows"]
     left, right = machine_of(whole), machine_of(folder)
     assert all(torch.equal(left[name], right[name]) for name in left)
@@ -612,9 +611,9 @@ def test_it_runs_where_the_training_was_to_run(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copied(trained, tmp_path)
-    config = load_config(folder)
+    config = RunFolder(folder).config()
     seen = []
-    monkeypatch.setattr(harden, "load_config", lambda _: config)
+    monkeypatch.setattr(RunFolder, "config", lambda _: config)
     monkeypatch.setattr(harden, "plan", lambda own, task: seen.append(own) or plan(own, task))
     for backend, device in (("reference", "cpu"), ("cpu", "cuda")):
         config.hardware.backend, config.hardware.device = backend, device

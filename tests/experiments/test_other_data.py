@@ -15,9 +15,9 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.restarts import train_restarts
 from unbounded.figures.curves import read_curves
 from unbounded.tasks import make_task
@@ -64,7 +64,7 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path, own: Path, is_fini
     assert train_run(moved, root=tmp_path, resume=True, quiet=True).fresh is not is_finished
     anew = train_run(other, root=tmp_path, overwrite=True, quiet=True)
     assert anew.folder == folder
-    assert read_config(folder)["hardware"]["data"] == other.hardware.data
+    assert RunFolder(folder).read_config()["hardware"]["data"] == other.hardware.data
     with pytest.raises(CheckpointError, match="other data"):
         train_run(config(own), root=tmp_path, resume=True, quiet=True)
 

@@ -23,9 +23,9 @@ from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run import build
 from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.kernels import available, has_tiles
 from unbounded.models import MemoryModel
 from unbounded.training import Interrupted
@@ -356,7 +356,7 @@ def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path
     config.hardware.backend = "cpu"
     config.hardening = {"name": "gradual", "batches": 2, "every": 1, "tolerance": 1.0}
     folder = train_run(config, root=tmp_path, quiet=True).folder
-    report = read_report(folder)
+    report = RunFolder(folder).report()
     assert report is not None
     assert report["hardened"]["batches"] == 2
     assert (folder / "traces" / "example.json").is_file()

@@ -21,6 +21,7 @@ from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run import run_lock, trackers
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import lock
 from unbounded.training import OBJECTIVES, checkpoint, metrics_log
 
@@ -208,7 +209,7 @@ def test_a_run_that_was_trained_stays_where_it_fails(
     def fail(*given: object, **options: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(run_module, "save_model", fail)
+    monkeypatch.setattr(RunFolder, "save_model", fail)
     with pytest.raises(StorageError):
         train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
     assert visible(tmp_path) == [run_name(tiny(**CONFIG))]

@@ -25,8 +25,8 @@ from unbounded.experiments.config.identity import run_name, with_id
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run import run
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange, chunks
 from unbounded.training import Interrupted
@@ -183,7 +183,7 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
     notice = "to score these, the memory was given room for 80 cells, beyond its own capacity"
     assert told.count(notice) == 1
     assert "given room" not in table(one)
-    model, source = load_model(finished)
+    model, source = RunFolder(finished).load_model()
     assert isinstance(model, MemoryModel)
     assert source == "model"
     # Longer sequences had more room than the 12 cells of training, and those are back.
@@ -235,7 +235,7 @@ def test_hardening_follows_training_and_is_reported(
     assert hardened["batches"] <= 6
     assert [row["lengths"] for row in hardened["rows"]] == ["2:6"]
     assert "determined_nats_per_token" in hardened["validation"]
-    hardware, source = load_model(folder, hardened=True)
+    hardware, source = RunFolder(folder).load_model(hardened=True)
     assert source == "model-hardened"
     assert hardware.sequence.layer.memory.count == 2 - len(hardened["removed"])
     weights = [each for each in hardware.sequence.layer.heads.weight.flatten() if each.abs() > 1e6]

@@ -17,8 +17,8 @@ import torch
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.explorer.agreement import agreement
 from unbounded.explorer.built_in import RUNS, built_in_data
 from unbounded.explorer.model_data import model_tensors
@@ -103,9 +103,9 @@ def test_the_machines_in_the_package_are_those_of_the_repository() -> None:
 @pytest.mark.parametrize(("name", "length"), [("copy", 200), ("reversal", 200), ("anbn", 150)])
 def test_a_trained_machine_is_right_far_beyond_its_training(name: str, length: int) -> None:
     """With the weights of the page, in 8 bits."""
-    config = load_config(RUNS / name)
+    config = RunFolder(RUNS / name).config()
     task = plan(config, build_task(config)).task
-    model = as_in_page(load_model(RUNS / name, hardened=True)[0], "int8")
+    model = as_in_page(RunFolder(RUNS / name).load_model(hardened=True)[0], "int8")
     batch = task.batch(11, "test", 0, 8, LengthRange(length, length))
     mask = batch.mask
     if isinstance(task, StreamTask):

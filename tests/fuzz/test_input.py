@@ -23,9 +23,8 @@ from unbounded.evaluation.report import table
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import examine
 from unbounded.experiments.config.schema import from_dict, to_dict
-from unbounded.experiments.run.folder import read_report
-from unbounded.experiments.run.loading import load_config
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.layers import CONTROLLERS
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel
@@ -116,7 +115,7 @@ def test_configs_of_run_folders(tmp_path: Path, changes: Any) -> None:
     with contextlib.suppress(yaml.YAMLError):
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(changed(changes)), encoding="utf-8")
         with contextlib.suppress(UnboundedError):
-            load_config(tmp_path)
+            RunFolder(tmp_path).config()
 
 
 @sized
@@ -161,7 +160,7 @@ def test_reports(report: dict[str, Any], count: int, tmp_path: Path) -> None:
         part[path[-1]] = value
         (tmp_path / "report.json").write_text(json.dumps(data), encoding="utf-8")
         with contextlib.suppress(UnboundedError):
-            again = read_report(tmp_path)
+            again = RunFolder(tmp_path).report()
             assert again is not None
             table(again)  # what is taken for a report can be shown
 

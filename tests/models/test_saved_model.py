@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, DeviceError, DTypeError
-from unbounded.experiments.run.folder import save_model
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.models import MemoryModel
 
 
@@ -24,7 +24,7 @@ def tiny() -> MemoryModel:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save_model(tiny(), tmp_path / "model")
+    RunFolder(tmp_path).save_model(tiny())
     return tmp_path / "model"
 
 

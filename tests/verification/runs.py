@@ -11,7 +11,7 @@ from unbounded.evaluation import make_report
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import ModelConfig, RunConfig, to_dict
-from unbounded.experiments.run.folder import save_model, write_config
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.files import json_text, write_text
 from unbounded.models import MemoryModel
 
@@ -42,8 +42,8 @@ def golden_run(
     config.model.memory = dict(memory)
     run = folder / f"{name}-golden-{config_hash(config)[:8]}-seed1"
     run.mkdir(parents=True)
-    write_config(run, to_dict(config), {})
-    save_model(built, run / "model")
+    RunFolder(run).write_config(to_dict(config), {})
+    RunFolder(run).save_model(built)
     report = make_report(
         task=name,
         metric_set=build_task(config).metric_set,

@@ -17,8 +17,8 @@ from unbounded.constructions import CONSTRUCTIONS
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import pictures
-from unbounded.experiments.run.folder import save_model
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import verification_of, verify_run
 from unbounded.files import file_digest
 from unbounded.verification import VerifyOptions
@@ -82,7 +82,7 @@ def test_a_tiny_run_on_streams(tmp_path, capsys):
 def test_a_hardened_model_is_preferred(tmp_path, capsys):
     soft = softened(constructions.anbn(), 0.9, "action")
     run = golden_run(tmp_path, "anbn", model=soft)
-    save_model(constructions.anbn(), run / "model-hardened")
+    RunFolder(run).save_model(constructions.anbn(), hardened=True)
     options = ["--most", "8", "--times", "0"]
     assert main(["verify", str(run), *options]) == 0
     assert "weights model-hardened" in capsys.readouterr().out
@@ -245,7 +245,7 @@ def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
     assert report["weights_sha256"] == file_digest(run / "model" / "model.safetensors")
     capsys.readouterr()
     assert verification_of(run) == report
-    save_model(constructions.anb2n(), run / "model")
+    RunFolder(run).save_model(constructions.anb2n())
     assert verification_of(run) is None
     message = failing(capsys, "extract", str(run))
     assert "verification-model.json is of other weights than" in message
@@ -259,7 +259,7 @@ def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
 
 def test_damaged_weights_of_a_hardened_model_have_their_own_advice(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
-    save_model(constructions.anbn(), run / "model-hardened")
+    RunFolder(run).save_model(constructions.anbn(), hardened=True)
     path = run / "model-hardened" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     message = failing(capsys, "verify", str(run))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jsonargparse import Namespace
 
     from unbounded.evaluation import ActionRow
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.models.memory_model import MemoryModel
     from unbounded.tasks import Task
 
@@ -87,17 +88,16 @@ def run(arguments: Sequence[str]) -> int:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
     from unbounded.experiments.run.data_check import task_of_run
-    from unbounded.experiments.run.folder import find_run
-    from unbounded.experiments.run.loading import load_config, load_model
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.models.discrete import discretized, superposition_layer
 
     import_modules([] if given.imports is None else [given.imports])
-    run_folder = find_run(given.run)
-    config = load_config(run_folder)
+    run_folder = RunFolder.find(given.run)
+    config = run_folder.config()
     if given.data is not None:
         config.hardware.data = given.data
     task = task_of_run(run_folder, config)
-    model, _ = load_model(run_folder, given.hardened)
+    model, _ = run_folder.load_model(given.hardened)
     if task.layout == "labels":
         _judge(given, run_folder, folder, model, task)
         return 0
@@ -146,7 +146,7 @@ def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
 
 
 def _judge(
-    given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
+    given: Namespace, run_folder: RunFolder, folder: Path | None, model: MemoryModel, task: Task
 ) -> None:
     """Print the predicted label of each prefix of a string; draw it with --out."""
     from unbounded.evaluation.report import aligned
@@ -169,7 +169,7 @@ def _judge(
 
 
 def _answer(
-    given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
+    given: Namespace, run_folder: RunFolder, folder: Path | None, model: MemoryModel, task: Task
 ) -> None:
     """Print the answer to a source, step by step; draw it with --out."""
     from unbounded.evaluation.report import aligned

@@ -111,15 +111,14 @@ def run(arguments: Sequence[str]) -> int:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
     from unbounded.evaluation import details, table
     from unbounded.experiments.run.evaluate import evaluate_run
-    from unbounded.experiments.run.folder import find_run
-    from unbounded.experiments.run.loading import load_config
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.files import json_text, storage_errors, write_text
 
     import_modules([] if given.imports is None else [given.imports])
-    folder = find_run(given.run)
+    folder = RunFolder.find(given.run)
     memory = {}
     if texts:
-        model = load_config(folder).model
+        model = folder.config().model
         memory = {
             name: option_value("model.memory", model.memory["name"], name, text, model)
             for name, text in texts.items()

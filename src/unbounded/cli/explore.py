@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     """The runs of the named folders, and the page's path in the first of them."""
-    from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.explorer.run_data import course_of_folder, run_of_folder
 
     if given.course and given.hardened:
@@ -103,7 +103,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
         )
     import_modules([] if given.imports is None else [given.imports])
     options = {"data": given.data, "weights": given.weights or "half"}
-    folders = [find_run(name) for name in given.runs]
+    folders = [RunFolder.find(name) for name in given.runs]
     if given.course:
         moments = [run for folder in folders for run in course_of_folder(folder, **options)]
         return moments, folders[0] / COURSE_PAGE

@@ -83,12 +83,12 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.cli.verify import progress
     from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.extraction import extract_run, summary
-    from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.extraction import table_lines
 
     import_modules([] if given.imports is None else [given.imports])
     extraction, files = extract_run(
-        find_run(given.run),
+        RunFolder.find(given.run),
         symbols=given.alphabet,
         budget=given.symbols,
         lengths=lengths,
@@ -107,11 +107,11 @@ def run(arguments: Sequence[str]) -> int:
 def _check(given: Namespace, lengths: list[int] | None) -> int:
     """Compare a program with the run; 1 if they differ."""
     from unbounded.experiments.run.extraction import compare_run
-    from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.run_folder import RunFolder
 
     import_modules([] if given.imports is None else [given.imports])
     lines, is_equal = compare_run(
-        find_run(given.run),
+        RunFolder.find(given.run),
         Path(given.check),
         symbols=given.alphabet,
         budget=given.symbols,

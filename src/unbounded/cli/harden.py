@@ -99,15 +99,15 @@ def run(arguments: Sequence[str]) -> int:
     if errors:
         raise ConfigError(errors)
     from unbounded.evaluation import table
-    from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.harden import harden_run
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.training import Interrupted
 
     import_modules([] if given.imports is None else [given.imports])
     changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
     if given.count is not None:
         changes["validation_count"] = given.count
-    folder = find_run(given.run)
+    folder = RunFolder.find(given.run)
     try:
         report = harden_run(
             folder, changes, overwrite=given.overwrite, quiet=given.quiet, data=given.data

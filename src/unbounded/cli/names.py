@@ -91,8 +91,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "plateaus": {
         "none": "The learning rate does not depend on validation.",
-        "halve": "Keeps a backup of the best weights and lowers the learning "
-        "rate.",
+        "halve": "Keeps a backup of the best weights and lowers the learning rate.",
     },
     "temperature_noises": {
         "none": "Gates have their own inverse temperature in every step.",

@@ -127,16 +127,15 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
         written_errors,
     )
     from unbounded.experiments.run.data_check import task_of_run
-    from unbounded.experiments.run.folder import find_run
-    from unbounded.experiments.run.loading import load_config, load_model
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.layers.on_device import on_device
     from unbounded.tasks import LengthRange
 
     if given.device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
     import_modules([] if given.imports is None else [given.imports])
-    folder = find_run(given.run)
-    config = load_config(folder)
+    folder = RunFolder.find(given.run)
+    config = folder.config()
     if given.data is not None:
         config.hardware.data = given.data
     task = task_of_run(folder, config)
@@ -145,7 +144,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     # Blank lines at the end are ignored, as in a file of pairs; empty ones if blanks are symbols.
     while not (lines[-1] if with_blanks(task) else lines[-1].strip()):
         lines.pop()
-    model, _ = load_model(folder, given.hardened)
+    model, _ = folder.load_model(given.hardened)
     on_device(model, torch.device(given.device)).eval()
     inputs = read_inputs(task, lines, name)
     longest = max(map(len, inputs))

@@ -310,12 +310,12 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     """Print the next commands for a run whose memory has gates."""
     from unbounded.evaluation import metric_set_of
     from unbounded.experiments.config.check_training import has_actions, has_gates
-    from unbounded.experiments.run.folder import read_report
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.tasks import LengthRange
 
     if quiet or not has_gates(config):
         return
-    report = read_report(folder) or {}
+    report = RunFolder(folder).report() or {}
     part = report.get("hardened")
     # If hardening improved nothing, there is only the trained model.
     hardened = " --hardened" if part and not part.get("harm", False) else ""

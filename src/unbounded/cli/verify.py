@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
         errors += [f"--{line}" for line in error.errors]
     if errors or options is None:
         raise ConfigError(errors)
-    from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.experiments.run.verification import verify_run
 
     import_modules([] if given.imports is None else [given.imports])
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         print(text_of(report))
 
     report = verify_run(
-        find_run(given.run),
+        RunFolder.find(given.run),
         options,
         hardened=given.hardened,
         overwrite=given.overwrite,

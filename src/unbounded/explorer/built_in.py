@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from unbounded.constructions import CONSTRUCTIONS
-from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import verification_of
 from unbounded.explorer.run_data import run_data, run_of_folder
 from unbounded.tasks import LengthRange, make_task
@@ -45,7 +45,7 @@ def _trained() -> list[dict[str, Any]]:
     runs = []
     for name, title in _TRAINED.items():
         run = run_of_folder(RUNS / name, hardened=True, weights="int8")
-        report = read_report(RUNS / name)
+        report = RunFolder(RUNS / name).report()
         run["title"] = title
         run["note"] = f"{_training(report or {})}{_wrong(RUNS / name)} {run['note']}"
         runs.append(run)

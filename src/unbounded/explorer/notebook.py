@@ -81,10 +81,9 @@ def explore(
     """
     # Imported late, so that `from unbounded import *` loads neither matplotlib nor accelerate.
     from unbounded.experiments.run.data_check import task_of_run
-    from unbounded.experiments.run.folder import find_run
-    from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.experiments.run.plan import plan
     from unbounded.experiments.run.run import RunResult
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.explorer.picture import still_picture
     from unbounded.explorer.run_data import run_of_folder
     from unbounded.models.memory_model import MemoryModel
@@ -103,12 +102,12 @@ def explore(
             "source: expected a run's folder or name, a RunResult, a MemoryModel or None, got "
             f"{type(source).__name__}."
         )
-    folder = source.folder if isinstance(source, RunResult) else find_run(source)
+    folder = RunFolder.find(source.folder if isinstance(source, RunResult) else source)
     run = run_of_folder(folder)
-    config = load_config(folder)
+    config = folder.config()
     planned = plan(config, task_of_run(folder, config))
     example = planned.task.short_example(config.seed, planned.train_lengths)
-    model, _ = load_model(folder)
+    model, _ = folder.load_model()
     return Page((run,), still_picture(model, planned.task, example, run["title"]))
 
 

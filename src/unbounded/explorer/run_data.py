@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import task_of_run
-from unbounded.experiments.run.folder import read_report
-from unbounded.experiments.run.loading import (
-    kept_checkpoints,
-    load_config,
-    load_model,
-    read_checkpoint,
-)
 from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.explorer.agreement import weights_data
 from unbounded.explorer.model_data import model_data
 from unbounded.explorer.task_data import samples_of, task_data
@@ -82,7 +75,7 @@ def run_data(
 
 
 def run_of_folder(
-    folder: Path, *, hardened: bool = False, data: str | None = None, weights: str = "half"
+    folder: AnyPath, *, hardened: bool = False, data: str | None = None, weights: str = "half"
 ) -> dict[str, Any]:
     """The data of a run folder's page.
 
@@ -95,16 +88,17 @@ def run_of_folder(
         CheckpointError: the folder is not a run, or has no usable model.
         ConfigError: the page cannot run the model or show the task.
     """
-    config = load_config(folder)
+    folder = RunFolder(folder)
+    config = folder.config()
     if data is not None:
         config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
-    model, source = load_model(folder, hardened)
+    model, source = folder.load_model(hardened)
     run = run_data(
         model,
         planned.task,
-        folder.resolve().name,
+        folder.path.resolve().name,
         title=f"{model_name(config.model)} on {config.task['name']}"
         + (_how_hard(folder) if hardened else ""),
         seed=config.seed,
@@ -120,19 +114,19 @@ def run_of_folder(
     return run
 
 
-def _report_error(folder: Path) -> str:
+def _report_error(folder: RunFolder) -> str:
     """A note on a missing or damaged report of a run with a model; empty if it is fine."""
     try:
-        missing = read_report(folder) is None
+        missing = folder.report() is None
     except CheckpointError as error:
         return f"Its report is damaged: {error}."
     return "It has no report.json, so its scores are unknown." if missing else ""
 
 
-def _how_hard(folder: Path) -> str:
+def _how_hard(folder: RunFolder) -> str:
     """The part of a title on the hardening, from the report."""
     try:
-        report = read_report(folder) or {}
+        report = folder.report() or {}
     except CheckpointError:
         report = {}
     part = report.get("hardened") or {}
@@ -142,7 +136,7 @@ def _how_hard(folder: Path) -> str:
 
 
 def course_of_folder(
-    folder: Path, *, data: str | None = None, weights: str = "half"
+    folder: AnyPath, *, data: str | None = None, weights: str = "half"
 ) -> list[dict[str, Any]]:
     """The kept checkpoints of a run, each as a run of a page, at most MOMENTS.
 
@@ -153,10 +147,11 @@ def course_of_folder(
         ConfigError: the run has no checkpoint.
         CheckpointError: a checkpoint cannot be used.
     """
-    kept = list(kept_checkpoints(folder).items())
+    folder = RunFolder(folder)
+    kept = list(folder.kept_checkpoints().items())
     count = min(MOMENTS, len(kept))
     chosen = [kept[(len(kept) - 1) * place // max(1, count - 1)] for place in range(count)]
-    config = load_config(folder)
+    config = folder.config()
     if data is not None:
         config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
@@ -165,7 +160,7 @@ def course_of_folder(
         run_data(
             read_checkpoint(checkpoint),
             planned.task,
-            f"{folder.resolve().name}/{checkpoint.name}",
+            f"{folder.path.resolve().name}/{checkpoint.name}",
             title=f"{model_name(config.model)} after {batches} batches",
             seed=config.seed,
             lengths=planned.train_lengths,
@@ -180,12 +175,12 @@ def course_of_folder(
     ]
 
 
-def _curves(folder: Path) -> tuple[list[dict[str, Any]], str]:
+def _curves(folder: RunFolder) -> tuple[list[dict[str, Any]], str]:
     """The training curves, and a note if their file is damaged."""
-    if not (folder / "metrics.jsonl").is_file():
+    if not folder.metrics_file.is_file():
         return [], ""
     try:
-        curves = read_curves(folder)
+        curves = read_curves(folder.path)
     except CheckpointError as error:
         return [], f"There are no curves of its training: {error}. "
     named = {"training perplexity": curves.perplexity}

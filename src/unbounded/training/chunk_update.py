@@ -151,7 +151,9 @@ class ChunkUpdate:
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()
         self._mean = options.reduction == "mean"
-        self._hooks = tuple(hooks)
+        # A step is short: only the hooks that do something are called.
+        self._around = [each for each in hooks if type(each).around_step is not Hook.around_step]
+        self._clips = [each for each in hooks if type(each).clip is not Hook.clip]
         self._static = static_gradient(model, accelerator, options, objective)
         self._row_sparse = None
         if self._plain and options.clip_by == "value":
@@ -207,7 +209,7 @@ class ChunkUpdate:
             stop = self._totals(torch.zeros(()))[1]
             return StepResult(0.0, 0, symbols, None, stop, 0.0)
         with ExitStack() as around:
-            for hook in self._hooks:
+            for hook in self._around:
                 if (context := hook.around_step(number, carried.chunk)) is not None:
                     around.enter_context(context)
             nats, norm, stop, state = self._update_weights(chunk, tokens, number)
@@ -287,7 +289,7 @@ class ChunkUpdate:
         """Clip the gradient; return its norm before."""
         parameters = self._parameters
         clip = self._clip
-        for hook in self._hooks:
+        for hook in self._clips:
             clip = hook.clip(clip)
         if self._clip_by == "norm":
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, clip))

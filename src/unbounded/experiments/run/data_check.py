@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.kept_config import data_of
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.tasks import Task
 
 #: Hexadecimal digits to keep of a SHA-256.
@@ -33,7 +33,7 @@ def data_used(config: RunConfig, task: Task) -> dict[str, str]:
     return kept
 
 
-def check_data(folder: Path, config: RunConfig, task: Task) -> None:
+def check_data(folder: RunFolder, config: RunConfig, task: Task) -> None:
     """Check that a resumed or finished run has its original data.
 
     Raises:
@@ -52,7 +52,7 @@ def check_data(folder: Path, config: RunConfig, task: Task) -> None:
     )
 
 
-def task_of_run(folder: Path, config: RunConfig) -> Task:
+def task_of_run(folder: RunFolder, config: RunConfig) -> Task:
     """The task of an existing run, possibly with other data that have the same symbols.
 
     Raises:
@@ -71,7 +71,7 @@ def task_of_run(folder: Path, config: RunConfig) -> Task:
     return task
 
 
-def scored_data(folder: Path, config: RunConfig, task: Task, is_named: bool) -> dict[str, str]:
+def scored_data(folder: RunFolder, config: RunConfig, task: Task, is_named: bool) -> dict[str, str]:
     """The report's entries on the scored data; empty if the task has no data.
 
     Args:

@@ -17,11 +17,11 @@ from unbounded.experiments.config.check import evaluation_errors
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import scored_data, task_of_run
 from unbounded.experiments.run.denormals import denormals_are_zero
-from unbounded.experiments.run.loading import batches_before, load_config, load_model
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.ram_check import count_errors
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder, batches_before
 from unbounded.experiments.run.scored import own_evaluation_plan, used_memory
 from unbounded.layers.on_device import on_device
 from unbounded.models.discrete import discretized
@@ -31,7 +31,7 @@ from unbounded.tasks import LengthRange
 @denormals_are_zero()
 @matmul_precision(None)
 def evaluate_run(
-    folder: Path,
+    folder: AnyPath,
     *,
     lengths: Sequence[LengthRange] | None = None,
     split: str = "test",
@@ -72,7 +72,8 @@ def evaluate_run(
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
-    config = load_config(folder)
+    folder = RunFolder(folder)
+    config = folder.config()
     chosen = {"every": every, "count": count}
     given = {name: value for name, value in chosen.items() if value is not None}
     config.evaluation |= given
@@ -85,7 +86,7 @@ def evaluate_run(
     errors = evaluation_errors(config.evaluation, planned.metric_set, on_task)
     if errors:
         raise ConfigError(errors)
-    model, source = load_model(folder, hardened)
+    model, source = folder.load_model(hardened)
     if memory:
         model = with_memory(model, memory)
     if discretize:

@@ -9,8 +9,8 @@ from unbounded.errors import CheckpointError
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.report import aligned
 from unbounded.experiments.config.identity import model_name
-from unbounded.experiments.run.folder import weights_digest
 from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder
 from unbounded.experiments.run.verification import finished_run, is_stale, read_verification
 from unbounded.extraction import (
     Agreement,
@@ -35,7 +35,7 @@ _LONGEST = 10_000
 
 
 def extract_run(
-    folder: Path,
+    folder: AnyPath,
     *,
     symbols: int = 2,
     budget: int = 10_000,
@@ -60,14 +60,15 @@ def extract_run(
         ConfigError: as for `extract`.
         StorageError: a file cannot be written.
     """
+    folder = RunFolder(folder)
     config, task, model, source = finished_run(folder, hardened)
-    digest = weights_digest(folder / source)
+    digest = folder.weights_digest(source)
     lengths = _lengths(folder, source, lengths, plan(config, task).train_lengths.maximum)
     extraction = extract(
         model, task, symbols=symbols, budget=budget, lengths=lengths, seed=config.seed, look=look
     )
     title = f"{config.task['name']}, {model_name(config.model)} ({folder.name}, {source})"
-    into = folder / "automaton"
+    into = folder.automaton
     with storage_errors(into, "making folder"):
         into.mkdir(exist_ok=True)
     texts = {
@@ -104,7 +105,7 @@ def extract_run(
 
 
 def compare_run(
-    folder: Path,
+    folder: AnyPath,
     program: Path,
     *,
     symbols: int = 2,
@@ -124,6 +125,7 @@ def compare_run(
         CheckpointError, ConfigError: as for `extract_run`; or the file is not a program of the
             run's task.
     """
+    folder = RunFolder(folder)
     config, task, model, source = finished_run(folder, hardened)
     agreements, example = compare(
         program_from(program),
@@ -141,7 +143,7 @@ def compare_run(
 
 
 def _lengths(
-    folder: Path, source: str, lengths: Sequence[int] | None, trained: int
+    folder: RunFolder, source: str, lengths: Sequence[int] | None, trained: int
 ) -> Sequence[int]:
     """The given lengths, else the verified ones, else multiples of the longest training length."""
     if lengths is not None:
@@ -149,7 +151,7 @@ def _lengths(
     return verified_lengths(folder, source) or [time * trained for time in _TIMES]
 
 
-def verified_lengths(folder: Path, source: str) -> list[int]:
+def verified_lengths(folder: RunFolder, source: str) -> list[int]:
     """The two longest lengths, up to 10 000, at which all verified strings were correct.
 
     Args:
@@ -160,11 +162,11 @@ def verified_lengths(folder: Path, source: str) -> list[int]:
     Raises:
         CheckpointError: the file is not a verification, or the weights have changed since.
     """
-    path = folder / f"verification-{source}.json"
+    path = folder.verification_file(source)
     if not path.is_file():
         return []
     report = read_verification(path)
-    if is_stale(report, folder / source):
+    if is_stale(report, folder, source):
         raise CheckpointError(
             f"{path} is of other weights than {folder / source} has now. Run `unbounded verify "
             f"{folder}`, or give the lengths to compare at with --lengths."

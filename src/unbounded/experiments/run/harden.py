@@ -17,11 +17,10 @@ from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.run.build import build_run, make_accelerator
 from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.denormals import denormals_are_zero
-from unbounded.experiments.run.folder import read_report
-from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder
 from unbounded.experiments.run.run_lock import lock
 from unbounded.files import json_text, read_text, refuse_links, storage_errors, write_text
 from unbounded.training.progress import progress
@@ -33,7 +32,7 @@ _ANEW = "anew"
 
 
 def harden_run(
-    folder: Path,
+    folder: AnyPath,
     changes: Mapping[str, Any] | None = None,
     *,
     overwrite: bool = False,
@@ -63,13 +62,14 @@ def harden_run(
         RunBusyError: another process uses the run.
         StorageError, NonFiniteError, Interrupted: as for `train_run`.
     """
-    report = read_report(folder)
+    folder = RunFolder(folder)
+    report = folder.report()
     if report is None:
         raise CheckpointError(
             f"{folder} is not finished; `unbounded train ... --resume` continues it, and with "
             "--harden hardens it at the end"
         )
-    trained = load_config(folder)
+    trained = folder.config()
     place = replace(trained.hardware, data=data or trained.hardware.data)
     # "auto" chooses the same device and kernels if they exist, and does not fail otherwise.
     if place.device == "cuda":
@@ -82,11 +82,11 @@ def harden_run(
     planned = plan(config, checked(config))
     hardening = planned.hardening()
     check_data(folder, config, planned.task)
-    where = folder / "hardening"
+    where = folder.hardening
     with lock(folder):
         accelerator = make_accelerator(config)
         built = build_run(planned, accelerator)
-        model, _ = load_model(folder)
+        model, _ = folder.load_model()
         built.model.load_state_dict(model.state_dict())
         for name in ("model-hardened", "hardening"):
             refuse_links(folder / name)  # before the hardening takes minutes
@@ -106,18 +106,18 @@ def harden_run(
                 "options": asdict(hardening),
                 "commit": commit(),  # the report's own commit is of the training
             }
-        with storage_errors(folder, "deleting the earlier automaton in"):
+        with storage_errors(folder.path, "deleting the earlier automaton in"):
             # Automaton and verification belong to the earlier hardened model.
-            if (folder / "automaton").exists():
-                shutil.rmtree(folder / "automaton")
-            (folder / "verification-model-hardened.json").unlink(missing_ok=True)
+            if folder.automaton.exists():
+                shutil.rmtree(folder.automaton)
+            folder.verification_file("model-hardened").unlink(missing_ok=True)
         run.finish(report)
         (where / _ANEW).unlink(missing_ok=True)
     return report
 
 
 def _begin(
-    folder: Path, where: Path, options: dict[str, Any], hardened: bool, overwrite: bool
+    folder: RunFolder, where: Path, options: dict[str, Any], hardened: bool, overwrite: bool
 ) -> None:
     """Prepare the folder of a hardening, or check that the existing one can resume."""
     if hardened and not overwrite and not (where / _ANEW).exists():

@@ -24,6 +24,7 @@ from unbounded.experiments.run.build import make_place
 from unbounded.experiments.run.hooks import noise_hook
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.gates import certainties, least_saturated
@@ -143,7 +144,7 @@ def harden_model(
     if (noise := noise_hook(planned, model)) is not None:
         hooks["temperature_noise"] = noise
     state = run_phase(
-        folder,
+        RunFolder(folder),
         f"{folder.parent.name}/{folder.name}",
         planned.task,
         (trained[0], trained[1], trained[2]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,13 +13,13 @@ from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import config_hash, model_name, run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.run.device import device_of
-from unbounded.experiments.run.folder import read_config, read_report, without_used, write_config
+from unbounded.experiments.run.run_folder import RunFolder, without_used
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.state import LoopState
 
 
 def begin(
-    folder: Path,
+    folder: RunFolder,
     config: RunConfig,
     data: Mapping[str, str],
     say: Callable[[str], None],
@@ -37,23 +36,23 @@ def begin(
         StorageError: config.yaml cannot be written.
         ConfigError: the run started with another precision of float32 products.
     """
-    before = read_config(folder)
+    before = folder.read_config()
     here = threads_and_kernels(config)
     say(
         f"training {model_name(config.model)} on {config.task['name']} in {folder}; "
         f"kernels: {here['kernels']}, threads: {here['threads']}"
     )
     if before is None:
-        if data and checkpoint_folders(folder / "checkpoints"):
+        if data and checkpoint_folders(folder.checkpoints):
             warn(
-                f"warning: {folder / 'config.yaml'} is missing, so it is unknown whether the run "
+                f"warning: {folder.config_file} is missing, so it is unknown whether the run "
                 "started with this data"
             )
-        write_config(folder, to_dict(config), {**here, **data})
+        folder.write_config(to_dict(config), {**here, **data})
         return
     if not _is_config_of(before, config):
         warn(
-            f"warning: {folder / 'config.yaml'} is damaged or was edited: it is not the config of "
+            f"warning: {folder.config_file} is damaged or was edited: it is not the config of "
             "this run, and is written again after training"
         )
     _check_precision(before, config)
@@ -88,7 +87,7 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
         return False
 
 
-def check_same_run(folder: Path, config: RunConfig) -> None:
+def check_same_run(folder: RunFolder, config: RunConfig) -> None:
     """Refuse to resume a run whose id was given with another config.
 
     A name with the hash of its config is no such id. Its config.yaml may be damaged or edited;
@@ -100,7 +99,7 @@ def check_same_run(folder: Path, config: RunConfig) -> None:
     if folder.name == run_name(replace(config, id=None)):
         return
     try:
-        before = from_dict(without_used(read_config(folder) or {}))
+        before = from_dict(without_used(folder.read_config() or {}))
     except (CheckpointError, ConfigError):
         return
     if before.seed == config.seed and config_hash(before) == config_hash(config):
@@ -126,25 +125,25 @@ def _differing(before: Mapping[str, Any], here: Mapping[str, Any], where: str = 
     return [name for name in names if not name.startswith("hardware.") and name != "id"]
 
 
-def keep_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
+def keep_config(folder: RunFolder, config: RunConfig, data: Mapping[str, str]) -> None:
     """Write config.yaml again if it was deleted meanwhile; a run folder needs it."""
-    if not (folder / "config.yaml").is_file():
-        write_config(folder, to_dict(config), {**threads_and_kernels(config), **data})
+    if not folder.is_run:
+        folder.write_config(to_dict(config), {**threads_and_kernels(config), **data})
 
 
-def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
+def renew_config(folder: RunFolder, config: RunConfig, data: Mapping[str, str]) -> None:
     """Write config.yaml again if it is not the trained config.
 
     Call it after training: if the checkpoints belong to another run, training fails and must leave
     the file unchanged.
     """
     try:
-        before = read_config(folder) or {}
+        before = folder.read_config() or {}
     except CheckpointError:
         before = {}
     if not _is_config_of(before, config):
-        write_config(
-            folder, to_dict(config), _used(before) or {**threads_and_kernels(config), **data}
+        folder.write_config(
+            to_dict(config), _used(before) or {**threads_and_kernels(config), **data}
         )
 
 
@@ -167,19 +166,19 @@ def _used(data: Mapping[str, Any]) -> dict[str, Any]:
     return dict(used) if isinstance(used, dict) else {}
 
 
-def data_of(folder: Path) -> dict[str, Any]:
+def data_of(folder: RunFolder) -> dict[str, Any]:
     """The "path" of a run's data, None if it had none, and the digests of the data.
 
     Read from config.yaml, or from the report if that is missing or damaged. Empty if unknown.
     """
     try:
-        before = read_config(folder)
+        before = folder.read_config()
     except CheckpointError:
         before = None
     used = _used(before or {})
     if before is None:
         try:
-            report = read_report(folder) or {}
+            report = folder.report() or {}
         except CheckpointError:
             report = {}
         before, used = report.get("config", {}), report.get("data", {})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
 
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.files import storage_errors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
@@ -43,7 +43,7 @@ class Surroundings:
 
 
 def run_phase(
-    folder: Path,
+    folder: RunFolder,
     run: str,
     task: Task,
     trained: Trained,
@@ -59,8 +59,8 @@ def run_phase(
     """Train from the newest checkpoint in the folder, or from scratch, to the end.
 
     Args:
-        folder: folder of checkpoints and metrics; created if missing. With `used`, a run's folder
-            with a config.yaml.
+        folder: for checkpoints and metrics; created if missing. The hardening of a run has its own,
+            inside the run's.
         run: the run's identifier; checkpoints of other runs are rejected.
         task, trained, options, hooks: as for `Trainer`; a curriculum with a state is added.
         metric_set, evaluator: score the model on fresh validation examples.
@@ -73,8 +73,8 @@ def run_phase(
         CheckpointError: no checkpoint in the folder can be used.
         Interrupted, NonFiniteError, StorageError: as for `Trainer.run`.
     """
-    with storage_errors(folder, "making folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+    with storage_errors(folder.path, "making folder"):
+        folder.path.mkdir(parents=True, exist_ok=True)
     carried = CarriedState()
     hooks = dict(hooks)
     curriculum: object = options.lengths
@@ -84,7 +84,7 @@ def run_phase(
         hooks["carried"] = carried
     model: MemoryModel = around.accelerator.unwrap_model(trained[0])
     checkpoints = Checkpoints(
-        folder / "checkpoints",
+        folder.checkpoints,
         around.accelerator,
         config=model.config,
         run=run,
@@ -92,7 +92,7 @@ def run_phase(
         saved=saved,
         hooks=hooks,
     )
-    log, progress = MetricsLog(folder / "metrics.jsonl", around.listener), around.progress
+    log, progress = MetricsLog(folder.metrics_file, around.listener), around.progress
     is_main = around.accelerator.is_main_process
     warn = progress.warn if is_main else progress.say
     state = checkpoints.load_newest(warn)

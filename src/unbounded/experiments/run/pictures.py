@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from unbounded.errors import StorageError
 from unbounded.experiments.run.plan import Plan
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.figures import draw_lengths, draw_run
 from unbounded.files import storage_errors
 
 
-def draw_finished(folder: Path, planned: Plan, report: Mapping[str, Any]) -> None:
+def draw_finished(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> None:
     """Draw a run's figures, before its report is written.
 
     A figure that cannot be drawn causes only a warning.
@@ -26,8 +26,8 @@ def draw_finished(folder: Path, planned: Plan, report: Mapping[str, Any]) -> Non
         StorageError: the disk is full or not writable; then the report cannot be written either.
     """
     try:
-        with storage_errors(folder / "figures", "drawing"):
-            draw_run(folder)
+        with storage_errors(folder.figures, "drawing"):
+            draw_run(folder.path)
             _draw_curve(folder, planned, report)
     except StorageError:
         raise
@@ -40,7 +40,7 @@ def draw_finished(folder: Path, planned: Plan, report: Mapping[str, Any]) -> Non
         )
 
 
-def _draw_curve(folder: Path, planned: Plan, report: Mapping[str, Any]) -> None:
+def _draw_curve(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> None:
     """Draw the metric set's curve against n, if it has one for a single run."""
     metric_set = planned.metric_set
     points = [at for row in report["rows"] for at in row.get("per_n", ())]
@@ -48,7 +48,7 @@ def _draw_curve(folder: Path, planned: Plan, report: Mapping[str, Any]) -> None:
     if metric_set.curve_shaded and curve:
         draw_lengths(
             {report["model"]: [curve]},
-            folder / "figures",
+            folder.figures,
             trained_to=planned.train_lengths.maximum,
             title=folder.name,
             what=metric_set.curve_title,

@@ -25,7 +25,6 @@ from unbounded.experiments.run.build import Built, build_run, make_accelerator, 
 from unbounded.experiments.run.card_sections import card_sections
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
-from unbounded.experiments.run.folder import folder_of, read_report, save_model, write_config
 from unbounded.experiments.run.hardening import harden_model
 from unbounded.experiments.run.hooks import training_hooks
 from unbounded.experiments.run.kept_config import (
@@ -40,7 +39,8 @@ from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.run_lock import admit, is_begun, lock, made
+from unbounded.experiments.run.run_folder import RunFolder
+from unbounded.experiments.run.run_lock import admit, aside, is_begun, lock, made
 from unbounded.experiments.run.scored import own_evaluation_plan, scored
 from unbounded.experiments.run.traces import write_trace
 from unbounded.experiments.run.trackers import Trackers, tracker_errors
@@ -116,7 +116,7 @@ def train_run(
     planned = plan(config, checked(config) if task is None else task)
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
-    folder = folder_of(root, config)
+    folder = RunFolder.of(root, config)
     if errors := tracker_errors(log_with):
         raise ConfigError(errors)
     accelerator = make_accelerator(config, log_with, folder / "trackers")
@@ -128,24 +128,24 @@ def train_run(
                 f"among {processes} processes"
             ]
         )
-    replaced = folder.with_name(f".replaced-{folder.name}").exists()
+    replaced = aside(folder).exists()
     if resume and not overwrite:
         check_same_run(folder, config)
         check_data(folder, config, planned.task)
-    if resume and not replaced and (report := read_report(folder)) is not None:
+    if resume and not replaced and (report := folder.report()) is not None:
         # Nothing else is written, so the disk may be read-only.
-        if main and not (folder / "config.yaml").is_file():
+        if main and not folder.is_run:
             # The threads and kernels of its training are unknown.
-            write_config(folder, to_dict(config), report.get("data", {}))
-        return RunResult(folder, report, fresh=False, first=main)
+            folder.write_config(to_dict(config), report.get("data", {}))
+        return RunResult(folder.path, report, fresh=False, first=main)
     begins = resume and not is_begun(folder)
     with lock(folder) if main else nullcontext():
         if main:
             admit(folder, resume=resume, overwrite=overwrite)
         accelerator.wait_for_everyone()
-        report = None if overwrite else read_report(folder)
+        report = None if overwrite else folder.report()
         if report is not None:
-            return RunResult(folder, report, fresh=False, first=main)
+            return RunResult(folder.path, report, fresh=False, first=main)
         trackers = (
             Trackers(accelerator, folder.name, to_dict(config)) if log_with and main else None
         )
@@ -182,10 +182,12 @@ def train_run(
                 with progress(hardening.batches, size, silent, unit) as shown:
                     report["hardened"] = run.harden(request, shown, report["batches"])
             run.finish(report)
-        return RunResult(folder, report, fresh=True, first=main)
+        return RunResult(folder.path, report, fresh=True, first=main)
 
 
-def _made(folder: Path, overwrite: bool, main: bool) -> AbstractContextManager[Callable[[], None]]:
+def _made(
+    folder: RunFolder, overwrite: bool, main: bool
+) -> AbstractContextManager[Callable[[], None]]:
     return made(folder, overwrite=overwrite) if main else nullcontext(lambda: None)
 
 
@@ -202,7 +204,7 @@ class Run:
     def __init__(
         self,
         built: Built,
-        folder: Path,
+        folder: RunFolder,
         accelerator: Accelerator,
         trackers: Trackers | None = None,
     ) -> None:
@@ -254,7 +256,7 @@ class Run:
         # Hardening counts its batches from 1 again.
         listener = self._listener("hardening/", batches)
         around = Surroundings(accelerator, shown, request, listener)
-        hardened, facts = harden_model(planned, self._model, self._folder / "hardening", around)
+        hardened, facts = harden_model(planned, self._model, self._folder.hardening, around)
         evaluator = planned.evaluator(hardened, make_place(self._accelerator, request))
         part = {**facts, **self._scored(evaluator, shown)}
         sections = card_sections(planned, part, hardened=True)
@@ -276,13 +278,13 @@ class Run:
             kept = data_used(self._plan.config, self._plan.task)
             keep_config(self._folder, self._plan.config, kept)
             # Written last, because a run with a report counts as finished.
-            write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
+            write_text(self._folder.report_file, json_text(report, indent=2) + "\n")
 
     def _keep(
         self, model: MemoryModel, name: str, example: str, shown: Progress, sections: str
     ) -> None:
         """Save a model, and traces of its memory on the task's examples."""
-        save_model(model, self._folder / name, sections)
+        self._folder.save_model(model, hardened=name != "model", sections=sections)
         planned = self._plan
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():
@@ -292,10 +294,10 @@ class Run:
                 )
                 continue
             stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
-            path = self._folder / "traces" / stem
+            path = self._folder.traces / stem
             write_trace(model, planned.task, batch, path)
         if name == "model" and planned.task.answer_token is not None:
-            write_answers(model, planned, self._folder / "answers.json")
+            write_answers(model, planned, self._folder.answers_file)
 
     def _scored(self, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
         """See `scored`; shows progress."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from unbounded.errors import RunBusyError, RunExistsError, StorageError
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder
 from unbounded.files import storage_errors
 from unbounded.training.checkpoint import checkpoint_folders
 
@@ -41,7 +42,7 @@ def make_runs(root: Path) -> None:
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(folder: AnyPath) -> Iterator[None]:
     """Lock a run for this process, whether or not its folder exists.
 
     The lock is a file in `.locks` beside the run folders, so the run folder can be moved meanwhile.
@@ -53,20 +54,21 @@ def lock(folder: Path) -> Iterator[None]:
         RunBusyError: another process holds the lock; the message names it and says what to do.
         StorageError: a file cannot be written.
     """
-    locks = folder.parent / ".locks"
+    path = RunFolder(folder).path
+    locks = path.parent / ".locks"
     new = [path for path in (locks, *locks.parents) if not path.exists()]
-    make_runs(folder.parent)
-    with storage_errors(folder.parent, "writing into"):
+    make_runs(path.parent)
+    with storage_errors(path.parent, "writing into"):
         locks.mkdir(exist_ok=True)
-        held = _acquired(locks / folder.name)
+        held = _acquired(locks / path.name)
     try:
-        _say_who(locks / f"{folder.name}{_HOLDER}")
-        with storage_errors(folder, "putting back"):
-            _finish_replacing(folder)
+        _say_who(locks / f"{path.name}{_HOLDER}")
+        with storage_errors(path, "putting back"):
+            _finish_replacing(RunFolder(path))
         yield
     except BaseException:
-        if not os.path.lexists(folder):
-            _remove(new, (locks / folder.name, locks / f"{folder.name}{_HOLDER}"))
+        if not os.path.lexists(path):
+            _remove(new, (locks / path.name, locks / f"{path.name}{_HOLDER}"))
         raise
     finally:
         held.release()
@@ -120,7 +122,7 @@ def _who(path: Path, file: Path, *, is_soft: bool) -> str:
     return text
 
 
-def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
+def admit(folder: RunFolder, *, resume: bool, overwrite: bool) -> None:
     """Check that a run may use this folder; changes nothing.
 
     A run without config.yaml can resume, because its checkpoints identify it.
@@ -128,10 +130,9 @@ def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
     Raises:
         RunExistsError: the folder is a run's and neither option is set, or it is not a run's.
     """
-    if not os.path.lexists(folder) or _is_empty(folder):
+    if not os.path.lexists(folder) or _is_empty(folder.path):
         return
-    is_run = (folder / "config.yaml").is_file()
-    if not is_run and not (resume and _can_resume(folder)):
+    if not folder.is_run and not (resume and folder.can_resume):
         raise RunExistsError(
             f"{folder} exists and is not a run folder: it has no config.yaml. Move it away, or "
             "name another folder with --runs"
@@ -142,17 +143,13 @@ def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
         )
 
 
-def is_begun(folder: Path) -> bool:
+def is_begun(folder: RunFolder) -> bool:
     """Whether there is a run to resume, including one that a killed `--overwrite` moved aside."""
-    return any(_can_resume(path) for path in (folder, _aside(folder)))
-
-
-def _can_resume(folder: Path) -> bool:
-    return (folder / "config.yaml").is_file() or bool(checkpoint_folders(folder / "checkpoints"))
+    return folder.can_resume or RunFolder(aside(folder)).can_resume
 
 
 @contextmanager
-def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
+def made(folder: RunFolder, *, overwrite: bool) -> Iterator[Callable[[], None]]:
     """Create the run's folder for the block; yields a function to call at the first checkpoint.
 
     A folder created here is removed if the block fails before any training. With `overwrite`, the
@@ -162,7 +159,7 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
     Raises:
         StorageError: a folder cannot be written.
     """
-    aside = _aside(folder)
+    before = aside(folder)
     replaced, is_new = False, not os.path.lexists(folder)
 
     def forget() -> None:
@@ -170,44 +167,38 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
         if not replaced:
             replaced = True
             # The next `lock` deletes what cannot be deleted now.
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(before, ignore_errors=True)
 
     try:
-        with storage_errors(folder, "making run folder"):
+        with storage_errors(folder.path, "making run folder"):
             if overwrite and os.path.lexists(folder):
-                os.rename(folder, aside)
-            folder.mkdir(parents=True, exist_ok=True)
+                os.rename(folder, before)
+            folder.path.mkdir(parents=True, exist_ok=True)
         yield forget
     except BaseException:
-        if not replaced and os.path.lexists(aside):
-            with storage_errors(folder, "putting back"):
-                _delete(folder)
-                os.rename(aside, folder)
-        elif is_new and not replaced and not _is_trained(folder):
+        if not replaced and os.path.lexists(before):
+            with storage_errors(folder.path, "putting back"):
+                _delete(folder.path)
+                os.rename(before, folder)
+        elif is_new and not replaced and not folder.is_trained:
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _is_trained(folder: Path) -> bool:
-    """Whether a run has recorded metrics or a checkpoint."""
-    metrics = folder / "metrics.jsonl"
-    is_measured = metrics.exists() and metrics.stat().st_size > 0
-    return is_measured or bool(checkpoint_folders(folder / "checkpoints"))
+def aside(folder: RunFolder) -> Path:
+    """The place of an old run until the new one is saved."""
+    return folder.path.with_name(f".replaced-{folder.name}")
 
 
-def _aside(folder: Path) -> Path:
-    return folder.with_name(f".replaced-{folder.name}")
-
-
-def _finish_replacing(folder: Path) -> None:
-    aside = _aside(folder)
-    if not os.path.lexists(aside):
+def _finish_replacing(folder: RunFolder) -> None:
+    before = aside(folder)
+    if not os.path.lexists(before):
         return
-    if checkpoint_folders(folder / "checkpoints"):
-        _delete(aside)
+    if checkpoint_folders(folder.checkpoints):
+        _delete(before)
     else:
-        _delete(folder)
-        os.rename(aside, folder)
+        _delete(folder.path)
+        os.rename(before, folder)
 
 
 def _delete(path: Path) -> None:

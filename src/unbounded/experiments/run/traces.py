@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.files import storage_errors
 from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.layers.read_only import trace_phases
@@ -53,7 +53,7 @@ FrameT = TypeVar("FrameT")
 
 
 def course_of(
-    run: Path,
+    run: AnyPath,
     task: Task,
     batch_of: Callable[[MemoryModel], Batch],
     read: Callable[[Path], FrameT],
@@ -69,7 +69,7 @@ def course_of(
         CheckpointError: a checkpoint cannot be used, or `read` does not support the memory.
     """
     frames = {}
-    for batches, folder in kept_checkpoints(run).items():
+    for batches, folder in RunFolder(run).kept_checkpoints().items():
         model = read_checkpoint(folder)
         with tempfile.TemporaryDirectory() as scratch:
             file = write_trace(model, task, batch_of(model), Path(scratch) / "example")

@@ -12,10 +12,9 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.data_check import task_of_run
-from unbounded.experiments.run.folder import load_report, weights_digest
-from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.report_check import REMADE
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder, load_report
 from unbounded.files import json_text, read_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
@@ -25,7 +24,7 @@ from unbounded.verification.verify import Look
 
 
 def finished_run(
-    folder: Path, hardened: bool | None = None
+    folder: AnyPath, hardened: bool | None = None
 ) -> tuple[RunConfig, Task, MemoryModel, str]:
     """Config, task and model of a finished run, and the model's subfolder.
 
@@ -36,24 +35,25 @@ def finished_run(
         CheckpointError: the folder is not a finished run, its report is damaged, or the model is
             missing.
     """
-    config = load_config(folder)
-    if not (folder / "report.json").is_file():
+    folder = RunFolder(folder)
+    config = folder.config()
+    if not folder.is_finished:
         raise CheckpointError(
             f"{folder} is not finished: it has no report.json. "
             f"`unbounded train {config.task['name']} --resume`, with its other original options, "
             "continues it."
         )
     try:
-        load_report(folder / "report.json")
+        load_report(folder.report_file)
     except CheckpointError as error:
         raise CheckpointError(f"{error}. {REMADE}") from error
     if hardened is None:
-        hardened = (folder / "model-hardened").is_dir()
-    model, source = load_model(folder, hardened)
+        hardened = folder.is_hardened
+    model, source = folder.load_model(hardened)
     return config, task_of_run(folder, config), model.eval(), source
 
 
-def verification_of(folder: Path) -> dict[str, Any] | None:
+def verification_of(folder: AnyPath) -> dict[str, Any] | None:
     """The verification report of a run's model, of the hardened one if it exists.
 
     Returns:
@@ -61,13 +61,14 @@ def verification_of(folder: Path) -> dict[str, Any] | None:
     Raises:
         CheckpointError: the file is not a verification report.
     """
-    source = "model-hardened" if (folder / "model-hardened").is_dir() else "model"
-    path = folder / f"verification-{source}.json"
+    folder = RunFolder(folder)
+    source = folder.model_folder().name
+    path = folder.verification_file(source)
     report = read_verification(path) if path.is_file() else None
-    return None if report is None or is_stale(report, folder / source) else report
+    return None if report is None or is_stale(report, folder, source) else report
 
 
-def is_verified(folder: Path, options: Mapping[str, Any]) -> bool:
+def is_verified(folder: AnyPath, options: Mapping[str, Any]) -> bool:
     """Whether a run has a complete verification of its current weights with these options.
 
     Args:
@@ -93,16 +94,17 @@ def is_whole(report: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
     )
 
 
-def is_stale(report: Mapping[str, Any], model: Path) -> bool:
+def is_stale(report: Mapping[str, Any], folder: RunFolder, source: str) -> bool:
     """Whether a report is of other weights than the model's current ones.
 
     Args:
         report: report of a verification or an automaton. Old reports lack a SHA-256 and count as
             current.
-        model: the model's folder.
+        folder: the run's folder.
+        source: name of the model's folder in it.
     """
     digest = report.get("weights_sha256")
-    return digest is not None and digest != weights_digest(model)
+    return digest is not None and digest != folder.weights_digest(source)
 
 
 def read_verification(path: Path) -> dict[str, Any]:
@@ -139,17 +141,17 @@ def check_verification(data: Any, path: Path) -> None:
         raise CheckpointError(f"{path} is damaged: its rows are not those of a verification")
 
 
-def _says_more(folder: Path, source: str, options: VerifyOptions, finished: bool) -> bool:
+def _says_more(folder: RunFolder, source: str, options: VerifyOptions, finished: bool) -> bool:
     """Whether an earlier verification of the same weights is complete and tested more.
 
     A damaged report counts as none.
     """
-    path = folder / f"verification-{source}.json"
+    path = folder.verification_file(source)
     try:
         before = read_verification(path) if path.is_file() else None
     except CheckpointError:
         return False
-    if before is None or not before["finished"] or is_stale(before, folder / source):
+    if before is None or not before["finished"] or is_stale(before, folder, source):
         return False
     if not finished:
         return True
@@ -166,7 +168,7 @@ def _says_more(folder: Path, source: str, options: VerifyOptions, finished: bool
 
 
 def verify_run(
-    folder: Path,
+    folder: AnyPath,
     options: VerifyOptions,
     *,
     hardened: bool | None = None,
@@ -193,8 +195,9 @@ def verify_run(
         ConfigError: the task has no rule, or the options select no tests.
         StorageError: the report cannot be written.
     """
+    folder = RunFolder(folder)
     config, task, model, source = finished_run(folder, hardened)
-    digest = weights_digest(folder / source)
+    digest = folder.weights_digest(source)
     findings: list[Finding] = []
     finished = False
     try:
@@ -211,7 +214,7 @@ def verify_run(
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):
         alphabet = list(task.pairs.alphabet(options.alphabet))
-    path = folder / f"verification-{source}.json"
+    path = folder.verification_file(source)
     report = report_of(
         findings,
         plan(config, task).train_lengths.minimum,

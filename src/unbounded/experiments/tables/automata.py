@@ -11,7 +11,7 @@ from typing import Any, Final
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.extraction import FORMAT, VERSION, extract_run
-from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import is_stale
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
@@ -63,14 +63,13 @@ def extract_automata(
     for trial in trials:
         if trial.task not in study.extract or trial.phase != "hardened":
             continue
-        folder, into = folder_of(runs, trial.config), out / "automata" / trial.name
+        folder, into = RunFolder.of(runs, trial.config), out / "automata" / trial.name
         stored = _path(out, trial.name)
-        if not (folder / "model-hardened").is_dir():
-            is_finished = (folder / "report.json").is_file()
-            if is_finished and is_outdated(out, trial.name, verifications(out)):
+        if not folder.is_hardened:
+            if folder.is_finished and is_outdated(out, trial.name, verifications(out)):
                 _remove(into)
             continue
-        if stored.is_file() and not is_stale(_read(stored), folder / "model-hardened"):
+        if stored.is_file() and not is_stale(_read(stored), folder, "model-hardened"):
             continue
         try:
             extract_run(folder, hardened=True, look=lambda name, share: None)
@@ -81,8 +80,8 @@ def extract_automata(
         with storage_errors(into, "making folder"):
             into.mkdir(parents=True, exist_ok=True)
             for name in _FILES:
-                if (folder / "automaton" / name).is_file():
-                    shutil.copyfile(folder / "automaton" / name, into / name)
+                if (folder.automaton / name).is_file():
+                    shutil.copyfile(folder.automaton / name, into / name)
         data = {**_read(stored), "run": trial.name}
         write_text(stored, json.dumps(data, indent=1) + "\n")
         say(f"extracted the automaton of {trial.name}")

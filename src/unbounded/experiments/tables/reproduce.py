@@ -10,7 +10,7 @@ from typing import Any
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config.check import check_all
-from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import is_verified, is_whole
 from unbounded.experiments.tables.automata import (
     extract_automata,
@@ -281,13 +281,13 @@ def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int
     expected = RunMinutes(study.trials, measured)
     minutes: list[float | None] = []
     for trial in by_run:
-        folder = folder_of(runs, trial.config)
-        trained = (folder / "report.json").is_file()
+        folder = RunFolder.of(runs, trial.config)
+        trained = folder.is_finished
         to_train += not trained
         if not trained:
             total = expected.of(trial)
             minutes.append(None if total is None else total * (1 - share_done(trial, runs)))
-        state = "finished" if trained else "resumes" if folder.is_dir() else "to do"
+        state = "finished" if trained else "resumes" if folder.path.is_dir() else "to do"
         if trained and trial.verify is not None and not is_verified(folder, trial.verify):
             to_verify += 1
             state = "trained"

@@ -12,8 +12,8 @@ from unbounded.errors import CheckpointError
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.report_check import OUTCOMES, REMADE
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import is_verified, verification_of
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.tables.study_file import (
@@ -114,7 +114,7 @@ def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
             continue
         reports[trial.name] = report
         if trial.verify is not None:
-            verification = verification_of(folder_of(runs, trial.config))
+            verification = verification_of(RunFolder.of(runs, trial.config))
             assert verification is not None
             verified[trial.name] = verification
     add_to_study_file(out / VERIFIED, verified)
@@ -124,18 +124,19 @@ def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
 
 def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
     """The report of a finished trial, with its curves; None for an unfinished trial."""
-    folder = folder_of(runs, trial.config)
-    report = read_report(folder)
+    folder = RunFolder.of(runs, trial.config)
+    report = folder.report()
     if report is None or (trial.verify is not None and not is_verified(folder, trial.verify)):
         return None
     # The corpus has another path on other computers.
     report["config"]["hardware"].pop("data", None)
-    report["curves"] = read_curves(folder).to_json()
+    report["curves"] = read_curves(folder.path).to_json()
     try:
         _measured(trial, report)
     except OUTCOMES as error:  # once copied, it would make the study's file unreadable
-        path = folder / "report.json"
-        raise CheckpointError(f"{path} is not a trial's report: {error!r}. {REMADE}") from error
+        raise CheckpointError(
+            f"{folder.report_file} is not a trial's report: {error!r}. {REMADE}"
+        ) from error
     return report
 
 

@@ -13,8 +13,8 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.data_check import check_data
-from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.trials.pool import WORKER, Outcome, run_trials
 from unbounded.experiments.trials.restarts_report import Restarts, report_restarts
@@ -74,7 +74,7 @@ def train_restarts(
     """
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
-    folders = [folder_of(root, restart) for restart in configs]
+    folders = [RunFolder.of(root, restart) for restart in configs]
     if resume and not overwrite:
         for folder, restart in zip(folders, configs, strict=True):
             check_data(folder, restart, task)
@@ -108,18 +108,18 @@ def _in_processes(
     modules: Sequence[str],
 ) -> list[dict[str, Any]]:
     trials = []
-    absent = [folder for config in configs if not is_begun(folder := folder_of(root, config))]
+    absent = [folder for config in configs if not is_begun(folder := RunFolder.of(root, config))]
     if resume and absent:
         print(f"there is no run to resume: starting {', '.join(map(str, absent))}", file=sys.stderr)
     for config in configs:
         config.hardware.threads = 1
-        folder = folder_of(root, config)
+        folder = RunFolder.of(root, config)
         # Apply the rules of a single run before any of them starts.
         with lock(folder):
             admit(folder, resume=resume, overwrite=overwrite)
         trials.append(Trial(config.task["name"], model_name(config.model), config))
     todo = [
-        trial for trial in trials if overwrite or read_report(folder_of(root, trial.config)) is None
+        trial for trial in trials if overwrite or RunFolder.of(root, trial.config).report() is None
     ]
     say: Callable[[str], None] = (lambda text: None) if quiet else (lambda text: print(text))
     left = TimeLeft(todo, jobs, RunMinutes(trials, finished_minutes(trials, root)), root)
@@ -140,5 +140,5 @@ def _in_processes(
     failed = [f"{out.trial.name} failed; see {out.log}" for out in outcomes if out.exit_code]
     if failed:
         raise UnboundedError("\n".join(failed))
-    reports = [read_report(folder_of(root, trial.config)) for trial in trials]
+    reports = [RunFolder.of(root, trial.config).report() for trial in trials]
     return [report for report in reports if report is not None]

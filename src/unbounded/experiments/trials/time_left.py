@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from unbounded.experiments.run.folder import folder_of, read_report
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.studies import Trial
 
 # The newest record of metrics.jsonl is in its last few hundred bytes.
@@ -59,7 +59,7 @@ def finished_minutes(trials: Iterable[Trial], runs: Path) -> dict[str, float]:
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
-    reports = {trial.name: read_report(folder_of(runs, trial.config)) for trial in trials}
+    reports = {trial.name: RunFolder.of(runs, trial.config).report() for trial in trials}
     return {
         name: sum(float(part["minutes"]) for part in (report, report.get("hardened")) if part)
         for name, report in reports.items()

@@ -41,8 +41,8 @@ def main(arguments: list[str]) -> int:
     overwrite = "--overwrite" in options
     _stop_with_parent()
     # Imported late: torch and accelerate take seconds to load, and the parent may die meanwhile.
-    from unbounded.experiments.run.folder import folder_of
     from unbounded.experiments.run.run import train_run
+    from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.experiments.run.run_lock import is_begun
 
     for module in options:
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
     # each step's tensors trigger it.
     gc.freeze()
 
-    folder = folder_of(Path(runs), config)
+    folder = RunFolder.of(Path(runs), config)
     try:
         result = train_run(
             config,

@@ -1,0 +1,324 @@
+"""A run's folder: the names of its files, and their reading and writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unbounded.errors import CheckpointError, CheckpointWarning, ConfigError, StorageError, say_once
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.run.report_check import REMADE, check_report
+from unbounded.files import file_digest, read_text, storage_errors, write_text
+from unbounded.models.memory_model import MemoryModel
+from unbounded.models.saved_model import DIGEST, read_model
+from unbounded.training.checkpoint import checkpoint_folders, newest_usable, verify
+
+#: A path, or a RunFolder.
+AnyPath = str | os.PathLike[str]
+
+_SHOWN = 10
+#: Advice for a damaged config.yaml of an existing run.
+_REMADE = (
+    "Delete it, and `unbounded train` with the run's original options and --resume writes it again"
+)
+
+
+class RunFolder:
+    """The folder of a run; docs/formats.md describes its files.
+
+    It holds no state but its path, so that any number of objects may serve one run.
+
+    Args:
+        path: the folder, which may be missing.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = Path(path)
+        self.name = self.path.name
+        self.config_file = self.path / "config.yaml"
+        self.report_file = self.path / "report.json"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.answers_file = self.path / "answers.json"
+        self.checkpoints = self.path / "checkpoints"
+        self.hardening = self.path / "hardening"
+        self.traces = self.path / "traces"
+        self.figures = self.path / "figures"
+        self.automaton = self.path / "automaton"
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @classmethod
+    def of(cls, root: Path, config: RunConfig) -> RunFolder:
+        """The folder of a run in the folder of runs, named by its config."""
+        return cls(root / run_name(config))
+
+    @classmethod
+    def find(cls, name: AnyPath, root: Path = Path("runs")) -> RunFolder:
+        """Find a run folder by its path, or by a unique prefix of its name.
+
+        Args:
+            name: path of a folder, or a unique prefix of its name in `root`.
+            root: the folder of the run folders.
+        Raises:
+            CheckpointError: no run or several runs match; the message lists the existing runs.
+        """
+        folder = Path(name)
+        if (folder / "config.yaml").is_file():
+            return cls(folder)
+        if folder.name == "config.yaml" and folder.is_file():
+            return cls(folder.parent)
+        where = folder.parent if folder.parent.is_dir() and folder.parent != Path() else root
+        inside = _runs_in(folder)  # if a folder of runs was named instead of a run
+        where, runs = (folder, inside) if inside else (where, _runs_in(where))
+        begins = [run for run in runs if folder.name and run.name.startswith(folder.name)]
+        if len(begins) == 1 and not folder.exists():
+            return cls(begins[0])
+        listed = "".join(f"\n  {run}" for run in (begins or runs)[:_SHOWN])
+        more = len(begins or runs) - _SHOWN
+        listed += f"\n  and {more} more" if more > 0 else ""
+        there = f"Runs in {where}:{listed}" if runs else f"{where} holds no run."
+        if len(begins) > 1:
+            raise CheckpointError(f"{name} is a prefix of several runs; name one:{listed}")
+        raise CheckpointError(f"{name} is not a run folder: it has no config.yaml. {there}")
+
+    @property
+    def is_run(self) -> bool:
+        """Whether there is a config.yaml."""
+        return self.config_file.is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is a report, which is written last."""
+        return self.report_file.is_file()
+
+    @property
+    def is_hardened(self) -> bool:
+        """Whether there is a hardened model."""
+        return self.model_folder(hardened=True).is_dir()
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether there is a config or a checkpoint."""
+        return self.is_run or bool(checkpoint_folders(self.checkpoints))
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run has recorded metrics or a checkpoint."""
+        is_measured = self.metrics_file.exists() and self.metrics_file.stat().st_size > 0
+        return is_measured or bool(checkpoint_folders(self.checkpoints))
+
+    def model_folder(self, hardened: bool | None = None) -> Path:
+        """The folder of a model.
+
+        Args:
+            hardened: which model; None for the hardened one if it exists.
+        """
+        if hardened is None:
+            hardened = self.is_hardened
+        return self.path / ("model-hardened" if hardened else "model")
+
+    def verification_file(self, source: str) -> Path:
+        """The verification of a model by the name of its folder."""
+        return self.path / f"verification-{source}.json"
+
+    def write_config(self, config: Mapping[str, Any], used: Mapping[str, Any]) -> None:
+        """Write config.yaml, with the threads and kernels at the run's start."""
+        write_text(self.config_file, plain_yaml.dump({**config, "used": dict(used)}))
+
+    def read_config(self) -> dict[str, Any] | None:
+        """The data of config.yaml; None if there is no such file.
+
+        Raises:
+            CheckpointError: the file is not a run's config.
+            StorageError: the file cannot be read.
+        """
+        path = self.config_file
+        if not path.exists():
+            return None
+        try:
+            data = plain_yaml.load(read_text(path))
+        except yaml.YAMLError as error:
+            raise CheckpointError(
+                f"{path} is not YAML{plain_yaml.yaml_error(error)}. {_REMADE}"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise CheckpointError(f"{path} is not YAML: {error}. {_REMADE}") from error
+        if not isinstance(data, dict) or "task" not in data:
+            raise CheckpointError(f"{path} is not the config of a run: it names no task. {_REMADE}")
+        return data
+
+    def config(self) -> RunConfig:
+        """The run's config.
+
+        Raises:
+            CheckpointError: the folder does not exist or is not a run's.
+        """
+        data = self.read_config()
+        if data is None:
+            raise CheckpointError(f"{self} is not a run folder: it has no config.yaml")
+        try:
+            return from_dict(without_used(data))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise CheckpointError(
+                f"{self.config_file} is not a run's config, or of another version: {error}. "
+                "Use the version of unbounded that wrote it. If the file was damaged, delete it, "
+                "and `unbounded train` with the run's original options and --resume writes it again"
+            ) from error
+
+    def report(self) -> dict[str, Any] | None:
+        """The report of the run; None while it is not finished.
+
+        Raises:
+            CheckpointError: report.json is not a report, or damaged; the message says what to do.
+            StorageError: the file cannot be read.
+        """
+        if not self.report_file.exists():
+            return None
+        try:
+            report = load_report(self.report_file)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}. {REMADE}") from error
+        check_report(report, self.report_file)
+        return report
+
+    def save_model(self, model: MemoryModel, *, hardened: bool = False, sections: str = "") -> None:
+        """Write the folder of a model atomically with `save_pretrained`.
+
+        Args:
+            model: the model.
+            hardened: which model it is.
+            sections: Markdown sections of its model card, on task, training and scores.
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        folder = self.model_folder(hardened)
+        partial = folder.with_name(f".{folder.name}.partial")
+        with storage_errors(folder, "saving model"):
+            shutil.rmtree(partial, ignore_errors=True)
+            try:
+                model.save_pretrained(partial, model_card_kwargs={"sections": sections})
+                digest = file_digest(partial / "model.safetensors")
+                write_text(partial / DIGEST, f"{digest}  model.safetensors\n")
+            except Exception as error:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise StorageError(f"saving model {folder} failed: {error}") from error
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rename(partial, folder)
+
+    def load_model(self, hardened: bool = False) -> tuple[MemoryModel, str]:
+        """The model, or that of the newest usable checkpoint, and the subfolder of its weights.
+
+        Args:
+            hardened: whether to load the hardened model.
+        Warns:
+            CheckpointWarning: for each newer checkpoint that cannot be used, with the reason.
+        Raises:
+            CheckpointError: there is no usable model; the message names each unusable file.
+        """
+        config, final = self.config(), self.model_folder(hardened)
+        resume = ""
+        if not self.is_finished:
+            resume = (
+                f". The run is not finished: `unbounded train {config.task['name']} --resume`, "
+                "with its other original options, continues it"
+            )
+        if hardened and not final.is_dir():
+            raise CheckpointError(
+                f"{self} has no hardened model; `unbounded harden {self}` makes one{resume}"
+            )
+        if final.is_dir():
+            return read_model(final, MemoryModel), final.name
+        other = "; it has a hardened model: give --hardened" if self.is_hardened else ""
+        try:
+            taken = newest_usable(self.checkpoints, read_checkpoint)
+        except CheckpointError as error:
+            lines = str(error).partition("\n")[2]
+            raise CheckpointError(
+                f"{self} has no model that can be used{other}{resume}:\n{lines}"
+            ) from error
+        if taken is None:
+            raise CheckpointError(f"{self} has no model that can be used{other}{resume}")
+        for line in taken.passed_over:
+            say_once(line, CheckpointWarning)
+        return taken.content, f"checkpoints/{taken.folder.name}"
+
+    def weights_digest(self, source: str) -> str:
+        """The SHA-256 of a model's weights, in hexadecimal digits.
+
+        Args:
+            source: name of the model's folder.
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        path = self.path / source / "model.safetensors"
+        with storage_errors(path, "reading"):
+            return file_digest(path)
+
+    def kept_checkpoints(self) -> dict[int, Path]:
+        """The checkpoints by their batches, first to last.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        checkpoints = checkpoint_folders(self.checkpoints)[::-1]
+        if not checkpoints:
+            raise ConfigError(
+                [f"course: {self} has no checkpoint; train with --training.keep_checkpoints"]
+            )
+        return {batches_before(checkpoint): checkpoint for checkpoint in checkpoints}
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    runs = (path.parent for path in folder.glob("*/config.yaml") if path.parent.name[0] != ".")
+    return sorted(runs, key=lambda path: path.name)
+
+
+def without_used(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The config in a run's config.yaml, without what the run used of the hardware."""
+    return {name: value for name, value in data.items() if name != "used"}
+
+
+def load_report(path: Path) -> dict[str, Any]:
+    """Read a report from its file.
+
+    Raises:
+        CheckpointError: the file is not a report; the message names it.
+        StorageError: the file cannot be read.
+    """
+    try:
+        data: Any = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is not a report: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != "unbounded-report":
+        raise CheckpointError(f"{path} is not a report")
+    return data
+
+
+def read_checkpoint(folder: Path) -> MemoryModel:
+    """The model of one checkpoint.
+
+    Raises:
+        CheckpointError: the checkpoint is incomplete, or not a model.
+    """
+    verify(folder)
+    return read_model(folder, MemoryModel)
+
+
+def batches_before(checkpoint: Path) -> int:
+    """The number of batches before a checkpoint, from its name."""
+    return int(checkpoint.name.rpartition("-")[2])
