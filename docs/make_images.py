@@ -16,7 +16,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -64,7 +63,7 @@ RESTARTS = 5
 PUSH, POP = (0.8, 0.5, 0.9), (0.0, 0.1, 0.9)
 
 
-def figure1a_trace(path: Path) -> None:
+def figure1a_trace() -> ub.Trace:
     """Carry out the instructions of Figure 1a and save what the stack did."""
     memory = ub.NeuralStack(width=len(PUSH))
     state = memory.initial_state(1, dtype=torch.float64)
@@ -79,7 +78,7 @@ def figure1a_trace(path: Path) -> None:
         recorder.record(instruction, read_vector, state)
     lengths = torch.tensor([len(PUSH)])
     symbols = [[f"v{step + 1}" for step in range(len(PUSH))]]
-    ub.save_trace(path, ub.Trace("NeuralStack", recorder.arrays(), lengths, symbols))
+    return ub.Trace("NeuralStack", recorder.arrays(), lengths, symbols)
 
 
 def counter_images() -> list[Path]:
@@ -279,14 +278,11 @@ def filled(readme: str, paper: str, table: dict[str, Any]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Make what can be made, name it, and say what was left as it is."""
     written: list[Path] = []
-    with TemporaryDirectory() as folder:
-        trace = Path(folder) / "figure1a.safetensors"
-        figure1a_trace(trace)
-        written += draw_worked_example(trace, IMAGES)
+    written += draw_worked_example(figure1a_trace(), IMAGES)
     written += counter_images()
     if arguments:
         run = Path(arguments[0])
-        example = run / "traces" / "example.json"
+        example = ub.load_trace(run / "traces" / "example.json")
         written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
         written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
     for paper in TABLES:

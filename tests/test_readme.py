@@ -189,10 +189,8 @@ def test_the_table_of_lengths_to_the_digit(make_images):
     ) in text
 
 
-def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images, tmp_path):
-    path = tmp_path / "figure1a.safetensors"
-    make_images["figure1a_trace"](path)
-    strengths = unbounded.load_trace(path).arrays["strengths"][0].tolist()
+def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images):
+    strengths = make_images["figure1a_trace"]().arrays["strengths"][0].tolist()
     expected = [[0.8, 0, 0], [0.7, 0.5, 0], [0.3, 0, 0.9]]
     for row, values in zip(strengths, expected, strict=True):
         assert row == pytest.approx(values, abs=1e-15)

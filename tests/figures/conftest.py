@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ def work(memory: Any, steps: list[Any]) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def figure1a_trace(tmp_path: Path) -> Path:
+def figure1a_trace() -> ub.Trace:
     memory = ub.NeuralStack(width=3)
     steps = [
         memory.Instruction(
@@ -34,19 +33,14 @@ def figure1a_trace(tmp_path: Path) -> Path:
         )
         for t in range(3)
     ]
-    path = tmp_path / "figure1a.safetensors"
-    ub.save_trace(
-        path,
-        ub.Trace("NeuralStack", work(memory, steps), torch.tensor([3]), [["v1", "v2", "v3"]]),
-    )
-    return path
+    return ub.Trace("NeuralStack", work(memory, steps), torch.tensor([3]), [["v1", "v2", "v3"]])
 
 
 @pytest.fixture
-def layer_trace(tmp_path: Path) -> Callable[..., Path]:
-    """Traces of an untrained layer: (memory, lengths, symbols?) -> file."""
+def layer_trace() -> Callable[..., ub.Trace]:
+    """Traces of an untrained layer: (memory, lengths, symbols?) -> trace."""
 
-    def make(memory: Any, lengths: list[int], symbols: bool = True) -> Path:
+    def make(memory: Any, lengths: list[int], symbols: bool = True) -> ub.Trace:
         torch.manual_seed(0)
         layer = ub.MemoryRNN(5, 8, memory, batch_first=True)
         inputs = torch.randn(len(lengths), max(lengths), 5)
@@ -54,8 +48,6 @@ def layer_trace(tmp_path: Path) -> Callable[..., Path]:
         if symbols:
             words = [[f"w{b}_{t}" for t in range(max(lengths))] for b in range(len(lengths))]
             trace = trace._replace(symbols=words)
-        path = tmp_path / f"{type(memory).__name__}.safetensors"
-        ub.save_trace(path, trace)
-        return path
+        return trace
 
     return make

@@ -6,7 +6,7 @@ import pytest
 
 import unbounded as ub
 from tests.constructions import counter
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import ConfigError
 from unbounded.evaluation import ActionRow, action_rows
 from unbounded.figures import draw_action_table, draw_actions, draw_run, read_actions
 from unbounded.figures.actions import ACTION_COLOURS
@@ -82,9 +82,9 @@ def test_a_long_input_keeps_a_bounded_size_and_makes_no_table(tmp_path):
 @pytest.mark.parametrize("memory", [ub.SuperpositionStack(3), ub.SuperpositionList(2, depth=1)])
 @pytest.mark.parametrize("symbols", [True, False])
 def test_a_trace_file_is_read_and_drawn(memory, symbols, layer_trace, tmp_path):
-    path = layer_trace(memory, [6, 4], symbols=symbols)
-    arrays = ub.load_trace(path).arrays
-    steps = read_actions(path, 1)
+    trace = layer_trace(memory, [6, 4], symbols=symbols)
+    arrays = trace.arrays
+    steps = read_actions(trace, 1)
     assert [row.current for row in steps] == (
         [f"w1_{t}" for t in range(4)] if symbols else ["1", "2", "3", "4"]
     )
@@ -98,12 +98,14 @@ def test_a_trace_file_is_read_and_drawn(memory, symbols, layer_trace, tmp_path):
 def test_a_run_folder_of_a_stack_rnn_is_drawn(layer_trace, tmp_path):
     run = tmp_path / "run"
     (run / "traces").mkdir(parents=True)
-    layer_trace(ub.SuperpositionStack(2), [5]).rename(run / "traces" / "example.safetensors")
+    ub.save_trace(
+        run / "traces" / "example.safetensors", layer_trace(ub.SuperpositionStack(2), [5])
+    )
     assert [path.name for path in draw_run(run)] == ["example.svg"]
 
 
 def test_other_traces_have_no_actions(layer_trace):
-    with pytest.raises(CheckpointError, match="is a trace of NeuralStack, which has no actions"):
+    with pytest.raises(ConfigError, match="expected actions, got a trace of NeuralStack"):
         read_actions(layer_trace(ub.NeuralStack(2), [3]))
-    with pytest.raises(ConfigError, match=r"example is 2, but .* holds examples 0 to 1"):
+    with pytest.raises(ConfigError, match="example: expected 0 to 1, got 2"):
         read_actions(layer_trace(ub.SuperpositionStack(2), [3, 2]), 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import unbounded as ub
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.figures import Curves, draw_convergence, draw_run, read_curves
 from unbounded.figures.convergence import _keep_in_view, over_runs
@@ -137,7 +138,7 @@ def test_nothing_measured_is_reported(tmp_path):
 def test_draw_run_draws_what_is_there(tmp_path, figure1a_trace):
     run = write_run(tmp_path / "copy-queue", RECORDS)
     (run / "traces").mkdir()
-    (run / "traces" / "longest.safetensors").write_bytes(figure1a_trace.read_bytes())
+    ub.save_trace(run / "traces" / "longest.safetensors", figure1a_trace)
     names = [path.relative_to(run).as_posix() for path in draw_run(run)]
     assert names == [
         "figures/convergence.svg",

@@ -17,7 +17,7 @@ from unbounded.figures import draw_answers, draw_key_course, draw_keys, read_key
 from unbounded.figures.keys import key_bounds
 
 
-def trace_of(numbers: int, folder: Path) -> Path:
+def trace_of(numbers: int) -> ub.Trace:
     """A copied string of two symbols: written along a line, then read from its start."""
     strength = torch.tensor([[0.5, 1.0, 1.0, 0.0, 0.0, 0.0]])
     line = torch.arange(6.0).view(1, 6, 1).expand(1, 6, numbers)
@@ -28,20 +28,17 @@ def trace_of(numbers: int, folder: Path) -> Path:
         "instruction.strength": strength,
         "instruction.read_key_gate": torch.full((1, 6), 0.25),
     }
-    path = folder / f"keys{numbers}.safetensors"
     symbols = [["<s>", "s1", "s2", "|||", "|||", "|||"]]
-    ub.save_trace(path, ub.Trace("LieAccessMemory", arrays, torch.tensor([6]), symbols))
-    return path
+    return ub.Trace("LieAccessMemory", arrays, torch.tensor([6]), symbols)
 
 
 @pytest.mark.parametrize("numbers", [1, 2, 3])
 def test_keys_are_read_and_drawn(numbers: int, tmp_path: Path):
-    path = trace_of(numbers, tmp_path)
-    trace = read_keys(path)
+    trace = read_keys(trace_of(numbers))
     assert trace.answers == 3
     assert set(trace.gates) == {"strength", "read_key_gate"}
     assert trace.write.shape == (6, numbers)
-    (svg,) = draw_keys(path, tmp_path / "out", title="a $ word")
+    (svg,) = draw_keys(trace_of(numbers), tmp_path / "out", title="a $ word")
     text = svg.read_text()
     for word in ("written", "read while answering", "read before", "strength", "read key", "s2"):
         assert word in text
@@ -50,14 +47,14 @@ def test_keys_are_read_and_drawn(numbers: int, tmp_path: Path):
 
 def test_a_long_title_is_cut_at_a_word(tmp_path: Path):
     title = " ".join(f"s{number}" for number in range(64))
-    (svg,) = draw_keys(trace_of(2, tmp_path), tmp_path / "out", title=title)
+    (svg,) = draw_keys(trace_of(2), tmp_path / "out", title=title)
     assert "s0 s1 s2" in svg.read_text()
     assert "s20 …" in svg.read_text()
     assert "s63" not in svg.read_text()
 
 
 def test_all_frames_have_the_same_axes(tmp_path: Path):
-    trace = read_keys(trace_of(2, tmp_path))
+    trace = read_keys(trace_of(2))
     far = type(trace)(trace.symbols, trace.read - 10, trace.write, trace.gates, trace.answers)
     left, right, bottom, top = key_bounds([trace, far])
     assert left == bottom < -13
@@ -69,11 +66,11 @@ def test_all_frames_have_the_same_axes(tmp_path: Path):
         draw_key_course({1: trace}, tmp_path / "course.mp4")
 
 
-def test_other_traces_are_refused(figure1a_trace: Path, tmp_path: Path):
-    with pytest.raises(CheckpointError, match="NeuralStack, which has no keys"):
+def test_other_traces_are_refused(figure1a_trace: ub.Trace, tmp_path: Path):
+    with pytest.raises(ConfigError, match="expected keys, got a trace of NeuralStack"):
         draw_keys(figure1a_trace, tmp_path)
-    with pytest.raises(ConfigError, match="example is 1, but"):
-        read_keys(trace_of(2, tmp_path), 1)
+    with pytest.raises(ConfigError, match="example: expected 0 to 0, got 1"):
+        read_keys(trace_of(2), 1)
 
 
 def test_answers_are_drawn_with_their_errors(tmp_path: Path):

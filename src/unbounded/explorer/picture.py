@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 import torch
 from torch import Tensor
 
-from unbounded.experiments.run.traces import trace_of
 from unbounded.layers import Trace
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
 from unbounded.tasks import Batch, Task
 
 _STEP, _ROW, _LEFT, _TOP = 26, 7, 8, 26
@@ -31,7 +31,8 @@ def still_picture(model: MemoryModel, task: Task, batch: Batch, title: str) -> s
         batch: its first example is drawn, cut at 40 steps.
         title: the title.
     """
-    trace = trace_of(model, task, _first(batch))
+    run = run_trace(model, task, _first(batch))
+    trace = None if run is None else run.steps
     symbols = [task.input_vocabulary[token] for token in batch.inputs[0, :_MOST_STEPS].tolist()]
     symbols = symbols[: int(batch.lengths[0])]
     what, grid = ("no memory", torch.zeros(len(symbols), 1)) if trace is None else _grid(trace)

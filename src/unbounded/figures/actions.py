@@ -11,11 +11,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import ConfigError
 from unbounded.evaluation import ActionRow, action_cells
 from unbounded.figures.style import PALETTE, new_figure, plain, save, set_heading, style
 from unbounded.figures.traces import steps_and_symbols
-from unbounded.layers import Trace, load_trace
+from unbounded.layers import Trace
 from unbounded.memories import SuperpositionList, SuperpositionStack
 from unbounded.memories.superposition import NO_OP
 
@@ -106,22 +106,20 @@ def has_actions(trace: Trace) -> bool:
     return trace.memory in _ACTIONS and _FIELD in trace.arrays
 
 
-def read_actions(path: Path, example: int = 0) -> list[ActionRow]:
-    """The actions and tops of one sequence of a trace file, for `draw_actions`.
+def read_actions(trace: Trace, example: int = 0) -> list[ActionRow]:
+    """The actions and tops of one sequence of a trace, for `draw_actions`.
 
     A trace has no predictions: these rows have the next symbol instead, and probability NaN.
 
     Args:
-        path: a file of `unbounded.save_trace`, of superposition stacks or lists.
+        trace: of superposition stacks or lists.
         example: index along the batch, 0..B-1.
     Raises:
-        CheckpointError: the file is no such trace.
-        ConfigError: `example` is not in the batch.
+        ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
-    trace = load_trace(path)
     if not has_actions(trace):
-        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no actions")
-    steps, symbols = steps_and_symbols(path, trace, example)
+        raise ConfigError([f"trace: expected actions, got a trace of {trace.memory}"])
+    steps, symbols = steps_and_symbols(trace, example)
     weights, actions = trace.arrays[_FIELD][example, :steps].max(dim=-1)
     read_vectors = trace.arrays["read_vector"][example, :steps]
     tops = read_vectors.view(steps, actions.shape[1], -1)[:, :, 0]

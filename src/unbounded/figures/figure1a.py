@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 from unbounded.errors import ConfigError
 from unbounded.figures.style import PALETTE, new_figure, save, style
 from unbounded.figures.traces import SequenceTrace, read_sequence
+from unbounded.layers.trace import Trace
 
 MOST_STEPS = 8
 # Smaller than any printed number: a strength of 0.7 is 0.70000000000000007 in binary.
@@ -17,7 +18,7 @@ _ZERO = 5e-3
 
 
 def draw_worked_example(
-    trace_file: Path, folder: Path, name: str = "figure1a", *, example: int = 0
+    trace: Trace, folder: Path, name: str = "figure1a", *, example: int = 0
 ) -> list[Path]:
     """Draw a memory after each of a few steps, like Figure 1a of Grefenstette et al. 2015.
 
@@ -26,26 +27,25 @@ def draw_worked_example(
     a sum below.
 
     Args:
-        trace_file: trace of a memory with one push, one pop and one read vector, of 1 to 8 steps.
+        trace: of a memory with one push, one pop and one read vector, of 1 to 8 steps.
         folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         example: index of the sequence in the trace's batch, from 0.
     Returns:
         The path written, in a list.
     Raises:
-        CheckpointError, ConfigError: see `read_sequence`.
-        ConfigError: the trace is too long or is not of a stack or queue.
+        ConfigError: see `read_sequence`; or the trace is too long or is not of a stack or queue.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, Figure 1a.
     """
-    trace = read_sequence(trace_file, example)
-    steps = len(trace.symbols)
+    sequence = read_sequence(trace, example)
+    steps = len(sequence.symbols)
     errors = []
     if steps > MOST_STEPS:
-        errors.append(f"{trace_file} has {steps} steps; a worked example has at most {MOST_STEPS}")
-    if "" not in trace.read_weights or not {"push", "pop"} <= trace.instruction.keys():
+        errors.append(f"trace: expected at most {MOST_STEPS} steps, got {steps}")
+    if "" not in sequence.read_weights or not {"push", "pop"} <= sequence.instruction.keys():
         errors.append(
-            f"{trace_file} is of a {trace.memory}; a worked example needs one push, "
-            "one pop and one read vector a step"
+            "trace: expected one push, one pop and one read vector a step, got a trace of "
+            f"{trace.memory}"
         )
     if errors:
         raise ConfigError(errors)
@@ -57,7 +57,7 @@ def draw_worked_example(
         )
         axes = figure.subplots(1, steps, sharey=True, squeeze=False)[0]
         for step, axis in enumerate(axes):
-            _panel(axis, trace, step)
+            _panel(axis, sequence, step)
         return save(figure, folder, name)
 
 

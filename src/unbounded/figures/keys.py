@@ -14,10 +14,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from unbounded.errors import CheckpointError
+from unbounded.errors import ConfigError
 from unbounded.figures.style import line_colour, new_figure, plain, save, set_heading, style
 from unbounded.figures.traces import Array, steps_and_symbols
-from unbounded.layers.trace import load_trace
+from unbounded.layers.trace import Trace
 
 #: First and last of x, first and last of y.
 Bounds: TypeAlias = tuple[float, float, float, float]
@@ -52,20 +52,18 @@ class KeyTrace:
     answers: int
 
 
-def read_keys(path: Path, example: int = 0) -> KeyTrace:
-    """Read sequence `example` of the trace of a Lie-access memory, truncated to its length.
+def read_keys(trace: Trace, example: int = 0) -> KeyTrace:
+    """Sequence `example` of the trace of a Lie-access memory, truncated to its length.
 
     Raises:
-        CheckpointError: the file is no trace, or of another memory.
-        ConfigError: `example` is not in the batch.
+        ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
-    trace = load_trace(path)
     if "read_key" not in trace.arrays:
-        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no keys")
-    steps, names = steps_and_symbols(path, trace, example)
+        raise ConfigError([f"trace: expected keys, got a trace of {trace.memory}"])
+    steps, names = steps_and_symbols(trace, example)
 
     def array(name: str) -> Array:
-        return np.asarray(trace.arrays[name][example, :steps].double().numpy())
+        return np.asarray(trace.arrays[name][example, :steps].detach().cpu().double().numpy())
 
     gates = {
         name: array(f"instruction.{name}")
@@ -78,7 +76,7 @@ def read_keys(path: Path, example: int = 0) -> KeyTrace:
 
 
 def draw_keys(
-    trace_file: Path, folder: Path, name: str = "keys", *, example: int = 0, title: str = ""
+    trace: Trace, folder: Path, name: str = "keys", *, example: int = 0, title: str = ""
 ) -> list[Path]:
     """Draw the write and read positions for one input, with the gates of each step below.
 
@@ -87,7 +85,7 @@ def draw_keys(
     drawn over time.
 
     Args:
-        trace_file: a file of `unbounded.save_trace`.
+        trace: of a layer, or from `unbounded.load_trace`.
         folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         example: index of the sequence in the trace's batch, from 0.
@@ -95,13 +93,13 @@ def draw_keys(
     Returns:
         The path written, in a list.
     Raises:
-        CheckpointError, ConfigError: see `read_keys`.
+        ConfigError: see `read_keys`.
         StorageError: the folder cannot be written.
     Source: Yang 2016, arXiv:1602.08671.
     """
-    trace = read_keys(trace_file, example)
+    heads = read_keys(trace, example)
     with style():
-        figure = key_figure(trace)
+        figure = key_figure(heads)
         set_heading(figure, title)
         return save(figure, folder, name)
 

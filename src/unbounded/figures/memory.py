@@ -14,6 +14,7 @@ from matplotlib.image import AxesImage
 from unbounded.errors import ChoiceError
 from unbounded.figures.style import READ_COLOURS, STRENGTH_COLOURS, new_figure, plain, save, style
 from unbounded.figures.traces import Array, SequenceTrace, read_sequence
+from unbounded.layers.trace import Trace
 
 ROWS = ("all", "used")
 # rows="used" omits a row that is never stronger than this.
@@ -27,7 +28,7 @@ _IMAGE_RANGE_INCHES = (1.4, 6.5)
 
 
 def draw_memory(
-    trace_file: Path,
+    trace: Trace,
     folder: Path,
     name: str = "memory",
     *,
@@ -43,7 +44,7 @@ def draw_memory(
     the input symbol of its push.
 
     Args:
-        trace_file: a file of `unbounded.save_trace`.
+        trace: of a layer, or from `unbounded.load_trace`.
         folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         example: index of the sequence in the trace's batch, from 0.
@@ -52,19 +53,19 @@ def draw_memory(
     Returns:
         The path written, in a list.
     Raises:
-        CheckpointError, ConfigError: see `read_sequence`.
+        ConfigError: see `read_sequence`.
         ChoiceError: `rows` is neither "all" nor "used".
     """
     if rows not in ROWS:
         raise ChoiceError("choice of rows", rows, ROWS)
-    trace = read_sequence(trace_file, example)
+    sequence = read_sequence(trace, example)
     heading = title or f"{trace.memory} at work"
     if rows == "used":
-        trace, left_out = _used_rows(trace)
+        sequence, left_out = _used_rows(sequence)
         if left_out:
             heading += f" ({left_out} rows never stronger than {USED_STRENGTH} not shown)"
     with style():
-        return _draw(trace, heading, folder, name)
+        return _draw(sequence, heading, folder, name)
 
 
 def _draw(trace: SequenceTrace, heading: str, folder: Path, name: str) -> list[Path]:

@@ -43,14 +43,14 @@ def draw_run(run_folder: Path) -> list[Path]:
     for trace_file in _traces(run_folder / "traces"):
         trace = load_trace(trace_file)
         if has_actions(trace):
-            rows = read_actions(trace_file)
+            rows = read_actions(trace)
             paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
         elif "read_key" in trace.arrays:
-            paths += draw_keys(trace_file, figures, trace_file.stem, title=run_folder.name)
+            paths += draw_keys(trace, figures, trace_file.stem, title=run_folder.name)
         elif has_strengths(trace):
-            paths += draw_memory(trace_file, figures, trace_file.stem)
+            paths += draw_memory(trace, figures, trace_file.stem)
         elif "write_weights" in trace.arrays:
-            paths += draw_tape(trace_file, figures, trace_file.stem, title=run_folder.name)
+            paths += draw_tape(trace, figures, trace_file.stem, title=run_folder.name)
     answers = run_folder / "answers.json"
     if answers.is_file():
         paths += draw_answers(_read_answers(answers), figures, title=run_folder.name)

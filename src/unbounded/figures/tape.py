@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from unbounded.errors import CheckpointError
+from unbounded.errors import ConfigError
 from unbounded.figures.path import plot_path
 from unbounded.figures.style import (
     READ_COLOURS,
@@ -27,7 +27,7 @@ from unbounded.figures.style import (
     style,
 )
 from unbounded.figures.traces import Array, steps_and_symbols
-from unbounded.layers.trace import load_trace
+from unbounded.layers.trace import Trace
 
 # Locations where every head always has less weight are not drawn.
 _SEEN = 0.01
@@ -52,30 +52,32 @@ class TapeTrace:
     chances: Array | None
 
 
-def read_tape(path: Path, example: int = 0) -> TapeTrace:
-    """Read sequence `example` of the trace of a tape, truncated to its length.
+def read_tape(trace: Trace, example: int = 0) -> TapeTrace:
+    """Sequence `example` of the trace of a tape, truncated to its length.
 
     Raises:
-        CheckpointError: the file is no trace, or of another memory.
-        ConfigError: `example` is not in the batch.
+        ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
-    trace = load_trace(path)
-    if "write_weights" not in trace.arrays:
-        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no write weights")
-    steps, names = steps_and_symbols(path, trace, example)
+    if not {"write_weights", "read_weights"} <= trace.arrays.keys():
+        raise ConfigError([f"trace: expected the weights of a tape, got a trace of {trace.memory}"])
+    steps, names = steps_and_symbols(trace, example)
 
     def array(name: str) -> Array | None:
         values = trace.arrays.get(name)
-        return None if values is None else np.asarray(values[example, :steps].double().numpy())
+        return (
+            None
+            if values is None
+            else np.asarray(values[example, :steps].detach().cpu().double().numpy())
+        )
 
     read, write = array("read_weights"), array("write_weights")
-    if read is None or write is None:
-        raise CheckpointError(f"{path} is a trace of {trace.memory} without read weights")
+    assert read is not None
+    assert write is not None
     return TapeTrace(names, read, write, array("height"), array("chance"))
 
 
 def draw_tape(
-    trace_file: Path, folder: Path, name: str = "tape", *, example: int = 0, title: str = ""
+    trace: Trace, folder: Path, name: str = "tape", *, example: int = 0, title: str = ""
 ) -> list[Path]:
     """Draw the positions of a tape's heads at each step.
 
@@ -84,7 +86,7 @@ def draw_tape(
     under their symbols, locations upwards; locations that no head visits are omitted.
 
     Args:
-        trace_file: a file of `unbounded.save_trace`.
+        trace: of a layer, or from `unbounded.load_trace`.
         folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         example: index of the sequence in the trace's batch, from 0.
@@ -92,12 +94,12 @@ def draw_tape(
     Returns:
         The path written, in a list.
     Raises:
-        CheckpointError, ConfigError: see `read_tape`.
+        ConfigError: see `read_tape`.
         StorageError: the folder cannot be written.
     """
-    trace = read_tape(trace_file, example)
+    heads = read_tape(trace, example)
     with style():
-        figure = tape_figure(trace)
+        figure = tape_figure(heads)
         set_heading(figure, title)
         return save(figure, folder, name)
 

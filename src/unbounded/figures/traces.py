@@ -1,17 +1,16 @@
-"""One sequence of a trace file as arrays, with the symbol of each row's push."""
+"""One sequence of a trace as arrays, with the symbol of each row's push."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbounded.errors import CheckpointError, ConfigError
-from unbounded.layers.trace import Trace, load_trace
+from unbounded.errors import ConfigError
+from unbounded.layers.trace import Trace
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -38,29 +37,27 @@ class SequenceTrace:
     row_steps: NDArray[np.int64]
 
 
-def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
-    """Read sequence `example` of a trace file, truncated to its length.
+def read_sequence(trace: Trace, example: int = 0) -> SequenceTrace:
+    """Sequence `example` of a trace, truncated to its length.
 
     Args:
-        path: a file of `unbounded.save_trace`.
+        trace: of a layer, or from `unbounded.load_trace`.
         example: index along the batch, 0..B-1.
     Raises:
-        CheckpointError: the file is missing, no trace, truncated, or of a memory without strengths
-            and read weights.
-        ConfigError: `example` is not in the batch.
+        ConfigError: the trace is of a memory without strengths and read weights, or `example` is
+            not in the batch.
     """
-    trace = load_trace(path)
-    steps, symbols = steps_and_symbols(path, trace, example)
+    steps, symbols = steps_and_symbols(trace, example)
     arrays = {
-        name: np.asarray(array[example, :steps].double().numpy())
+        name: np.asarray(array[example, :steps].detach().cpu().double().numpy())
         for name, array in trace.arrays.items()
     }
     read_weights = _named(arrays, "read_weights")
     if not has_strengths(trace):
-        raise CheckpointError(
-            f"{path} is a trace of {trace.memory} without strengths and read weights"
+        raise ConfigError(
+            [f"trace: expected strengths and read weights, got a trace of {trace.memory}"]
         )
-    row_steps = _row_steps(path, *trace.arrays["strengths"].shape[1:])
+    row_steps = _row_steps(*trace.arrays["strengths"].shape[1:])
     exists = row_steps < steps
     return SequenceTrace(
         memory=trace.memory,
@@ -77,7 +74,7 @@ def has_strengths(trace: Trace) -> bool:
     return "strengths" in trace.arrays and bool(_named(trace.arrays, "read_weights"))
 
 
-def steps_and_symbols(path: Path, trace: Trace, example: int) -> tuple[int, tuple[str, ...]]:
+def steps_and_symbols(trace: Trace, example: int) -> tuple[int, tuple[str, ...]]:
     """Length of a sequence of a trace, and the symbol of each step, or else its number.
 
     Raises:
@@ -85,7 +82,7 @@ def steps_and_symbols(path: Path, trace: Trace, example: int) -> tuple[int, tupl
     """
     batch = len(trace.lengths)
     if not 0 <= example < batch:
-        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {batch - 1}"])
+        raise ConfigError([f"example: expected 0 to {batch - 1}, got {example}"])
     steps = int(trace.lengths[example])
     if trace.symbols is None:
         return steps, tuple(str(step + 1) for step in range(steps))
@@ -101,13 +98,15 @@ def _named(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
     }
 
 
-def _row_steps(path: Path, steps: int, rows: int) -> NDArray[np.int64]:
+def _row_steps(steps: int, rows: int) -> NDArray[np.int64]:
     """The step that pushed each row: one row a step, or two with the oldest in the middle."""
     if rows == steps:
         return np.arange(steps)
     if rows == 2 * steps:
         return np.concatenate([np.arange(steps)[::-1], np.arange(steps)])
-    raise CheckpointError(
-        f"{path} has {rows} rows for {steps} steps; expected {steps}, or twice that for a deque "
-        "(a trace that begins with rows already there cannot be drawn)"
+    raise ConfigError(
+        [
+            f"trace: expected {steps} rows for {steps} steps, or twice as many of a deque, got "
+            f"{rows}. A trace from a memory that was not empty cannot be drawn."
+        ]
     )

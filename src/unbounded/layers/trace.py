@@ -83,9 +83,9 @@ def load_trace(path: str | Path) -> Trace:
 
     check_path("path", path)
     if _is_json(Path(path)):
-        from unbounded.layers.trace_json import load_run_trace, replayed
+        from unbounded.layers.trace_json import load_run_trace
 
-        return replayed(load_run_trace(path))
+        return load_run_trace(path).steps
     try:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -39,7 +41,8 @@ _LISTS: Final = {
 _WITH_NULL: Final = ("target", "correct")
 
 
-class RunTrace(NamedTuple):
+@dataclass(frozen=True)
+class RunTrace:
     """A model's run on one sequence of T steps.
 
     Fields:
@@ -64,6 +67,39 @@ class RunTrace(NamedTuple):
     initial: Mapping[str, Tensor]
     instructions: Mapping[str, Tensor]
     heights: Sequence[int] | None = None
+
+    @cached_property
+    def steps(self) -> Trace:
+        """The memory's state and read vector at each step, replayed once, when they are needed.
+
+        As in `layer(..., return_trace=True)`; also "chance" for a task of yes and no, and "height"
+        where the trace has heights.
+
+        Raises:
+            ConfigError: the memory cannot carry out the instructions.
+        """
+        memory = self.memory
+        recorder = Recorder(memory)
+        try:
+            state = memory.State(
+                *(self.initial[field.name].unsqueeze(0) for field in memory.state_fields)
+            )
+            with torch.no_grad():
+                for step in range(len(self.symbols)):
+                    instruction = memory.Instruction(
+                        *(self.instructions[head.name][step : step + 1] for head in memory.heads)
+                    )
+                    read_vector, state = memory.step(state, instruction)
+                    recorder.record(instruction, read_vector, state)
+        except ShapeError as error:
+            raise ConfigError([f"trace: {error}"]) from error
+        arrays = recorder.arrays()
+        if self.objective == "binary":
+            arrays["chance"] = torch.tensor([list(self.probability)])
+        if self.heights is not None:
+            arrays["height"] = torch.tensor([list(self.heights)], dtype=torch.float32)
+        lengths = torch.tensor([len(self.symbols)])
+        return Trace(type(memory).__name__, arrays, lengths, [list(self.symbols)])
 
 
 def trace_text(trace: RunTrace) -> str:
@@ -171,36 +207,3 @@ def _checked(data: Mapping[str, Any]) -> RunTrace:
         instructions=blocks["instructions"],
         heights=heights,
     )
-
-
-def replayed(trace: RunTrace) -> Trace:
-    """The memory's state and read vector at each step, as in `layer(..., return_trace=True)`.
-
-    Also "chance" for a task of yes and no, and "height" where the trace has heights.
-
-    Raises:
-        ConfigError: the memory cannot carry out the instructions.
-    """
-    memory = trace.memory
-    recorder = Recorder(memory)
-    steps = len(trace.symbols)
-    try:
-        state = memory.State(
-            *(trace.initial[field.name].unsqueeze(0) for field in memory.state_fields)
-        )
-        with torch.no_grad():
-            for step in range(steps):
-                instruction = memory.Instruction(
-                    *(trace.instructions[head.name][step : step + 1] for head in memory.heads)
-                )
-                read_vector, state = memory.step(state, instruction)
-                recorder.record(instruction, read_vector, state)
-    except ShapeError as error:
-        raise ConfigError([f"trace: {error}"]) from error
-    arrays = recorder.arrays()
-    if trace.objective == "binary":
-        arrays["chance"] = torch.tensor([list(trace.probability)])
-    if trace.heights is not None:
-        arrays["height"] = torch.tensor([list(trace.heights)], dtype=torch.float32)
-    lengths = torch.tensor([steps])
-    return Trace(type(memory).__name__, arrays, lengths, [list(trace.symbols)])

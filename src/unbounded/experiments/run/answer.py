@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from unbounded.evaluation import answer_to, answers_of, read_symbols
 from unbounded.evaluation.answers import answers_json
 from unbounded.experiments.run.plan import Plan
-from unbounded.experiments.run.traces import trace_of, write_trace
 from unbounded.figures import draw_keys
 from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
 from unbounded.tasks import Batch, ProgramTask, Task
 
 #: Examples per range in a run's answers.json.
@@ -73,7 +72,8 @@ def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, 
     columns += [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     pairs = zip(batch.targets[0].tolist(), batch.mask[0].tolist(), strict=True)
     columns += [[task.output_vocabulary[token] if own else "" for token, own in pairs]]
-    trace = trace_of(model, task, batch)
+    run = run_trace(model, task, batch)
+    trace = None if run is None else run.steps
     if trace is not None and "read_key" in trace.arrays:
         for name, title in (("read_key", "read at"), ("write_key", "written at")):
             head.append(title)
@@ -89,9 +89,7 @@ def draw_answer_keys(
     model: MemoryModel, task: Task, batch: Batch, folder: Path, title: str
 ) -> list[Path]:
     """Draw the head positions of a Lie-access memory; draw nothing for other memories."""
-    with tempfile.TemporaryDirectory() as scratch:
-        trace = trace_of(model, task, batch)
-        file = write_trace(model, task, batch, Path(scratch) / "answer")
-        if trace is None or file is None or "read_key" not in trace.arrays:
-            return []
-        return draw_keys(file, folder, title=title)
+    run = run_trace(model, task, batch)
+    if run is None or "read_key" not in run.steps.arrays:
+        return []
+    return draw_keys(run.steps, folder, title=title)

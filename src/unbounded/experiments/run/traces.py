@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import torch
-
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.files import storage_errors
-from unbounded.layers import MemoryRNN, Trace, save_trace
-from unbounded.layers.read_only import trace_phases
+from unbounded.layers import Trace, save_trace
 from unbounded.layers.trace_json import save_run_trace
 from unbounded.memories.as_data import has_name
 from unbounded.models.memory_model import MemoryModel
@@ -21,12 +17,12 @@ from unbounded.tasks import Batch, Task
 
 
 def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Path | None:
-    """Write the trace of an example, in version 2 of the format.
+    """Write the trace of an example as JSON.
 
-    A custom memory has no registered name, so its trace is of version 1.
+    A custom memory has no registered name, so its states are written as safetensors.
 
     Args:
-        model, task, batch: as for `trace_of`.
+        model, task, batch: as for `run_trace`.
         path: the file without its suffix; its folder is created.
     Returns:
         The file; None for a model without a memory.
@@ -42,10 +38,8 @@ def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Pat
             file = path.with_name(f"{path.name}.json")
             save_run_trace(file, trace)
             return file
-        held = trace_of(model, task, batch)
         file = path.with_name(f"{path.name}.safetensors")
-        if held is not None:
-            save_trace(file, held)
+        save_trace(file, trace.steps)
         return file
 
 
@@ -56,7 +50,7 @@ def course_of(
     run: AnyPath,
     task: Task,
     batch_of: Callable[[MemoryModel], Batch],
-    read: Callable[[Path], FrameT],
+    read: Callable[[Trace], FrameT],
 ) -> dict[int, FrameT]:
     """The memory heads on an example at each kept checkpoint, by batch.
 
@@ -65,47 +59,13 @@ def course_of(
         batch_of: returns the example, which may include the checkpoint's answer.
         read: `figures.read_tape` or `figures.read_keys`.
     Raises:
-        ConfigError: the run has no checkpoint.
-        CheckpointError: a checkpoint cannot be used, or `read` does not support the memory.
+        ConfigError: the run has no checkpoint, or `read` does not support the memory.
+        CheckpointError: a checkpoint cannot be used.
     """
     frames = {}
     for batches, folder in RunFolder(run).kept_checkpoints().items():
         model = read_checkpoint(folder)
-        with tempfile.TemporaryDirectory() as scratch:
-            file = write_trace(model, task, batch_of(model), Path(scratch) / "example")
-            if file is not None:
-                frames[batches] = read(file)
+        trace = run_trace(model, task, batch_of(model))
+        if trace is not None:
+            frames[batches] = read(trace.steps)
     return frames
-
-
-def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:
-    """The trace of an example; None for a model without a memory.
-
-    It has two further arrays [B, T]: on yes/no tasks "chance", the probability of yes at each step;
-    on tasks with a path its "height".
-
-    Args:
-        model: on any device, in any mode.
-        task: names the symbols.
-        batch: one example.
-    """
-    layer = model.sequence.layer
-    if not isinstance(layer, MemoryRNN):
-        return None
-    symbols = [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
-    device = next(model.parameters()).device
-    with torch.no_grad():
-        inputs, token = batch.inputs.to(device), model.sequence.read_only_token
-        embedded = model.sequence.embed(inputs)
-        if token is None:
-            hidden, _, trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)
-        else:
-            hidden, trace = trace_phases(layer, embedded, inputs == token)
-        arrays = dict(trace.arrays)
-        if task.objective == "binary":
-            arrays["chance"] = torch.sigmoid(model.sequence.logits(hidden)[..., 0])
-        heights = task.heights(batch.inputs)
-        if heights is not None:
-            arrays["height"] = heights.to(hidden.dtype)
-    complete: Trace = trace._replace(arrays=arrays, symbols=symbols)
-    return complete

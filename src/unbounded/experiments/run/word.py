@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import torch
@@ -11,9 +10,9 @@ from torch import Tensor
 from unbounded.errors import ConfigError
 from unbounded.evaluation import read_symbols
 from unbounded.evaluation.following import head_position
-from unbounded.experiments.run.traces import trace_of, write_trace
 from unbounded.figures import draw_path, draw_tape
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
 from unbounded.tasks import Batch, Task
 
 
@@ -63,19 +62,18 @@ def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: 
     if heights is not None:
         symbols = [task.input_vocabulary[token] for token in word.inputs[0].tolist()]
         paths += draw_path(symbols, heights[0].tolist(), folder, title=title)
-    if _positions(model, task, word):
-        with tempfile.TemporaryDirectory() as scratch:
-            file = write_trace(model, task, word, Path(scratch) / "word")
-            if file is not None:
-                paths += draw_tape(file, folder, title=title)
+    run = run_trace(model, task, word)
+    if run is not None and "write_weights" in run.steps.arrays:
+        paths += draw_tape(run.steps, folder, title=title)
     return paths
 
 
 def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, Tensor]]:
     """The heads of a tape by name, with their positions at each step [T]."""
-    trace = trace_of(model, task, word)
-    if trace is None or "write_weights" not in trace.arrays:
+    run = run_trace(model, task, word)
+    if run is None or "write_weights" not in run.steps.arrays:
         return []
+    trace = run.steps
     heads = []
     for kind in ("read", "write"):
         positions = head_position(trace.arrays[f"{kind}_weights"][0])
