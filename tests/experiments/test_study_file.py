@@ -12,6 +12,7 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.tables.study_file import (
     RUNS,
     add_to_study_file,
+    pack_study_file,
     read_study_file,
     write_study_file,
 )
@@ -26,8 +27,16 @@ def test_objects_come_back_and_the_same_objects_give_the_same_bytes(tmp_path: Pa
     add_to_study_file(path, {"b": {"x": 1}})
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     add_to_study_file(path, {"b": {"x": 2}, "c": {}})
-    assert read_study_file(path)["b"] == {"x": 2}
-    assert list(read_study_file(path)) == ["a", "b", "c"]
+    assert path.read_bytes().startswith(before[0])  # appended
+    after = {"a": {"text": "line\u2028 \u00e9", "nan": None}, "b": {"x": 2}, "c": {}}
+    assert read_study_file(path) == after
+    pack_study_file(path)
+    packed = path.read_bytes()
+    assert read_study_file(path) == after
+    write_study_file(path, after)
+    assert path.read_bytes() == packed
+    pack_study_file(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 LINE = b'{"run": "a"}\n'

@@ -1,10 +1,15 @@
-"""The file of a study: one line of JSON per run, compressed with xz."""
+"""The file of a study: one line of JSON per run, compressed with xz.
+
+A study that runs appends a stream of xz for each finished run; `xz -d` reads all of them. At its
+end the file is packed into one stream.
+"""
 
 from __future__ import annotations
 
 import json
 import lzma
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +31,8 @@ AGAIN: Final = (
 def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
     """The file's objects by the name of their run; empty if the file does not exist.
 
+    Of several objects of a run, in different streams, the last one counts.
+
     Raises:
         CheckpointError: the file is damaged; the message names it.
         StorageError: the file cannot be read.
@@ -33,14 +40,18 @@ def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
-        decompressor = lzma.LZMADecompressor()
-        text = decompressor.decompress(read_bytes(path)).decode("utf-8")
-        if not decompressor.eof or decompressor.unused_data:
-            raise EOFError("it is cut off, or has data after its end")
-        objects = [json.loads(line) for line in text.split("\n") if line]
-        named = {str(data.pop("run")): data for data in objects}
-        if len(named) != len(objects):
-            raise ValueError("a run occurs twice")
+        left, named = read_bytes(path), dict[str, dict[str, Any]]()
+        while left or not named:
+            decompressor = lzma.LZMADecompressor()
+            text = decompressor.decompress(left).decode("utf-8")
+            if not decompressor.eof:
+                raise EOFError("it is cut off")
+            objects = [json.loads(line) for line in text.split("\n") if line]
+            of_stream = {str(data.pop("run")): data for data in objects}
+            if not objects or len(of_stream) != len(objects):
+                raise ValueError("a stream is empty, or has a run twice")
+            named |= of_stream
+            left = decompressor.unused_data
         return named
     except (
         lzma.LZMAError,
@@ -60,18 +71,38 @@ def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> No
     Raises:
         StorageError: the file cannot be written; the earlier file remains intact.
     """
-    lines = [json_text({"run": name, **objects[name]}) for name in sorted(objects)]
     with storage_errors(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, _stream(objects))
+
+
+def _stream(objects: Mapping[str, Mapping[str, Any]]) -> bytes:
+    lines = [json_text({"run": name, **objects[name]}) for name in sorted(objects)]
     text = "".join(f"{line}\n" for line in lines)
-    write_bytes(path, lzma.compress(text.encode("utf-8"), preset=6))
+    return lzma.compress(text.encode("utf-8"), preset=6)
+
+
+def pack_study_file(path: Path) -> None:
+    """Write a file with appended streams again as one stream; a missing file stays missing.
+
+    Raises:
+        CheckpointError: the file is damaged.
+        StorageError: the file cannot be written.
+    """
+    if path.is_file():
+        with _locked(path):
+            write_study_file(path, read_study_file(path))
+
+
+def _locked(path: Path) -> AbstractContextManager[object]:
+    """A lock file next to the file: two processes must not lose each other's objects."""
+    return FileLock(path.with_name(f".{path.name}.lock"))
 
 
 def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add objects to a file; they replace objects of the same names.
+    """Append objects to a file; they replace objects of the same names.
 
-    A lock file next to it prevents two processes from losing each other's objects. If the file has
-    the same objects already, nothing is written.
+    If the file has the same objects already, nothing is written.
 
     Raises:
         CheckpointError: the existing file is damaged.
@@ -81,8 +112,9 @@ def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> N
         return
     with storage_errors(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with storage_errors(path, "locking"), FileLock(path.with_name(f".{path.name}.lock")):
+    with storage_errors(path, "locking"), _locked(path):
         before = read_study_file(path)
-        new = json.loads(json_text(objects))
-        if any(before.get(name) != data for name, data in new.items()):
-            write_study_file(path, {**before, **new})
+        given: dict[str, Any] = json.loads(json_text(objects))
+        new = {name: data for name, data in given.items() if before.get(name) != data}
+        if new:
+            write_bytes(path, (read_bytes(path) if before else b"") + _stream(new))
