@@ -1,10 +1,10 @@
-"""Make the README's pictures and its table of results: python docs/make_images.py RUN.
+"""Make the pictures and the tables of the pages: python docs/make_images.py RUN.
 
 RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
 and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
 comes from carrying out its three instructions, and the pictures of actions from a counter whose
-weights tests/constructions has. The README's tables are filled from the file of runs in each folder
-of results/. Without RUN the first two pictures are not made.
+weights tests/constructions has. The tables in docs/reproducing/ are filled from the file of runs in
+each folder of results/. Without RUN the first two pictures are not made.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from unbounded.tasks import LengthRange, StreamTask, make_task
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
-README = ROOT / "README.md"
+PAGES = ROOT / "docs" / "reproducing"
 RESULTS = ROOT / "results"
 BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper} -->"
 #: Columns of the table of lengths mastered.
 MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-hardened")
 #: A row of ours, and what has the place of each of these in it.
-OURS = "the same with R, temperature noise (ours)"
+OURS = "the same with R, temperature noise (added here)"
 SHARPENED = (None, None, None, "stack-rnn-sharpened", "stack-rnn-sharpened-hardened")
 FARTHEST = "1000:1000"
 #: Tasks, the memories of their presets, and columns of the table of words far longer.
@@ -109,7 +109,7 @@ def counter_images() -> list[Path]:
 
 
 def results_table(table: dict[str, Any]) -> str:
-    """The README's table: exact match on the test range, published and measured, by cell.
+    """The table of transductions: exact match on the test range, published and measured, by cell.
 
     Beside it, where the cell ran in study long, what the same has when it goes on.
     """
@@ -167,7 +167,7 @@ def _spread(measured: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def lengths_table(table: dict[str, Any]) -> str:
-    """The README's table of counting: percent of lengths mastered, median and spread of restarts.
+    """The table of counting: percent of lengths mastered, median and spread of restarts.
 
     The last column says how many restarts are right at n = 1000 after rounding.
     """
@@ -201,7 +201,7 @@ def lengths_table(table: dict[str, Any]) -> str:
 
 
 def far_table(table: dict[str, Any]) -> str:
-    """The README's table of words far longer than in training: accuracies as trained and hardened.
+    """The table of strings far longer than in training: accuracies as trained and hardened.
 
     Each is the median over seeds, with the least where it is another.
     """
@@ -267,10 +267,10 @@ def table_of(paper: str) -> dict[str, Any]:
     return table
 
 
-def filled(readme: str, paper: str, table: dict[str, Any]) -> str:
-    """The README with the table between its paper's marks replaced."""
+def filled(page: str, paper: str, table: dict[str, Any]) -> str:
+    """A page with the table between its paper's marks replaced."""
     begin, end = BEGIN.format(paper=paper), END.format(paper=paper)
-    before, rest = readme.split(begin)
+    before, rest = page.split(begin)
     _, after = rest.split(end)
     return f"{before}{begin}\n{TABLES[paper](table)}\n{end}{after}"
 
@@ -286,9 +286,10 @@ def main(arguments: Sequence[str]) -> int:
         written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
         written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
     for paper in TABLES:
-        readme = README.read_text(encoding="utf-8")
-        README.write_text(filled(readme, paper, table_of(paper)), encoding="utf-8")
-        written.append(README)
+        page = PAGES / f"{paper}.md"
+        text = filled(page.read_text(encoding="utf-8"), paper, table_of(paper))
+        page.write_text(text, encoding="utf-8")
+        written.append(page)
     for path in written:
         print(path.relative_to(ROOT))
     return 0

@@ -1,4 +1,4 @@
-"""The machines in results/exact: their programs do the tasks, and the page tells of them."""
+"""The automata in results/exact: their programs do the tasks, and the page describes them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_the_page_says_what_the_machine_says(name):
     data = json.loads((MACHINES / name / "automaton.json").read_text(encoding="utf-8"))
     assert data["closed"]
     assert data["listed"]["equal"] == data["listed"]["words"]
-    assert f"{data['listed']['words']} of {data['listed']['words']} words" in PAGE or (
-        f"{data['listed']['words']} words with {data['beginnings']} beginnings" in PAGE
+    assert f"{data['listed']['words']} of {data['listed']['words']} strings" in PAGE or (
+        f"{data['listed']['words']} strings with {data['beginnings']} prefixes" in PAGE
     )
     for length, each in data["drawn"].items():
         assert each["equal"] == each["words"]

@@ -130,7 +130,7 @@ def treebank_reports(study: str) -> dict[str, dict]:
 @pytest.mark.parametrize("study", ["paper", "halving"])
 def test_what_the_page_says_of_each_rate_is_what_the_reports_say(study):
     root = Path(__file__).resolve().parents[2]
-    page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
+    page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     page = page[page.index(f"--study {study}") :]
     header, _, *lines = page[page.index("| rate | RNN |") :].split("\n\n", 1)[0].splitlines()
     names = [name.strip() for name in header.strip("|").split("|")][1:]
@@ -176,7 +176,7 @@ def test_treebank_by_halvings_moves_no_more():
 def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""
     root = Path(__file__).resolve().parents[2]
-    page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
+    page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     said = page[page.index("**Converged**") :].split(". ", 1)[0]
     counts = re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", said)
     assert len(counts) == 4 * len(MODELS)
@@ -195,7 +195,7 @@ def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measu
 
 def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
     root = Path(__file__).resolve().parents[2]
-    page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
+    page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     table = page[page.index("| changed | RNN |") :].split("\n\n", 1)[0]
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()

@@ -1,94 +1,43 @@
-"""What the README says is true: its map, its example, its table."""
+"""README and pages agree with the library: map, names, links, commands, tables."""
 
 from __future__ import annotations
 
 import re
 import runpy
-from pathlib import Path
+import shlex
+from importlib import import_module
 
 import pytest
 
 import unbounded
-from unbounded.models import least_saturated
+from tests.docs.pages import ROOT, name_of, pages
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAP = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MAP_LINE = re.compile(r"^ {4}\w+/ .*$", flags=re.MULTILINE)
 
 
 def test_the_map_is_that_of_the_package():
-    assert MAP_LINE.findall(README) == MAP_LINE.findall(unbounded.__doc__ or "")
+    assert MAP_LINE.findall(MAP) == MAP_LINE.findall(unbounded.__doc__ or "")
 
 
-def test_the_first_screen_has_both_commands():
-    first_screen = "\n".join(README.splitlines()[:20])
-    assert "    pip install -c constraints.txt '.[lab]' && unbounded train copy\n" in first_screen
-    assert "    pip install -c constraints.txt -e '.[dev]' && pytest\n" in first_screen
-    assert '<img src="docs/images/memory.svg"' in first_screen
-
-
-def run_examples(page: Path, count: int) -> dict[str, object]:
-    """Run the examples of a page, one after the other; the names that they leave."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == count
-    space: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, page.name, "exec"), space)
-    return space
-
-
-def test_the_examples_run_as_they_stand(capsys):
-    space = run_examples(ROOT / "README.md", 2)
-    assert capsys.readouterr().out == "torch.Size([8, 20, 5])\n"
-    assert space["reading"].tolist() == [[1.0] * 16]
-
-
-def test_the_examples_of_hardening_run_as_they_stand(capsys):
-    space = run_examples(ROOT / "docs" / "hardening.md", 3)
-    assert len(space["found"].removed) + space["found"].model.sequence.layer.memory.count == 3
-    removed, head, *rows = capsys.readouterr().out.splitlines()
-    assert removed == str(space["found"].removed)
-    assert head.split()[:2] == ["current", "next"]
-    assert [row.split()[:2] for row in rows] == [*map(list, ("ba", "aa", "ab", "bb", "ba"))]
-
-
-def test_what_hardening_says_of_the_batch_of_least_saturated_is_so():
-    """Item 25: the page did not say which batch, and its own `streams` was none."""
-    space = run_examples(ROOT / "docs" / "hardening.md", 3)
-    assert least_saturated(space["machine"], space["streams"].batch) in (0.5, 1.0)
-    assert 1 / 3 < least_saturated(space["model"], space["streams"].batch) < 1
-
-
-def test_the_example_of_custom_components_runs_as_it_stands(capsys):
-    space = run_examples(ROOT / "docs" / "custom_components.md", 3)
-    model, task = space["loaded"](ROOT / "results" / "joulin2015" / "adder", hardened=True)
-    assert len(task.input_vocabulary) == model.config["inputs"]
-    assert "expected a subclass of unbounded.memories.base.Memory" in capsys.readouterr().out
-
-
-def test_the_examples_of_coming_from_lstm_run_as_they_stand():
-    space = run_examples(ROOT / "docs" / "coming_from_lstm.md", 2)
-    assert space["h_n"].shape == (2, 2, 64)
-
-
-def test_the_example_of_machines_runs_as_it_stands(capsys):
-    run_examples(ROOT / "docs" / "constructions.md", 1)
-    assert capsys.readouterr().out == "10 of 10 words of 640 symbols\n"
-
-
-def pages() -> list[Path]:
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+def test_the_readme_is_short_and_has_its_commands():
+    assert len(README.splitlines()) <= 130
+    assert "    pip install -c constraints.txt '.[lab]' && unbounded train copy\n" in README
+    assert "    pip install -c constraints.txt -e '.[dev]' && pytest\n" in README
+    assert README.count("<img ") == 1
+    assert '<img src="docs/explorer/queue_copy_light.png"' in README
 
 
 def test_every_public_name_stands_in_a_page():
     text = "".join(
-        page.read_text(encoding="utf-8") for page in pages() if page.parent.name != "reproducing"
+        page.read_text(encoding="utf-8") for page in pages() if page.parent.name != "notebook"
     )
     names = [name for name in unbounded.__all__ if not name.startswith("__")]
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     pictures = re.findall(r'<img src="([^"]+)"', text)
@@ -97,7 +46,7 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_commands_of_the_pages_exist(page):
     from unbounded.cli.main import VERBS
 
@@ -105,14 +54,63 @@ def test_commands_of_the_pages_exist(page):
         assert verb in VERBS, f"{page.name} shows `unbounded {verb}`"
 
 
+#: Names in place of a file or component of the reader's.
+_STAND_INS = ("mypackage", "...", "mine.yaml", "--import", "TASK", " NAME", "PAPER")
+
+
+def commands() -> dict[str, str]:
+    """The command lines of all pages but the notebook, each with the page that shows it."""
+    from unbounded.cli.main import VERBS
+
+    found = {}
+    for page in pages():
+        if page.name == "changes.md":  # options of their time
+            continue
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in re.findall(r"unbounded [a-z]+[^`\n]*", text):
+            line = re.split(r"  +| #| && | \|", line)[0].strip()
+            is_whole = line.split()[1] in VERBS and line != "unbounded train"
+            if is_whole and not any(stand_in in line for stand_in in _STAND_INS):
+                found.setdefault(line, name_of(page))
+    return found
+
+
+@pytest.mark.parametrize(("line", "page"), commands().items())
+def test_commands_of_the_pages_parse(line, page, tmp_path, monkeypatch, capsys):
+    """A training is composed and checked; of other verbs the arguments are parsed."""
+    from unbounded.cli import overlay
+    from unbounded.cli.main import main
+    from unbounded.cli.parsing import parse
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").write_text("".join(f"{i}\tx\n" for i in range(100)), encoding="utf-8")
+    (tmp_path / "FOLDER").mkdir()
+    for split in ("train", "valid", "test"):
+        (tmp_path / "FOLDER" / f"{split}.txt").write_text("a b a\n" * 100, encoding="utf-8")
+    verb, *words = shlex.split(line.replace("wandb,", ""))[1:]
+    if verb == "train":
+        assert main([verb, *words, "--print_config"]) == 0, capsys.readouterr().err
+        return
+    module = import_module(f"unbounded.cli.{'list_' if verb == 'list' else verb}")
+    sections = {"evaluate": ("model",), "sample": ("task",)}.get(verb)
+    rest = overlay.sorted_words(words, sections).rest if sections else words
+    errors = [] if words in ([], ["--help"]) else parse(module.parser(rest), rest)[1]
+    assert errors == []
+
+
 @pytest.fixture(scope="module")
 def make_images():
     return runpy.run_path(str(ROOT / "docs" / "make_images.py"), run_name="make_images")
 
 
+def page_of(paper: str) -> str:
+    return (ROOT / "docs" / "reproducing" / f"{paper}.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("paper", ["exact", "grefenstette2015", "joulin2015"])
 def test_the_table_is_that_of_the_results(make_images, paper):
-    assert make_images["filled"](README, paper, make_images["table_of"](paper)) == README
+    page = page_of(paper)
+    assert make_images["filled"](page, paper, make_images["table_of"](paper)) == page
 
 
 def test_the_table_to_the_digit(make_images):
@@ -128,7 +126,7 @@ def test_the_table_to_the_digit(make_images):
     }
     cell = {"task": "copy", "model": "queue", "published": {"test_exact_match": 1.0}}
     table = {"cells": [{**cell, "measured": measured}, {**cell, "measured": None}]}
-    text = make_images["filled"](README, "grefenstette2015", table)
+    text = make_images["filled"](page_of("grefenstette2015"), "grefenstette2015", table)
     assert "| Copy | Queue-LSTM | 1.00 | 1.00 (0.50–1.00) | 2 of 3 | 1500 | 5 |" in text
     assert "Not run yet" not in text
     assert make_images["filled"](text, "grefenstette2015", table) == text
@@ -149,7 +147,7 @@ def test_the_table_of_far_lengths_to_the_digit(make_images):
         cell("reversal", "deque"),
         cell("anbn", "own", run(1, 1, 1, 1, 1)),
     ]
-    text = make_images["filled"](README, "exact", {"cells": cells})
+    text = make_images["filled"](page_of("exact"), "exact", {"cells": cells})
     assert (
         "| Copy, Queue-LSTM | 3 | 1.00 | 1.00 (least 0.98) | 0.90 (least 0.50) "
         "| 0.10 (least 0.00) | 0.00 | 3 |\n"
@@ -182,7 +180,7 @@ def test_the_table_of_lengths_to_the_digit(make_images):
         cell("stack-rnn", 100, [runs[0], *runs, runs[2]]),
         cell("stack-rnn-hardened", 100, runs),
     ]
-    text = make_images["filled"](README, "joulin2015", {"cells": cells})
+    text = make_images["filled"](page_of("joulin2015"), "joulin2015", {"cells": cells})
     assert (
         "| a^n b^n | 23.3 / not run | not published / 100 (86–100, 3 runs) "
         "| 100 / not run | 100 / 86 (86–100) | 100 / 100 (86–100, 3 runs) | 2 of 3 |"
@@ -196,7 +194,7 @@ def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images):
         assert row == pytest.approx(values, abs=1e-15)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_no_section_stands_twice(page):
     """A merge that keeps both sides of a section shows as a second heading below the same one."""
     seen, above = set(), ""
