@@ -1,4 +1,4 @@
-"""Hooks of the documentation site (mkdocs.yml): pages from signatures, results and the gallery.
+"""Hooks of the documentation site (mkdocs.yml): pages from signatures, notebooks and results.
 
 Links in docs/ are relative to the repository, so that they work in a checkout too. The site
 contains the files of the repository that a page links to and that a reader can open, such as the
@@ -60,8 +60,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/components.md": components_page(),
         "reference/api.md": api_page(),
     }
-    for path, text in pages.items():
-        files.append(File.generated(config, path, content=text))
+    for path in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
+        pages[f"tutorials/{path.stem}.md"] = tutorial_page(path)
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
     for pattern in _OUTSIDE:
         for path in sorted(ROOT.glob(pattern)):
             name = path.relative_to(ROOT).as_posix()
@@ -91,6 +93,8 @@ def _adapted(text: str, page: str, files: Files) -> str:
         own = page if (ROOT / page).is_file() else f"docs/{page}"
         name = posixpath.normpath(posixpath.join(posixpath.dirname(own), path))
         name = "index.md" if name == "README.md" else name.removeprefix("docs/")
+        if name.endswith(".ipynb") and not page.startswith("tutorials/"):
+            name = f"{name.removesuffix('.ipynb')}.md"
         if files.get_file_from_path(name) is None:
             return None
         return posixpath.relpath(name, posixpath.dirname(page) or ".") + mark + anchor
@@ -219,6 +223,16 @@ def api_page() -> str:
                 lines.append(f"\n::: {path}.{name}\n")
                 done.add(id(value))
     return "".join(lines)
+
+
+def tutorial_page(path: Path) -> str:
+    """A notebook as a page, without outputs, which a reader makes."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    parts.append(f"[Download the notebook]({path.name})")
+    return "\n\n".join(parts) + "\n"
 
 
 def _value(value: Any) -> str:

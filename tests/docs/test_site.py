@@ -39,7 +39,7 @@ def test_tasks_and_components_have_their_options(hooks):
 
 
 def test_links_fit_the_site(hooks):
-    there = {"results/exact/table.md", "index.md", "memories/stack.md"}
+    there = {"results/exact/table.md", "index.md", "memories/stack.md", "tutorials/own_data.md"}
     files = SimpleNamespace(get_file_from_path=lambda path: path if path in there else None)
     adapted = hooks["_adapted"]
     for page, text, expected in (
@@ -50,6 +50,7 @@ def test_links_fit_the_site(hooks):
             "[a](../results/exact/table.md)",
         ),
         ("faq.md", "[a](../README.md)", "[a](index.md)"),
+        ("faq.md", "[a](tutorials/own_data.ipynb)", "[a](tutorials/own_data.md)"),
         ("faq.md", "[a](../src/unbounded)", "a"),
         ("CONTRIBUTING.md", "[a](docs/memories/stack.md)", "[a](memories/stack.md)"),
     ):

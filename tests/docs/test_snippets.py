@@ -49,7 +49,7 @@ def test_the_examples_of_hardening(capsys):
     assert head.split()[:2] == ["current", "next"]
     assert [row.split()[:2] for row in rows] == [*map(list, ("ba", "aa", "ab", "bb", "ba"))]
     # `streams.batch` is a batch for `least_saturated`, as the page says.
-    assert least_saturated(space["machine"], space["streams"].batch) in (0.5, 1.0)
+    assert least_saturated(space["hardened"], space["streams"].batch) in (0.5, 1.0)
     assert 1 / 3 < least_saturated(space["model"], space["streams"].batch) < 1
 
 
