@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shlex
@@ -101,6 +102,55 @@ def test_commands_of_the_pages_parse(line, page, tmp_path, monkeypatch, capsys):
 @pytest.fixture(scope="module")
 def make_images():
     return runpy.run_path(str(ROOT / "docs" / "make_images.py"), run_name="make_images")
+
+
+#: The README's rows of results: study, cell, field, then published, least and greatest, as shown.
+ROWS = {
+    "| Bigram flip, Queue-LSTM, twice the length | 0.55 | 1.00 on 3 of 3 seeds |": (
+        ("grefenstette2015-long", "bigram_flip", "queue", "test_exact_match"),
+        ("0.55", "1.00", "1.00", 3),
+    ),
+    "| a^n b^n c^n, hardened Stack RNN, lengths 2 to 60 | 100 % | 100 % on 5 of 5 restarts |": (
+        ("joulin2015", "anbncn", "stack-rnn-hardened", "percent"),
+        ("100.00", "100.00", "100.00", 5),
+    ),
+    "| Copy, DeQue-LSTM as published, twice the length | 1.00 | 0.00 to 0.03 on 3 seeds |": (
+        ("grefenstette2015-long", "copy", "deque", "test_exact_match"),
+        ("1.00", "0.00", "0.03", 3),
+    ),
+    "| Bigram flip, Lie access of 2017, twice the length | 1.00 | 1.00 on 3 of 3 seeds |": (
+        ("yang2016", "answer_bigram_flip", "lantm-2017", "exact_match_2x"),
+        ("1.00", "1.00", "1.00", 3),
+    ),
+}
+
+
+@pytest.mark.parametrize(("row", "expected"), ROWS.items())
+def test_the_rows_of_the_readme_are_in_the_tables(row, expected):
+    (study, task, model, field), shown = expected
+    path = ROOT / "results" / study / "table.json"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    [cell] = [each for each in cells if (each["task"], each["model"]) == (task, model)]
+    measured = cell["measured"]
+    values = (cell["published"], measured["least"], measured["greatest"])
+    assert (*(f"{value[field]:.2f}" for value in values), measured["seeds"]) == shown
+    assert row in README
+
+
+def test_copy_a_hundred_times_as_long_is_in_the_table():
+    assert "strings 100 times as long as in training | – | 1.00 on 3 of 3 seeds" in README
+    assert "| the same, hardened | 3 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |" in page_of("exact")
+
+
+MEMORY_PAGES = sorted((ROOT / "docs" / "memories").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", MEMORY_PAGES, ids=name_of)
+def test_a_page_of_a_memory_has_all_sections(page):
+    text = page.read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert sections == ["Idea", "Equations", "When to use it", "Results", "Pitfalls", "API"]
+    assert re.search(r"^<!-- explorer: \w+ -->$", text, flags=re.MULTILINE)
 
 
 def page_of(paper: str) -> str:
