@@ -1,0 +1,85 @@
+"""The public names and their parameters; a change here is a change for users (CHANGELOG.md)."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import pytest
+
+import unbounded
+
+#: Each public name of `unbounded` with its parameters, in their order.
+PUBLIC = {
+    "ControllerRNN": (
+        "input_size hidden_size controller batch_first device dtype learn_initial_state backend"
+    ),
+    "DeepLSTM": (
+        "input_size hidden_size num_layers skip_input batch_first device dtype "
+        "learn_initial_state second_bias backend"
+    ),
+    "ElmanController": "input_size hidden_size activation recurrent bias device dtype second_bias",
+    "GRUController": "input_size hidden_size bias device dtype",
+    "LSTMController": "input_size hidden_size bias device dtype forget_bias second_bias",
+    "LieAccessMemory": (
+        "width group weighting step variant key_size key_gate action_gate write_gate_bias "
+        "read_key_gate_bias strength_bias gates initial capacity drop"
+    ),
+    "MemoryRNN": (
+        "input_size hidden_size memory controller output_size batch_first backend device "
+        "dtype learn_initial_state num_layers dropout bidirectional bias output_read_vector"
+    ),
+    "MemoryRNNState": "hidden cell read_vector memory",
+    "NeuralDeque": "width pop_bias bottom_push_bias",
+    "NeuralQueue": "width pop_bias push_bias",
+    "NeuralStack": "width pop_bias push_bias",
+    "SRCN": (
+        "input_size hidden_size context_size alpha batch_first device dtype activation bias "
+        "learn_initial_state backend"
+    ),
+    "SuperpositionList": "count depth noop capacity overflow empty",
+    "SuperpositionStack": "count depth noop capacity overflow",
+    "Trace": "memory arrays lengths symbols",
+    "TuringTape": (
+        "slots width read_heads write_heads shift shift_range variant activations shift_bias "
+        "reads initial_cells initial_weights writes_first"
+    ),
+    "detach_state": "state",
+    "explore": "source task",
+    "index_state": "state rows",
+    "load_trace": "path",
+    "move_state": "state device dtype",
+    "save_trace": "path trace",
+    "trim_cells": "state",
+}
+#: The public names of the modules that `unbounded` re-exports from.
+NAMES = {
+    "unbounded.memories": (
+        "ActionValue BACKENDS Constant DequeState Drawn FirstOne Fixed Group Head Initializer "
+        "Learned LieAccessInstruction LieAccessMemory LieAccessState ListCells MEMORIES "
+        "Memory NeuralDeque NeuralQueue NeuralStack PushPop QueueState StackCells StackState "
+        "StateField SuperpositionList SuperpositionMemory SuperpositionStack TapeInstruction "
+        "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
+    ),
+    "unbounded.layers": (
+        "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
+        "LSTMController MemoryRNN MemoryRNNState SRCN Trace load_trace save_trace"
+    ),
+    "unbounded.models": (
+        "MemoryModel SequenceModel certainties discretized draw_sums generate least_saturated "
+        "mean_gates sharpen sharpen_units with_room"
+    ),
+}
+
+
+def test_public_names_have_their_parameters() -> None:
+    names = [name for name in unbounded.__all__ if not name.startswith("__")]
+    found = {
+        name: " ".join(inspect.signature(getattr(unbounded, name)).parameters) for name in names
+    }
+    assert found == PUBLIC
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names_of_modules(module: str) -> None:
+    assert sorted(importlib.import_module(module).__all__) == NAMES[module].split()
