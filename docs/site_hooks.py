@@ -112,6 +112,8 @@ def _adapted(text: str, page: str, files: Files) -> str:
             f"[Open it in a window of its own]({source})"
         )
 
+    if page == "gallery/README.md":
+        text = re.sub(r"^\| (\w+\.html) \|", r"| [\1](\1) |", text, flags=re.MULTILINE)
     text = _LINK.sub(link, text)
     text = _IMAGE.sub(lambda match: f'<img src="{_image(match[1], page)}"', text)
     return _EXPLORER.sub(explorer, text)
