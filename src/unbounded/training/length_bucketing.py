@@ -24,7 +24,7 @@ class LengthBuckets:
     in random order. The examples are the same, each once, with less padding. A mean over the
     symbols of a batch then weights a symbol of a short example more than one of a long example. A
     task that is learned from short strings first is learned sooner. Where most strings are short
-    already, the effect may be harmful (docs/reproducing/grefenstette2015.md, "Batches of like
+    already, the effect may be harmful (docs/notebook/grefenstette2015.md, "Batches of like
     length").
 
     Args:

@@ -19,7 +19,7 @@ _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
 #: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 steps do not shrink with the
 #: gradients, and a model that has solved its task leaves the solution again
-#: (docs/reproducing/grefenstette2015.md).
+#: (docs/notebook/grefenstette2015.md).
 RMSPROP_EPSILON = 1e-4
 
 #: The optimizers of torch.optim by name. LBFGS needs a closure; SparseAdam takes no dense gradient

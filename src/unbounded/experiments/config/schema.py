@@ -148,7 +148,7 @@ class TrainingConfig:
             them.
         label_smoothing: share of each target that is spread over all symbols; 0 for none. Correct
             outputs then still have a gradient, which may make memory actions more exact
-            (docs/reproducing/yang2016.md). Reported losses exclude it.
+            (docs/notebook/yang2016.md). Reported losses exclude it.
         temperature_noise: none; or doubling, which multiplies the logits of the gates (push, pop,
             action, ...) in each gradient step by a random power of two. A network that is correct
             at every factor is nearly a hardened model.
