@@ -12,7 +12,7 @@ from tests.devices import on_every_device
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded.extraction import extract
-from unbounded.memories.state import map_state
+from unbounded.memories.core import map_state
 from unbounded.models import MemoryModel, generate
 from unbounded.tasks import make_task
 from unbounded.verification import VerifyOptions, findings_of

@@ -11,7 +11,7 @@ import unbounded as ub
 from unbounded import extraction, tasks, verification
 from unbounded.checks import number_errors
 from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
-from unbounded.memories.state import index_state, move_state
+from unbounded.memories.core import index_state, move_state
 from unbounded.models import discretized, sharpen
 
 META = torch.zeros(2, dtype=torch.int64, device="meta")

@@ -121,7 +121,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
     for path, message in (
         ("bucket.Sheer", "which has none of that name; of such classes it has Shear"),
         ("bucket.Sheer", "Did you mean 'Shear'?"),
-        ("bucket.Bucket", "expected a subclass of unbounded.memories.lie_groups.Group"),
+        ("bucket.Bucket", "expected a subclass of unbounded.memories.lie_access.groups.Group"),
         ("nowhere.Shear", "the package of nowhere cannot be imported"),
         ("sheer", "translation"),
     ):

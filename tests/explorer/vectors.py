@@ -19,7 +19,7 @@ from unbounded.explorer.run_data import run_data
 from unbounded.explorer.weights import packed
 from unbounded.memories import Memory
 from unbounded.memories.as_data import memory_data
-from unbounded.memories.head import ACTIVATIONS
+from unbounded.memories.core import ACTIVATIONS
 from unbounded.models import generate
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import make_memory

@@ -25,7 +25,7 @@ from unbounded import errors
 from unbounded.errors import say_once
 from unbounded.kernels import available, open_session, recurrence, structures, why_not
 from unbounded.memories import SuperpositionStack
-from unbounded.memories.head import ACTIVATIONS as OF_MEMORIES
+from unbounded.memories.core import ACTIVATIONS as OF_MEMORIES
 
 OPERATORS = torch.ops.unbounded
 

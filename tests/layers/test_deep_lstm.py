@@ -17,7 +17,7 @@ from tests.tolerances import assert_close
 from unbounded.errors import BackendError, ConfigError
 from unbounded.layers import lstm_layer
 from unbounded.layers.controllers import LSTMController
-from unbounded.memories.state import state_tensors
+from unbounded.memories.core import state_tensors
 from unbounded.models import MemoryModel
 from unbounded.models.discrete import sequence_model
 from unbounded.training.finite import first_bad_output

@@ -15,8 +15,7 @@ from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
 from unbounded.layers.static_buffers import static_buffer_layer
-from unbounded.memories.head import ACTIVATIONS
-from unbounded.memories.state import state_tensors
+from unbounded.memories.core import ACTIVATIONS, state_tensors
 from unbounded.models import MemoryModel
 from unbounded.models.discrete import sequence_model
 

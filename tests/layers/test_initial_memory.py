@@ -16,7 +16,7 @@ from unbounded import kernels
 from unbounded.errors import ShapeError
 from unbounded.layers.stream import open_stream
 from unbounded.memories import Drawn
-from unbounded.memories.state import map_state
+from unbounded.memories.core import map_state
 from unbounded.models.initialization import draw_as_torch, draw_sums
 
 DOUBLE = torch.float64

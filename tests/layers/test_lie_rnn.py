@@ -8,7 +8,7 @@ import torch
 import unbounded as ub
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
-from unbounded.memories.lie_groups import GROUPS
+from unbounded.memories.lie_access.groups import GROUPS
 
 
 def count(module):

@@ -21,7 +21,7 @@ from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import DTypeError, ShapeError
 from unbounded.memories import MEMORIES
-from unbounded.memories.state import state_tensors
+from unbounded.memories.core import state_tensors
 
 CONTROLLERS = ["lstm", "gru", "elman"]
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)

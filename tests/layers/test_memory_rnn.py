@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
-from unbounded.memories.state import map_state
+from unbounded.memories.core import map_state
 
 CONTROLLERS = ["lstm", "gru", "elman"]
 DOUBLE = torch.float64

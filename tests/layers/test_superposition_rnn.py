@@ -10,7 +10,7 @@ import torch
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded.errors import DTypeError, ShapeError
-from unbounded.memories.head import ACTIVATIONS
+from unbounded.memories.core import ACTIVATIONS
 from unbounded.models import SequenceModel
 
 DOUBLE = torch.float64

@@ -7,7 +7,7 @@ import torch
 
 import unbounded as ub
 from tests.memories.common import MEMORIES, instructions, requires_grad
-from unbounded.memories.strengths import pop_strengths, read_weights
+from unbounded.memories.push_pop.reference import pop_strengths, read_weights
 
 DOUBLE = torch.float64
 

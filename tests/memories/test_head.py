@@ -8,7 +8,7 @@ import torch
 import unbounded as ub
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories import MEMORIES, Head
-from unbounded.memories.head import ACTIVATIONS
+from unbounded.memories.core import ACTIVATIONS
 
 GATES = {
     "stack": {"push", "pop"},

@@ -14,9 +14,14 @@ from tests.memories import lie_oracle
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, ShapeError
-from unbounded.memories.lie_groups import GROUPS, Group
-from unbounded.memories.lie_rows import Rows, appended
-from unbounded.memories.lie_weights import WEIGHTINGS, inverse_square, softmax
+from unbounded.memories.lie_access.groups import GROUPS, Group
+from unbounded.memories.lie_access.reference import (
+    WEIGHTINGS,
+    Rows,
+    appended,
+    inverse_square,
+    softmax,
+)
 
 DOUBLE = torch.float64
 STEPS = ("free", "normalised", "bounded", "normalised_candidate")

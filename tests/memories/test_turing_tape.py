@@ -15,9 +15,9 @@ from tests.memories import tape_oracle
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ShapeError
-from unbounded.memories.addressing import cosine_similarity, sharpened, shifted
-from unbounded.memories.head import ACTIVATIONS
-from unbounded.memories.tape_variants import VARIANTS
+from unbounded.memories.core import ACTIVATIONS
+from unbounded.memories.turing_tape.addressing import cosine_similarity, sharpened, shifted
+from unbounded.memories.turing_tape.reference import VARIANTS
 
 DOUBLE = torch.float64
 SHIFTS = ("circular", "zero")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import unbounded as ub
 from unbounded import kernels
 from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory, StateField
-from unbounded.memories.head import ACTIVATIONS
+from unbounded.memories.core import ACTIVATIONS
 from unbounded.memories.register import Register
 
 UNIFORM = functools.partial(nn.init.uniform_, a=0.25, b=0.75)

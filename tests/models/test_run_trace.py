@@ -23,7 +23,7 @@ from unbounded.layers.trace_json import (
     trace_text,
 )
 from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
-from unbounded.memories.lie_groups import Group
+from unbounded.memories.lie_access.groups import Group
 from unbounded.memories.register import Register
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import ConfigError
 from unbounded.memories import LieAccessMemory, Memory, TuringTape
-from unbounded.memories.lie_weights import WEIGHTINGS, squared_distances
+from unbounded.memories.lie_access.reference import WEIGHTINGS, squared_distances
 
 #: Weight from which a head is at a single place.
 SINGLE_PLACE: Final = 0.999

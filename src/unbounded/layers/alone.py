@@ -16,7 +16,7 @@ from torch import Tensor
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.cells import Cell, ControllerState
-from unbounded.memories.autocast import autocast_dtype
+from unbounded.memories.core import autocast_dtype
 
 REGISTER: Final = kernels.structures.Register(1)
 REGISTER_ACTIVATIONS: Final = ("identity",) * len(REGISTER.heads)

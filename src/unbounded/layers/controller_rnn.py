@@ -23,8 +23,7 @@ from unbounded.layers.fused import is_called, why_called
 from unbounded.layers.lstm_layer import pack_inputs, pad_outputs
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.plain_layer import PlainLayer, first_weight, is_transformed
-from unbounded.memories.autocast import autocast_dtype
-from unbounded.memories.backend import check_backend
+from unbounded.memories.core import autocast_dtype, check_backend
 
 
 class ControllerRNN(PlainLayer[ControllerState]):

@@ -17,7 +17,7 @@ from unbounded.layers.fused import why_called
 from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights, run_module, run_torch
 from unbounded.layers.offloaded import as_called
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
-from unbounded.memories.backend import check_backend
+from unbounded.memories.core import check_backend
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unbounded.layers.heads import Heads
 from unbounded.layers.recurrence import LoopState
 from unbounded.memories import Memory
-from unbounded.memories.autocast import without_autocast
+from unbounded.memories.core import without_autocast
 
 
 class FirstWrite(nn.Module):

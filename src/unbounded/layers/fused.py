@@ -16,7 +16,7 @@ from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedContro
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.backend import kernel_of, negative_field, why_no_kernel
+from unbounded.memories.core import kernel_of, negative_field, why_no_kernel
 from unbounded.replaced import remember_methods, replaced_method
 
 

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_like
 from unbounded.layers.state import MemoryRNNState
-from unbounded.memories.state import move_state
+from unbounded.memories.core import move_state
 
 _HALF = (torch.float16, torch.bfloat16)
 

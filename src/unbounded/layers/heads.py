@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from unbounded.errors import ChoiceError
 from unbounded.memories import Head
-from unbounded.memories.head import ACTIVATIONS
+from unbounded.memories.core import ACTIVATIONS
 from unbounded.replaced import remember_methods
 
 

@@ -21,7 +21,7 @@ from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.offloaded import as_called
 from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.backend import check_backend, choose_backend
+from unbounded.memories.core import check_backend, choose_backend
 from unbounded.replaced import remember_methods
 
 

@@ -31,7 +31,7 @@ from unbounded.layers.state import (
 from unbounded.layers.trace import Trace
 from unbounded.layers.trimming import trimmed
 from unbounded.memories import Memory
-from unbounded.memories.autocast import autocast_dtype
+from unbounded.memories.core import autocast_dtype
 
 Output = Tensor | PackedSequence
 

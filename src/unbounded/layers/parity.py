@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import MEMORIES
-from unbounded.memories.state import state_tensors
+from unbounded.memories.core import state_tensors
 
 #: Bound on the relative error in float64.
 TOLERANCE = 1e-10

@@ -15,9 +15,7 @@ from unbounded.errors import ShapeError
 from unbounded.layers.call import Lengths, check_inputs, check_sequences, new_call
 from unbounded.layers.half import is_half, run_in_float32
 from unbounded.layers.offloaded import as_called
-from unbounded.memories.autocast import autocast_dtype
-from unbounded.memories.backend import choose_backend
-from unbounded.memories.state import map_state
+from unbounded.memories.core import autocast_dtype, choose_backend, map_state
 from unbounded.replaced import remember_methods
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])

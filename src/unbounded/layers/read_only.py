@@ -20,7 +20,7 @@ from unbounded.layers.call import as_lengths
 from unbounded.layers.memory_drops import warn_of_drops
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.trace import Trace
-from unbounded.memories.state import check_rows, index_state, portable
+from unbounded.memories.core import check_rows, index_state, portable
 
 #: Bias of a write-strength head while nothing is written: sigmoid(-1e4) is 0 even in float64.
 SILENT: Final = -1e4

@@ -16,7 +16,7 @@ from torch import Tensor
 from unbounded.errors import ShapeError
 from unbounded.layers.cells import ControllerState
 from unbounded.memories import Memory
-from unbounded.memories.autocast import without_autocast
+from unbounded.memories.core import without_autocast
 
 
 class LoopState(NamedTuple):

@@ -15,8 +15,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_choice, check_number, check_place, check_positive
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.layers.plain_layer import PlainLayer
-from unbounded.memories.backend import check_backend
-from unbounded.memories.state import portable
+from unbounded.memories.core import check_backend, portable
 
 #: Activations of h, by name.
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.layers.recurrence import LoopState
-from unbounded.memories.state import check_rows, index_state, map_state, picked, portable
+from unbounded.memories.core import check_rows, index_state, map_state, picked, portable
 
 
 @portable

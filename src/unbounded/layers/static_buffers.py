@@ -26,7 +26,7 @@ from unbounded.layers.plain_layer import PlainLayer
 from unbounded.layers.recurrence import LoopState
 from unbounded.layers.state import joined, parted
 from unbounded.layers.static_recurrence import StaticRecurrence, set_gradients
-from unbounded.memories.state_field import StateField
+from unbounded.memories.core import StateField
 
 #: Numbers in a state above which copying it between chunks is too expensive.
 _MOST_NUMBERS: Final = 2**18

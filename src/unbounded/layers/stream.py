@@ -17,7 +17,7 @@ from unbounded.layers.fused import (
     why_not_fused,
 )
 from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.memories.backend import choose_backend
+from unbounded.memories.core import choose_backend
 
 
 class Stream(Protocol):

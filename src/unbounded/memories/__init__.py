@@ -1,32 +1,46 @@
-"""The data structures as equations: one file for each memory, to be read with its paper."""
+"""The data structures as equations: one folder for each memory, to be read with its paper."""
 
 from collections.abc import Callable
 from typing import Any
 
-from unbounded.memories.backend import BACKENDS
-from unbounded.memories.base import Memory
-from unbounded.memories.deque import DequeState, NeuralDeque, TwoEndedPushPop, quiet_deque
-from unbounded.memories.head import Head
-from unbounded.memories.initializers import (
+from unbounded.memories.core import (
+    BACKENDS,
     Constant,
     Drawn,
     FirstOne,
     Fixed,
+    Head,
     Initializer,
     Learned,
+    Memory,
+    StateField,
+    detach_state,
+    index_state,
+    move_state,
 )
-from unbounded.memories.lie_access import LieAccessMemory
-from unbounded.memories.lie_groups import Group
-from unbounded.memories.lie_instructions import LieAccessInstruction, LieAccessState
-from unbounded.memories.queue import NeuralQueue, QueueState
-from unbounded.memories.stack import NeuralStack, StackState
-from unbounded.memories.state import detach_state, index_state, move_state
-from unbounded.memories.state_field import StateField
-from unbounded.memories.strengths import PushPop
-from unbounded.memories.superposition import ActionValue, SuperpositionMemory
-from unbounded.memories.superposition_list import ListCells, SuperpositionList
-from unbounded.memories.superposition_stack import (
+from unbounded.memories.lie_access import (
+    Group,
+    LieAccessInstruction,
+    LieAccessMemory,
+    LieAccessState,
+)
+from unbounded.memories.push_pop import (
+    DequeState,
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    PushPop,
+    QueueState,
+    StackState,
+    TwoEndedPushPop,
+    quiet_deque,
+)
+from unbounded.memories.superposition import (
+    ActionValue,
+    ListCells,
     StackCells,
+    SuperpositionList,
+    SuperpositionMemory,
     SuperpositionStack,
     trim_cells,
 )

@@ -6,15 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from unbounded.errors import ConfigError
-from unbounded.memories.base import Memory
-from unbounded.memories.deque import NeuralDeque
-from unbounded.memories.lie_access import LieAccessMemory
-from unbounded.memories.lie_groups import GROUPS
-from unbounded.memories.queue import NeuralQueue
-from unbounded.memories.stack import NeuralStack
-from unbounded.memories.superposition import EMPTY
-from unbounded.memories.superposition_list import SuperpositionList
-from unbounded.memories.superposition_stack import SuperpositionStack
+from unbounded.memories.core import Memory
+from unbounded.memories.lie_access import GROUPS, LieAccessMemory
+from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
+from unbounded.memories.superposition import EMPTY, SuperpositionList, SuperpositionStack
 from unbounded.memories.turing_tape import TuringTape
 
 _CELLS: Final = ("count", "depth", "noop", "capacity", "overflow")

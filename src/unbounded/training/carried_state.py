@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unbounded.errors import CheckpointError
-from unbounded.memories.state import map_state, state_tensors
+from unbounded.memories.core import map_state, state_tensors
 from unbounded.training.hook import Hook
 
 

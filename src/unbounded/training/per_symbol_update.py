@@ -21,7 +21,7 @@ from unbounded.layers.controllers import ElmanController
 from unbounded.layers.fused import is_called
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import SuperpositionStack
-from unbounded.memories.backend import why_no_kernel
+from unbounded.memories.core import why_no_kernel
 from unbounded.memories.superposition import EMPTY
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch

@@ -14,8 +14,7 @@ from unbounded.layers.heads import apply_heads
 from unbounded.layers.on_device import on_device
 from unbounded.layers.read_only import ReadOnlyState, silent_steps
 from unbounded.memories import Memory
-from unbounded.memories.head import Head
-from unbounded.memories.state import index_state, map_state
+from unbounded.memories.core import Head, index_state, map_state
 from unbounded.models.discrete import sequence_model
 from unbounded.models.gates import controller_outputs
 

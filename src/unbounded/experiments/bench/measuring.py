@@ -19,7 +19,7 @@ from unbounded.experiments.bench.contenders import (
     sequence,
 )
 from unbounded.layers.parity import relative_error
-from unbounded.memories.state import state_tensors
+from unbounded.memories.core import state_tensors
 
 #: Bounds on the relative error between kernel and reference before anything is timed.
 #: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth

@@ -1,9 +1,14 @@
-"""Removal of rows that cannot come back, which keeps a carried state short."""
+"""Rows of values with strengths, where strength 0 means no row."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+
+def read_rows(weights: Tensor, values: Tensor) -> Tensor:
+    """Return r_t = sum_i w_t[i] V_t[i], [B, M], from weights [B, N] and values [B, N, M]."""
+    return torch.matmul(weights.unsqueeze(1), values).squeeze(1)
 
 
 def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
@@ -29,13 +34,3 @@ def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
         index = order.view(*order.shape, *(1,) * (field.dim() - 2))
         taken.append(field.gather(1, index.expand(*order.shape, *field.shape[2:])))
     return tuple(taken)
-
-
-def used_cells(cells: Tensor, empty: float) -> int:
-    """Number of cells up to the last one that is not empty in some list of some sequence.
-
-    Args:
-        cells: [B, S, N].
-    """
-    used = (cells != empty).flatten(0, 1).any(dim=0).nonzero()
-    return int(used.max()) + 1 if used.numel() else 0

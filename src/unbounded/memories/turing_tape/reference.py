@@ -12,14 +12,27 @@ from torch import Tensor, nn
 from unbounded import kernels
 from unbounded.checks import check_bool, check_choice, check_number, check_positive
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
-from unbounded.memories.base import Memory
-from unbounded.memories.head import Head
-from unbounded.memories.initializers import Constant, Drawn, FirstOne, Initializer, Learned
-from unbounded.memories.state import portable
-from unbounded.memories.state_field import StateField
-from unbounded.memories.tape_cells import LIMIT, read, written
-from unbounded.memories.tape_variants import VARIANTS, chosen_activations
+from unbounded.memories.core import (
+    ACTIVATIONS,
+    Constant,
+    Drawn,
+    FirstOne,
+    Head,
+    Initializer,
+    Learned,
+    Memory,
+    StateField,
+    portable,
+)
+from unbounded.memories.turing_tape.addressing import (
+    LIMIT,
+    content_weights,
+    interpolated,
+    read,
+    sharpened,
+    shifted,
+    written,
+)
 
 SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
@@ -29,6 +42,59 @@ SMALL: Final = 1e-6
 _GATES: Final = ("gate", "shift", "erase")
 #: The fields of a head's instruction that address it, in the order of `TuringTape._address`.
 _ADDRESSING: Final = ("key", "strength", "gate", "shift", "sharpening")
+
+
+class TapeVariant(NamedTuple):
+    """A set of choices.
+
+    Fields:
+        activations: by kind of head.
+        bias: initial value of the heads' biases; None keeps the random draw of the layer.
+        floor_digits: 10^-floor_digits is added to weights before sharpening.
+    """
+
+    activations: Mapping[str, str]
+    bias: float | None
+    floor_digits: int
+
+    @property
+    def floor(self) -> float:
+        """The number added to weights before sharpening."""
+        return float(f"1e-{self.floor_digits}")
+
+
+#: By name. Graves et al. 2014 give the range of each field but no activation; these are the
+#: activations of Collier & Beel 2018, and the floor is so small that it only replaces zero. Deleu &
+#: Dureau 2016 give ReLU for key and add and a hard sigmoid for erase; the other activations, the
+#: floor and the biases come from their program.
+VARIANTS: Final[dict[str, TapeVariant]] = {
+    "graves2014": TapeVariant(
+        {
+            "key": "tanh",
+            "strength": "softplus",
+            "gate": "sigmoid",
+            "shift": "softmax",
+            "sharpening": "one_plus_softplus",
+            "erase": "sigmoid",
+            "add": "tanh",
+        },
+        bias=None,
+        floor_digits=15,
+    ),
+    "deleu2016": TapeVariant(
+        {
+            "key": "relu",
+            "strength": "relu",
+            "gate": "hard_sigmoid",
+            "shift": "softmax",
+            "sharpening": "one_plus_relu",
+            "erase": "hard_sigmoid",
+            "add": "relu",
+        },
+        bias=0.0,
+        floor_digits=6,
+    ),
+}
 
 
 @portable
@@ -95,7 +161,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             with two ends (Deleu & Dureau's program).
         shift_range: s, how far a head can move in a step; 2 s + 1 is at most N.
         variant: "graves2014" or "deleu2016": activations and initial biases of the heads, and the
-            number added to weights before sharpening (memories/tape_variants.py).
+            number added to weights before sharpening (`VARIANTS`).
         activations: replacements of the variant's, for any of "key", "strength", "gate", "shift",
             "sharpening", "erase", "add".
         shift_bias: difference between the initial bias of the largest shift to the right and of the
@@ -262,7 +328,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             read vector [B, R M], head by head, and the next state.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
-        Source: Graves et al. 2014, eq. 2-9; each head's equations are in memories/addressing.py.
+        Source: Graves et al. 2014, eq. 2-9; each head's equations are in addressing.py.
         """
         self.check_kinds(state, instruction)
         batch_size = instruction.read_key.shape[0]
@@ -319,3 +385,22 @@ def _check_range(shift_range: int, slots: int) -> None:
             f"range must fit on a tape of {slots} slots, got {shift_range!r}. Give a smaller "
             "range or more slots."
         )
+
+
+def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """The activation of each kind of head: the variant's, or the chosen replacement.
+
+    Raises:
+        ChoiceError: no kind of head or no activation has such a name.
+        ConfigError: it is no mapping.
+    """
+    if not isinstance(changes, Mapping):
+        raise ConfigError(
+            [f"activations: expected a mapping such as {{'key': 'tanh'}}, got {changes!r}"]
+        )
+    activations = dict(VARIANTS[variant].activations)
+    for kind, name in changes.items():
+        check_choice("part of activations", kind, activations)
+        check_choice(f"activation of {kind}", name, ACTIVATIONS)
+        activations[kind] = name
+    return activations

@@ -12,17 +12,24 @@ from torch import Tensor
 from unbounded import kernels
 from unbounded.checks import check_kind, check_like, check_place, check_shape, check_tensor
 from unbounded.errors import ChoiceError, ShapeError
-from unbounded.memories.autocast import without_autocast
-from unbounded.memories.backend import (
+from unbounded.memories.core.backend import (
     check_backend,
     choose_backend,
     kernel_of,
     negative_field,
     why_no_kernel,
+    without_autocast,
 )
-from unbounded.memories.head import Head, check_instruction_type, check_parts
-from unbounded.memories.initializers import Constant, Device, DType, Initializer, Learned
-from unbounded.memories.state_field import StateField, check_fields
+from unbounded.memories.core.head import Head, check_instruction_type, check_parts
+from unbounded.memories.core.state_field import (
+    Constant,
+    Device,
+    DType,
+    Initializer,
+    Learned,
+    StateField,
+    check_fields,
+)
 from unbounded.replaced import remember_methods
 
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])

@@ -1,4 +1,4 @@
-"""A register, the smallest memory: an example of a memory and its kernel."""
+"""A register: one value that is overwritten."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.checks import check_positive
-from unbounded.memories.base import Memory
-from unbounded.memories.head import Head
-from unbounded.memories.state import portable
-from unbounded.memories.state_field import StateField
+from unbounded.memories.core import Head, Memory, StateField, portable
 
 
 @portable

@@ -1,10 +1,16 @@
-"""The memory of a Lie-access neural Turing machine: rows with keys that heads reach by a group."""
+"""The memory of a Lie-access neural Turing machine: rows with keys that heads reach by a group.
+
+Axes: B batch, N rows, n coordinates of a key, A numbers of an action, M width. A row of strength 0
+counts as absent: it is not read, changes no other weight, and gets no gradient.
+
+Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,20 +21,318 @@ from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
 from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
 from unbounded.kernels.structures.lie_access import LONG_STEPS, MOST, growth_message
 from unbounded.kernels.structures.lie_access import STEPS as KERNEL_STEPS
-from unbounded.memories.base import Memory
-from unbounded.memories.head import Head
-from unbounded.memories.initializers import Constant, Fixed, Initializer, Learned
-from unbounded.memories.lie_groups import GROUPS, Group, chosen_group, shortened
-from unbounded.memories.lie_instructions import INSTRUCTIONS, LieAccessState
-from unbounded.memories.lie_rows import Rows, appended
-from unbounded.memories.lie_steps import STEPS, VARIANTS
-from unbounded.memories.lie_weights import WEIGHTINGS, squared_distances
-from unbounded.memories.state_field import StateField
-from unbounded.memories.strengths import read_rows
-from unbounded.memories.trimming import live_rows
+from unbounded.memories.core import (
+    Constant,
+    Fixed,
+    Head,
+    Initializer,
+    Learned,
+    Memory,
+    StateField,
+    live_rows,
+    portable,
+    read_rows,
+)
+from unbounded.memories.lie_access.groups import GROUPS, Group, chosen_group, shortened
 
 INITIAL: Final = ("constant", "learned")
 GATES: Final = ("sigmoid", "hard_sigmoid")
+
+
+class Step(NamedTuple):
+    """Normalisation of the length of actions.
+
+    Fields:
+        floor: added to the square of a length before a division by the length; None leaves the
+            lengths unchanged.
+        candidate: whether the candidate is normalised before the interpolation, not the action
+            after it. The initial action, and the share of it that a gate keeps, then has any
+            length. Without an action gate both are equal.
+    """
+
+    floor: float | None
+    candidate: bool = False
+
+
+STEPS: Final[dict[str, Step]] = {
+    "free": Step(None),
+    "normalised": Step(1e-12),
+    "bounded": Step(1.0),
+    "normalised_candidate": Step(1e-12, candidate=True),
+}
+
+
+class LieVariant(NamedTuple):
+    """The choices of a paper.
+
+    Fields:
+        step: one of STEPS. action_gate: whether actions are interpolated.
+    """
+
+    step: str
+    action_gate: bool
+
+
+#: Yang 2016, and the tables of Yang & Rush 2017.
+VARIANTS: Final[dict[str, LieVariant]] = {
+    "2016": LieVariant("normalised", action_gate=True),
+    "2017": LieVariant("bounded", action_gate=False),
+}
+
+
+@portable
+class LieAccessInstruction(NamedTuple):
+    """The instruction of a read head, a write head and the new row.
+
+    Fields:
+        read_key: candidate key, [B, n]. read_key_gate: g, [B] in [0, 1]; 1 takes the candidate.
+        read_action: candidate action, [B, A]. read_action_gate: h, [B] in [0, 1], likewise.
+        write_key, write_key_gate, write_action, write_action_gate: likewise.
+        value: v, [B, M] in (-1, 1). strength: s, [B] in [0, 1]; 0 writes nothing.
+    """
+
+    read_key: Tensor
+    read_key_gate: Tensor
+    read_action: Tensor
+    read_action_gate: Tensor
+    write_key: Tensor
+    write_key_gate: Tensor
+    write_action: Tensor
+    write_action_gate: Tensor
+    value: Tensor
+    strength: Tensor
+
+
+@portable
+class SoftmaxInstruction(NamedTuple):
+    """LieAccessInstruction with the temperature T, [B], at least 0, of the softmax."""
+
+    read_key: Tensor
+    read_key_gate: Tensor
+    read_action: Tensor
+    read_action_gate: Tensor
+    write_key: Tensor
+    write_key_gate: Tensor
+    write_action: Tensor
+    write_action_gate: Tensor
+    value: Tensor
+    strength: Tensor
+    temperature: Tensor
+
+
+@portable
+class KeyGatedInstruction(NamedTuple):
+    """A LieAccessInstruction without gates of actions."""
+
+    read_key: Tensor
+    read_key_gate: Tensor
+    read_action: Tensor
+    write_key: Tensor
+    write_key_gate: Tensor
+    write_action: Tensor
+    value: Tensor
+    strength: Tensor
+
+
+@portable
+class SoftmaxKeyGatedInstruction(NamedTuple):
+    """A SoftmaxInstruction without gates of actions."""
+
+    read_key: Tensor
+    read_key_gate: Tensor
+    read_action: Tensor
+    write_key: Tensor
+    write_key_gate: Tensor
+    write_action: Tensor
+    value: Tensor
+    strength: Tensor
+    temperature: Tensor
+
+
+@portable
+class ActionGatedInstruction(NamedTuple):
+    """A LieAccessInstruction without gates of keys."""
+
+    read_key: Tensor
+    read_action: Tensor
+    read_action_gate: Tensor
+    write_key: Tensor
+    write_action: Tensor
+    write_action_gate: Tensor
+    value: Tensor
+    strength: Tensor
+
+
+@portable
+class SoftmaxActionGatedInstruction(NamedTuple):
+    """A SoftmaxInstruction without gates of keys."""
+
+    read_key: Tensor
+    read_action: Tensor
+    read_action_gate: Tensor
+    write_key: Tensor
+    write_action: Tensor
+    write_action_gate: Tensor
+    value: Tensor
+    strength: Tensor
+    temperature: Tensor
+
+
+@portable
+class UngatedInstruction(NamedTuple):
+    """A LieAccessInstruction without gates."""
+
+    read_key: Tensor
+    read_action: Tensor
+    write_key: Tensor
+    write_action: Tensor
+    value: Tensor
+    strength: Tensor
+
+
+@portable
+class SoftmaxUngatedInstruction(NamedTuple):
+    """A SoftmaxInstruction without gates."""
+
+    read_key: Tensor
+    read_action: Tensor
+    write_key: Tensor
+    write_action: Tensor
+    value: Tensor
+    strength: Tensor
+    temperature: Tensor
+
+
+#: Instruction types by (has key gates, has action gates, has a temperature).
+INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
+    (True, True, False): LieAccessInstruction,
+    (True, True, True): SoftmaxInstruction,
+    (True, False, False): KeyGatedInstruction,
+    (True, False, True): SoftmaxKeyGatedInstruction,
+    (False, True, False): ActionGatedInstruction,
+    (False, True, True): SoftmaxActionGatedInstruction,
+    (False, False, False): UngatedInstruction,
+    (False, False, True): SoftmaxUngatedInstruction,
+}
+
+
+@portable
+class LieAccessState(NamedTuple):
+    """Rows, the oldest first, and the positions of the heads.
+
+    Fields:
+        keys: k, [B, N, n]. values: v, [B, N, M]. strengths: s, [B, N] in [0, 1].
+        read_key: q, [B, n]. read_action: a, [B, A], as it was applied. write_key, write_action:
+            likewise.
+    """
+
+    keys: Tensor
+    values: Tensor
+    strengths: Tensor
+    read_key: Tensor
+    read_action: Tensor
+    write_key: Tensor
+    write_action: Tensor
+
+
+class Rows(NamedTuple):
+    """Rows of a memory, the oldest first.
+
+    Fields:
+        keys: k, [B, N, n]. values: v, [B, N, M].
+        strengths: s, [B, N] in [0, 1]; strength 0 means no row.
+    """
+
+    keys: Tensor
+    values: Tensor
+    strengths: Tensor
+
+
+def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
+    """Append a row to each sequence.
+
+    Args:
+        rows: N rows. new: one row per sequence, [B, 1, ...].
+        capacity: largest number of rows; None for no limit.
+        drop: number of oldest rows, at most `capacity`, that are dropped if a sequence has
+            `capacity` rows and writes another.
+    Returns:
+        N + 1 rows, or N at capacity. There the oldest place without a row is removed. A sequence
+        that writes with strength 0 stays as it is.
+    """
+    count = rows.strengths.shape[1]
+    if capacity is None or count < capacity:
+        return Rows(*(torch.cat(pair, dim=1) for pair in zip(rows, new, strict=True)))
+    places = torch.arange(count, device=rows.strengths.device)
+    is_row, writes = ~(rows.strengths <= 0), ~(new.strengths <= 0)
+    lost = is_row.all(dim=1, keepdim=True) & (places < drop)
+    free = (lost | ~is_row).to(torch.int8).argmax(dim=1, keepdim=True)
+    kept = places[:-1] + (places[:-1] >= free)
+    left = rows._replace(strengths=torch.where(lost, 0, rows.strengths))
+    fields = []
+    for before, of_left, last in zip(rows, left, new, strict=True):
+        trailing = (1,) * (before.dim() - 2)
+        index = kept.view(*kept.shape, *trailing).expand(*kept.shape, *before.shape[2:])
+        after = torch.cat([of_left.gather(1, index), last], dim=1)
+        fields.append(torch.where(writes.view(-1, 1, *trailing), after, before))
+    return Rows(*fields)
+
+
+#: epsilon, added to squared distances. It limits the derivative of a weight by a key to
+#: 1 / sqrt(epsilon). The derivative at distance 0 is 0: only the squared distance is a divisor.
+DISTANCE_FLOOR: Final = 1e-10
+#: Added to temperatures.
+TEMPERATURE_FLOOR: Final = 1e-6
+#: A smaller sum of weights counts as 0.
+TOTAL_FLOOR: Final = 1e-37
+
+
+def squared_distances(key: Tensor, keys: Tensor) -> Tensor:
+    """|q - k_i|^2, [B, N], from the head's key q [B, n] and keys [B, N, n]."""
+    return (key.unsqueeze(1) - keys).square().sum(-1)
+
+
+def _shares(parts: Tensor, strengths: Tensor) -> Tensor:
+    """Share of each row in the sum of `parts` weighted by `strengths`, [B, N], both [B, N]."""
+    parts = torch.where(strengths <= 0, 0, strengths * parts)
+    total = parts.sum(-1, keepdim=True)
+    return parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
+
+
+def inverse_square(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
+    """InvNorm: w_i = s_i / (d_i + epsilon) / sum_j s_j / (d_j + epsilon), [B, N].
+
+    Args:
+        distances: squared, [B, N]. strengths: s, [B, N] in [0, 1]. temperature: None.
+    """
+    del temperature
+    return _shares(1 / (distances + DISTANCE_FLOOR), strengths)
+
+
+def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
+    """SoftMax: w_i = s_i exp(-d_i / T) / sum_j s_j exp(-d_j / T), [B, N].
+
+    Args:
+        distances: squared, [B, N]. strengths: s, [B, N] in [0, 1].
+        temperature: T, [B], at least 0; 1e-6 is added. Larger is flatter.
+    """
+    if temperature is None or distances.shape[1] == 0:
+        return torch.zeros_like(distances)
+    is_row = ~(strengths <= 0)
+    # A common factor changes no weight. Relative to the nearest row, the largest power is 1.
+    nearest = torch.where(is_row, distances, torch.inf).amin(-1, keepdim=True).detach()
+    nearest = torch.where(nearest == torch.inf, 0, nearest)
+    farther = torch.where(is_row, distances, nearest) - nearest
+    powers = torch.exp(-farther / (temperature.unsqueeze(-1) + TEMPERATURE_FLOOR))
+    return _shares(powers, strengths)
+
+
+#: By the name that configurations use.
+WEIGHTINGS: Final[dict[str, Callable[[Tensor, Tensor, Tensor | None], Tensor]]] = {
+    "inverse_square": inverse_square,
+    "softmax": softmax,
+}
+
 
 _DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
 

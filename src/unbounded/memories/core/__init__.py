@@ -1,0 +1,66 @@
+"""What all memories share: the interface, its declarations, and functions on states."""
+
+from unbounded.memories.core.backend import (
+    BACKENDS,
+    autocast_dtype,
+    check_backend,
+    choose_backend,
+    kernel_of,
+    negative_field,
+    why_no_kernel,
+    without_autocast,
+)
+from unbounded.memories.core.head import ACTIVATIONS, Head
+from unbounded.memories.core.memory import Memory, StateT
+from unbounded.memories.core.rows import live_rows, read_rows
+from unbounded.memories.core.state import (
+    check_rows,
+    detach_state,
+    index_state,
+    map_state,
+    move_state,
+    picked,
+    portable,
+    state_tensors,
+)
+from unbounded.memories.core.state_field import (
+    Constant,
+    Drawn,
+    FirstOne,
+    Fixed,
+    Initializer,
+    Learned,
+    StateField,
+)
+
+__all__ = [
+    "ACTIVATIONS",
+    "BACKENDS",
+    "Constant",
+    "Drawn",
+    "FirstOne",
+    "Fixed",
+    "Head",
+    "Initializer",
+    "Learned",
+    "Memory",
+    "StateField",
+    "StateT",
+    "autocast_dtype",
+    "check_backend",
+    "check_rows",
+    "choose_backend",
+    "detach_state",
+    "index_state",
+    "kernel_of",
+    "live_rows",
+    "map_state",
+    "move_state",
+    "negative_field",
+    "picked",
+    "portable",
+    "read_rows",
+    "state_tensors",
+    "why_no_kernel",
+    "without_autocast",
+]

@@ -1,0 +1,5 @@
+"""A register, the smallest memory: an example of a memory and its kernel."""
+
+from unbounded.memories.register.reference import Held, Register, Write
+
+__all__ = ["Held", "Register", "Write"]
