@@ -1,7 +1,7 @@
 // The arguments from Python: sizes and row-major buffers. kernels/_call.py mirrors the order.
 //
 // A memory adds no member: its options, heads, state fields and saved buffers are in arrays, in the
-// order of its declaration in kernels/structures/.
+// order of its declaration (kernel.py in its folder of memories/).
 #pragma once
 
 #include <cstdint>

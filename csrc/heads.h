@@ -8,7 +8,7 @@
 
 namespace unbounded {
 
-// In the order of ACTIVATIONS in kernels/structures/structure.py.
+// In the order of KERNEL_ACTIVATIONS in memories/core/head.py.
 enum class Activation : int64_t {
   identity, tanh, sigmoid, relu, softplus, softmax, hard_sigmoid, one_plus_relu, one_plus_softplus
 };

@@ -10,7 +10,7 @@
 
 namespace unbounded {
 
-// In the order of GROUPS and STEPS in kernels/structures/lie_access.py.
+// In the order of GROUPS and STEPS in memories/lie_access/.
 enum class LieGroup : int64_t { translation, scaling_rotation, rotation, sphere };
 enum class LieStep : int64_t { free, normalised, bounded, normalised_candidate };
 

@@ -3,8 +3,8 @@
 Data flows from the top of this list to the bottom; a folder imports only those above it.
 
     tasks/        what to learn: samplers, vocabularies, batches, one file a task family
+    memories/     the data structures as equations: one folder a memory, readable beside its paper
     kernels/      the memories' equations fused over time: tensors in, tensors out
-    memories/     the data structures as equations: one file a memory, readable beside its paper
     layers/       controller + heads + memory over time
     models/       tokens -> embedding -> layer -> logits
     constructions/ constructed networks: weights are set by hand, exact at any length
@@ -89,7 +89,7 @@ __all__ = [
 ]
 
 _FOLDERS = (
-    "tasks", "kernels", "memories", "layers", "models", "constructions", "training", "evaluation",
+    "tasks", "memories", "kernels", "layers", "models", "constructions", "training", "evaluation",
     "verification", "extraction", "figures", "experiments", "explorer", "cli", "errors",
 )  # fmt: skip
 
@@ -115,6 +115,11 @@ def __getattr__(name: str) -> Any:
                 globals()[name] = value = getattr(home, name)
                 return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_kernels() -> None:
+    """Import the fused kernels, which register themselves for `Memory.unroll`."""
+    importlib.import_module(f"{__name__}.kernels")
 
 
 def __dir__() -> list[str]:

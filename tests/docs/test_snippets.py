@@ -57,7 +57,7 @@ def test_the_examples_of_custom_components(capsys):
     space = run_examples(ROOT / "docs" / "custom_components.md")
     model, task = space["loaded"](ROOT / "results" / "joulin2015" / "adder", hardened=True)
     assert len(task.input_vocabulary) == model.config["inputs"]
-    assert "expected a subclass of unbounded.memories.base.Memory" in capsys.readouterr().out
+    assert "expected a subclass of unbounded.memories.core.memory.Memory" in capsys.readouterr().out
 
 
 def test_the_example_of_constructed_networks(capsys):

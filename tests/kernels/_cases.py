@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from unbounded.kernels import ControllerWeights, Weights, recurrence
+from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence
 from unbounded.layers.cells import elman_cell, gru_cell, lstm_cell
 from unbounded.layers.heads import apply_heads
 from unbounded.layers.parity import relative_error
@@ -99,7 +99,7 @@ class Case(NamedTuple):
 
     def arguments(self) -> tuple[Any, ...]:
         activations = tuple(head.activation for head in self.memory.heads)
-        return self.memory.kernel, activations, *self[1:]
+        return kernel_of(self.memory), activations, *self[1:]
 
 
 def make_case(

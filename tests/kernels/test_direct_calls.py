@@ -8,6 +8,7 @@ from _cases import MEMORIES, STRUCTURES, make_case, make_state
 from torch import Tensor
 
 from unbounded.errors import UnboundedError
+from unbounded.kernels import kernel_of
 
 OPERATORS = torch.ops.unbounded
 
@@ -36,7 +37,8 @@ def unroll_call(memory):
     memory, random = MEMORIES[memory], torch.Generator().manual_seed(0)
     instruction = [torch.rand(2, 5, *head.shape) for head in memory.heads]
     state = make_state(memory, 2, 2, random, torch.float32, grad=False)
-    return [memory.kernel.name, memory.kernel.options, instruction, list(state)], {}
+    structure = kernel_of(memory)
+    return [structure.name, structure.options, instruction, list(state)], {}
 
 
 def unroll_backward_call(memory):

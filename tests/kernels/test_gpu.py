@@ -9,11 +9,12 @@ import torch
 from _cases import GATES, MOST_IN_64_BITS, TOLERANCE, Case, make_case, reference, relative_error
 
 from unbounded import errors
-from unbounded.kernels import open_session, why_not
+from unbounded.kernels import kernel_of, open_session, why_not
 from unbounded.kernels._recurrence import RecurrenceCall
 from unbounded.kernels.gpu import MEMORIES, _device
 from unbounded.kernels.gpu._device import why_not_capability, why_not_triton
-from unbounded.kernels.structures import Register, Stack
+from unbounded.memories import NeuralStack
+from unbounded.memories.register import Register
 
 # On Linux it is a development dependency, so a missing one must fail.
 pytestmark = [
@@ -222,9 +223,9 @@ def test_reasons_without_a_kernel() -> None:
     if there is None:
         with torch._subclasses.FakeTensorMode():
             there = torch.empty(2, device="cuda")
-    assert why_not("recurrence", Stack(3), there) is None
-    assert "without a memory" in str(why_not("recurrence", Register(3), there))
-    assert "without its controller" in str(why_not("unroll", Stack(3), there))
+    assert why_not("recurrence", kernel_of(NeuralStack(3)), there) is None
+    assert "without a memory" in str(why_not("recurrence", kernel_of(Register(3)), there))
+    assert "without its controller" in str(why_not("unroll", kernel_of(NeuralStack(3)), there))
     case = make_case(grad=False)
     if DEVICE == "cuda":
         structure, activations, controller, _, _, weights, state = case.arguments()

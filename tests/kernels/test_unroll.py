@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from test_recurrence import some_memory
 
 from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
-from unbounded.kernels import unroll
+from unbounded.kernels import kernel_of, unroll
 from unbounded.memories import (
     LieAccessMemory,
     NeuralStack,
@@ -135,7 +135,7 @@ def test_figure_1a_of_the_paper():
     pop = torch.tensor([[0.0, 0.1, 0.9]], dtype=torch.float64)
     value = torch.eye(3, dtype=torch.float64).unsqueeze(0)
     empty = (value.new_zeros(1, 0, 3), value.new_zeros(1, 0))
-    read_vectors, (_, strengths) = unroll(NeuralStack(3).kernel, (value, push, pop), empty)
+    read_vectors, (_, strengths) = unroll(kernel_of(NeuralStack(3)), (value, push, pop), empty)
     torch.testing.assert_close(strengths, value.new_tensor([[0.3, 0.0, 0.9]]))
     torch.testing.assert_close(
         read_vectors[0], value.new_tensor([[0.8, 0, 0], [0.5, 0.5, 0], [0.1, 0, 0.9]])
@@ -161,7 +161,7 @@ def test_double_backward_takes_the_reference(memory):
 
 def test_double_backward_without_a_reference_is_an_error():
     instruction, state = make(MEMORIES["stack"], 4, 2, 1, "soft", 0)
-    read_vectors, _ = unroll(MEMORIES["stack"].kernel, instruction, state)
+    read_vectors, _ = unroll(kernel_of(MEMORIES["stack"]), instruction, state)
     with pytest.raises(BackendError, match="double backward"):
         torch.autograd.grad(read_vectors.sum(), instruction[0], create_graph=True)
 
@@ -171,13 +171,13 @@ def test_nan_propagates():
     instruction, initial = make(memory, 4, 2, 0, "soft", 0)
     value = instruction[0].detach().clone()
     value[0, 1] = float("nan")
-    read_vectors, _ = unroll(memory.kernel, (value, *instruction[1:]), initial)
+    read_vectors, _ = unroll(kernel_of(memory), (value, *instruction[1:]), initial)
     assert read_vectors[0, 1].isnan().all()
     assert not read_vectors[1].isnan().any()
     for field in (1, 2):
         fields = [f.detach().clone() for f in instruction]
         fields[field][0, 2] = float("nan")
-        read_vectors, (_, strengths) = unroll(memory.kernel, fields, initial)
+        read_vectors, (_, strengths) = unroll(kernel_of(memory), fields, initial)
         assert read_vectors[0, 2].isnan().any()
         assert strengths[0].isnan().any()
 
@@ -248,7 +248,7 @@ def test_a_lost_cell_is_an_error(memory):
 def test_negative_fields_run_on_the_reference(memory, backend):
     memory = MEMORIES[memory]
     instruction, state = make(memory, 3, 2, 2, "soft", 0)
-    for name in memory.kernel.nonnegative:
+    for name in kernel_of(memory).nonnegative:
         pair = (instruction, state)
         k = int(name in memory.State._fields)
         wrong = pair[k]._replace(**{name: -getattr(pair[k], name)})
@@ -264,7 +264,7 @@ def test_negative_fields_run_on_the_reference(memory, backend):
 
 def test_errors_are_named():
     actions, values, cells = torch.rand(2, 3, 4, 2), torch.rand(2, 3, 4), torch.rand(2, 4, 1)
-    stack, a_list = SuperpositionStack(4).kernel, SuperpositionList(4).kernel
+    stack, a_list = (kernel_of(kind(4)) for kind in (SuperpositionStack, SuperpositionList))
     unroll(stack, (actions, values), (cells,))
     for structure, instruction, state, name in (
         (a_list, (actions, values), (cells,), "action"),

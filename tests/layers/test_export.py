@@ -73,7 +73,7 @@ def test_the_symbolic_number_of_checkpoints_is_that_of_integers():
 
     from unbounded.kernels._sizes import Sizes, new_sizes
 
-    tape = kernels.structures.TuringTape(5, 3, 1, 1, 1, True, False, 10)
+    tape = kernels.structure_of("turing_tape", (5, 3, 1, 1, 1, 1, 0, 15))
     for steps in (1, 2, 63, 64, 65, 128, 129, 4096, 4097, 5000, 99999):
         symbol = ShapeEnv().create_unbacked_symint()
         symbolic = Sizes(tape, None, symbol, 1, 0, 0, 0, 16)

@@ -32,7 +32,7 @@ def _seeded():
 
 
 def tensors(state):
-    return ub.memories.state.state_tensors(state)
+    return ub.memories.core.state_tensors(state)
 
 
 @EACH
@@ -104,7 +104,7 @@ def test_a_state_of_another_batch_width_or_dtype_is_refused(make):
     with pytest.raises(ShapeError, match=r"state\S+: expected shape \[2, "):
         layer(x, ub.index_state(state, [0]))
     with pytest.raises(ShapeError, match=r"state\S+: expected shape \[2, "):
-        layer(x, ub.memories.state.map_state(lambda part: part[:, :-1], state))
+        layer(x, ub.memories.core.map_state(lambda part: part[:, :-1], state))
     with pytest.raises(ShapeError, match=r"state\S+: expected shape \[5\], got \[2, 5\]"):
         layer(x[:, 0], state)
     with pytest.raises(DTypeError, match=r"state\S+: expected dtype torch.float32"):

@@ -10,6 +10,7 @@ import torch
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded.errors import DTypeError, ShapeError
+from unbounded.kernels._structures import BY_TYPE
 from unbounded.memories.core import ACTIVATIONS
 from unbounded.models import SequenceModel
 
@@ -229,10 +230,8 @@ def test_state_dict_has_no_biases():
 
 @pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])
 @pytest.mark.parametrize("head", ["action", "value"])
-def test_custom_activations_run_on_the_reference(head, activation):
+def test_custom_activations_run_on_the_reference(monkeypatch, head, activation):
     class Other(ub.SuperpositionStack):
-        kernel = ub.SuperpositionStack.kernel
-
         @property
         def heads(self):
             return tuple(
@@ -240,6 +239,7 @@ def test_custom_activations_run_on_the_reference(head, activation):
                 for each in super().heads
             )
 
+    monkeypatch.setitem(BY_TYPE, Other, BY_TYPE[ub.SuperpositionStack])
     torch.manual_seed(2)
     layer = ub.MemoryRNN(3, 5, Other(3), backend="cpu", dtype=torch.float64)
     reference = ub.MemoryRNN(3, 5, Other(3), backend="reference", dtype=torch.float64)

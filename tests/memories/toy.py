@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import unbounded as ub
-from unbounded import kernels
+from unbounded.kernels._structures import BY_TYPE
 from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory, StateField
 from unbounded.memories.core import ACTIVATIONS
 from unbounded.memories.register import Register
@@ -93,10 +93,6 @@ class LearnedStack(ub.NeuralStack):
     """A stack with two initial rows that are parameters; it uses the kernel of any stack."""
 
     @property
-    def kernel(self):
-        return kernels.structures.Stack(self.width)
-
-    @property
     def state_fields(self):
         values = Learned(NORMAL, torch.tanh)
         return (
@@ -109,10 +105,6 @@ class LearnedCells(ub.SuperpositionStack):
     """Superposition stacks with four learned initial cells and a learned initial read vector."""
 
     @property
-    def kernel(self):
-        return kernels.structures.SuperpositionStack(*self._kernel_options)
-
-    @property
     def read_vector_initializer(self):
         return Learned(NORMAL)
 
@@ -121,6 +113,9 @@ class LearnedCells(ub.SuperpositionStack):
         rows = Learned(UNIFORM)
         return StateField("cells", (self.count, "N"), (0, 1), 4, empty=-1.0, initializer=rows)
 
+
+for _kind in (LearnedStack, LearnedCells):  # they differ only in initial values
+    BY_TYPE[_kind] = BY_TYPE[_kind.__base__]
 
 LIBRARY = {
     "register": functools.partial(Register, 3),

@@ -20,7 +20,7 @@ export function softmax(x: Vector): Vector {
 
 const relu = (x: number): number => (x > 0 ? x : 0)
 
-/** By name, as in memories/head.py; softmax goes over the last axis. */
+/** By name, as in memories/core/head.py; softmax goes over the last axis. */
 export const ACTIVATIONS: Record<string, (x: number) => number> = {
   identity: (x) => x,
   tanh: Math.tanh,

@@ -1,10 +1,9 @@
 """The equations fused over time: tensors and declarations in, tensors out.
 
-Dispatch is in Python, computation in C++ behind a plain C interface (csrc/). A memory is declared
-in `structures/` for Python, and by its header for C++.
+Dispatch is in Python, computation in C++ behind a plain C interface (csrc/). A memory's header says
+what C++ needs, and `kernel.py` in its folder of `memories/` what that adds to its declaration.
 """
 
-from unbounded.kernels import structures
 from unbounded.kernels._availability import check_expected, why_not
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
 from unbounded.kernels._fused import open_session, recurrence, unroll
@@ -21,7 +20,14 @@ from unbounded.kernels._library import (
 from unbounded.kernels._output import StaticOutput
 from unbounded.kernels._registry import Session
 from unbounded.kernels._static import StaticRecurrence
-from unbounded.kernels.structures import STRUCTURES, Structure
+from unbounded.kernels._structures import (
+    STRUCTURES,
+    kernel_of,
+    negative_field,
+    structure_of,
+    why_no_kernel,
+)
+from unbounded.memories.core.structure import Structure
 
 __all__ = [
     "CONTROLLERS",
@@ -37,13 +43,16 @@ __all__ = [
     "available",
     "check_expected",
     "has_tiles",
+    "kernel_of",
     "most_symbols",
+    "negative_field",
     "open_session",
     "product_precision",
     "recurrence",
-    "structures",
+    "structure_of",
     "switched",
     "unroll",
+    "why_no_kernel",
     "why_not",
     "without_memory",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from unbounded.errors import BackendError
 from unbounded.kernels import gpu
 from unbounded.kernels._library import ERROR, WHY_NOT_LOADED
 from unbounded.kernels._registry import DEVICES, IMPLEMENTED
-from unbounded.kernels.structures import Structure
+from unbounded.memories.core.structure import Structure
 
 _DTYPES = (torch.float32, torch.float64)
 
@@ -28,7 +29,7 @@ def check_expected() -> None:
         raise BackendError(ERROR)
 
 
-def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None) -> str | None:
+def why_not(operator: str, structure: Structure[Any] | None, *tensors: Tensor | None) -> str | None:
     """Why the fused kernels cannot serve a call with these tensors; None if they can.
 
     Args:
@@ -84,7 +85,9 @@ def _why_not_in_graph() -> str | None:
     return None
 
 
-def _why_not_on(device: torch.device, operator: str, structure: Structure | None) -> str | None:
+def _why_not_on(
+    device: torch.device, operator: str, structure: Structure[Any] | None
+) -> str | None:
     """Why a device has no kernel for an operator; None if it has."""
     kind = device.type
     if kind not in DEVICES:

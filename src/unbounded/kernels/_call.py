@@ -11,7 +11,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from unbounded.kernels._sizes import Sizes
-from unbounded.kernels.structures import ACTIVATIONS
+from unbounded.memories.core.head import KERNEL_ACTIVATIONS
 
 _OPTIONS: Final = 16
 _HEADS: Final = 24
@@ -148,7 +148,7 @@ def _call_of(sizes: Sizes, activations: tuple[str, ...]) -> Call:
         call.heads[k].size = shape[-1] if shape else 1
         call.heads[k].count = math.prod(shape[:-1])
         if activations:
-            call.heads[k].activation = ACTIVATIONS.index(activations[k])
+            call.heads[k].activation = KERNEL_ACTIVATIONS.index(activations[k])
     return call
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from unbounded import checks
 from unbounded.errors import DTypeError, ShapeError
-from unbounded.kernels.structures.structure import Buffer, Shape
+from unbounded.memories.core.state_field import Shape
+from unbounded.memories.core.structure import Buffer
 
 TensorT = TypeVar("TensorT", bound=Tensor | None)
 

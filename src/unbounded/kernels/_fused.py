@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,17 +17,21 @@ from unbounded.kernels._autograd import (
     UnrollFunction,
     contiguous,
 )
+from unbounded.kernels._availability import check_expected, why_not
 from unbounded.kernels._controllers import Weights
 from unbounded.kernels._recurrence import RECURRENCE
 from unbounded.kernels._registry import SESSIONS, Session, apply
+from unbounded.kernels._structures import kernel_of, negative_field, why_no_kernel
 from unbounded.kernels._unroll import UNROLL
-from unbounded.kernels.structures import Structure
+from unbounded.memories import Memory
+from unbounded.memories.core.backend import FusedKernels, register_kernels
+from unbounded.memories.core.structure import Structure
 
 gpu.register()
 
 
 def recurrence(
-    structure: Structure,
+    structure: Structure[Any],
     activations: Sequence[str],
     controller: str,
     x: Tensor,
@@ -39,7 +44,7 @@ def recurrence(
     """Run controller, heads and memory over a whole sequence, fused.
 
     Args:
-        structure: the memory, for example `structures.Stack(width=256)`.
+        structure: the memory, as `kernel_of` returns it.
         activations: of the heads, in the order of the memory's instruction.
         controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
         x: [T, B, I].
@@ -78,7 +83,7 @@ def recurrence(
 
 
 def open_session(
-    structure: Structure,
+    structure: Structure[Any],
     activations: Sequence[str],
     controller: str,
     weights: Weights,
@@ -107,7 +112,7 @@ def open_session(
 
 
 def unroll(
-    structure: Structure,
+    structure: Structure[Any],
     instruction: Sequence[Tensor],
     initial: Sequence[Tensor],
     *,
@@ -136,3 +141,29 @@ def unroll(
     else:
         (read_vectors, *final), _ = UNROLL(*call, fields, state)
     return read_vectors, tuple(final)
+
+
+def _why_not_unroll(
+    memory: Memory[Any, Any], instructions: tuple[Tensor, ...], state: tuple[Tensor, ...]
+) -> str | None:
+    structure = kernel_of(memory)
+    reason = why_no_kernel(memory)
+    if structure is None or reason is not None:
+        return reason
+    reason = why_not("unroll", structure, *instructions, *state)
+    return reason or negative_field(structure, instructions, state)
+
+
+def _unroll_memory(
+    memory: Memory[Any, Any],
+    instructions: tuple[Tensor, ...],
+    state: tuple[Tensor, ...],
+    reference: Reference,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    structure = kernel_of(memory)
+    if structure is None:
+        raise BackendError(str(why_no_kernel(memory)))
+    return unroll(structure, instructions, state, reference=reference)
+
+
+register_kernels(FusedKernels(_why_not_unroll, _unroll_memory, check_expected))

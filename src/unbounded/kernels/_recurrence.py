@@ -19,7 +19,7 @@ from unbounded.kernels._library import Handle, run_backward
 from unbounded.kernels._registry import define, implement, lanes_of
 from unbounded.kernels._session import CpuSession
 from unbounded.kernels._sizes import Sizes, new_kept, new_results, sizes_of_recurrence
-from unbounded.kernels.structures import structure_of
+from unbounded.kernels._structures import structure_of
 
 _CALL: Final = (
     "(str structure, int[] options, str[] activations, str controller, Tensor x, Tensor? lengths, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
 from unbounded.kernels._library import Handle
 from unbounded.kernels._registry import SESSIONS, lanes_of
 from unbounded.kernels._sizes import Sizes, rows_of, sizes_of_recurrence
-from unbounded.kernels.structures import Structure
+from unbounded.memories.core.structure import Structure
 
 #: Steps of one call. The room for its gates does not grow with the length of a sequence.
 _CHUNK_STEPS: Final = 256
@@ -26,7 +26,7 @@ class CpuSession:
 
     def __init__(
         self,
-        structure: Structure,
+        structure: Structure[Any],
         activations: Sequence[str],
         controller: str,
         weights: Weights,
@@ -60,7 +60,7 @@ class CpuSession:
         self._live = {
             name: like.new_empty(shapes[name])
             for name, field in zip(names, structure.fields, strict=True)
-            if field.is_live
+            if field.name in structure.live_fields
         }
         self._handle = Handle(structure.name, self._controller, like.element_size(), self._call(0))
 

@@ -6,15 +6,15 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.kernels._controllers import CONTROLLERS, ControllerKind, Weights
-from unbounded.kernels.structures import Structure
-from unbounded.kernels.structures.structure import Buffer, CallSizes, Shape
+from unbounded.memories.core.state_field import Shape
+from unbounded.memories.core.structure import Buffer, CallSizes, Structure
 
 #: Steps between checkpoints are a multiple of the first (csrc/checkpoints.h), and at least the
 #: second.
@@ -32,7 +32,7 @@ class Sizes:
         lanes: values in a register.
     """
 
-    structure: Structure
+    structure: Structure[Any]
     controller: ControllerKind | None
     steps: int
     batch: int
@@ -170,7 +170,7 @@ class Sizes:
 _cached_sizes = lru_cache(maxsize=1024)(Sizes)
 
 
-def new_sizes(structure: Structure, controller: ControllerKind | None, *sizes: int) -> Sizes:
+def new_sizes(structure: Structure[Any], controller: ControllerKind | None, *sizes: int) -> Sizes:
     """Create the sizes of a call; equal sizes are cached.
 
     Args:
@@ -189,7 +189,7 @@ def expect_axes(name: str, tensor: Tensor, axes: str) -> None:
 
 
 def sizes_of_recurrence(
-    structure: Structure,
+    structure: Structure[Any],
     activations: Sequence[str],
     controller: str,
     x: Tensor,
@@ -233,7 +233,7 @@ def sizes_of_recurrence(
 
 
 def sizes_of_unroll(
-    structure: Structure, instruction: Sequence[Tensor], state: Sequence[Tensor], lanes: int
+    structure: Structure[Any], instruction: Sequence[Tensor], state: Sequence[Tensor], lanes: int
 ) -> Sizes:
     """Derive the sizes of a memory alone; as `sizes_of_recurrence`."""
     for name, tensors, expected in (
@@ -254,7 +254,7 @@ def sizes_of_unroll(
     return new_sizes(structure, None, steps, batch, 0, 0, rows_of(structure, state), lanes)
 
 
-def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
+def rows_of(structure: Structure[Any], fields: Sequence[Tensor]) -> int:
     """N of a state's fields; 0 without rows."""
     for field, tensor in zip(structure.fields, fields, strict=True):
         if field.row_axis is not None:

@@ -7,7 +7,7 @@ gradients. For a small network on one sequence this takes most of the time. Here
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from torch import Tensor
 
@@ -23,7 +23,7 @@ from unbounded.kernels._recurrence import (
     forward_call,
     new_gradients,
 )
-from unbounded.kernels.structures import Structure
+from unbounded.memories.core.structure import Structure
 
 
 class StaticRecurrence:
@@ -50,7 +50,7 @@ class StaticRecurrence:
 
     def __init__(
         self,
-        structure: Structure,
+        structure: Structure[Any],
         activations: Sequence[str],
         controller: str,
         weights: Weights,

@@ -13,7 +13,7 @@ from unbounded.kernels._checks import check_dtype, named, require
 from unbounded.kernels._library import run_unroll
 from unbounded.kernels._registry import define, implement, lanes_of
 from unbounded.kernels._sizes import Sizes, new_kept, new_results, sizes_of_unroll
-from unbounded.kernels.structures import structure_of
+from unbounded.kernels._structures import structure_of
 
 _CALL = "(str structure, int[] options, Tensor[] instruction, Tensor[] state"
 

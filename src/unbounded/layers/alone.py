@@ -18,8 +18,9 @@ from unbounded.kernels import ControllerWeights
 from unbounded.layers.cells import Cell, ControllerState
 from unbounded.memories.core import autocast_dtype
 
-REGISTER: Final = kernels.structures.Register(1)
+REGISTER: Final = kernels.structure_of("register", (1,))
 REGISTER_ACTIVATIONS: Final = ("identity",) * len(REGISTER.heads)
+_HEAD_ROWS: Final = REGISTER.head_rows
 _SIZES: Final = (1, 1)  # of the read vector and of the register's value
 
 
@@ -78,7 +79,7 @@ def run_alone(
 
 def with_register(weights: ControllerWeights, wide: Tensor, units: int) -> kernels.Weights:
     """A controller's weights with `wide` as weight_ih, [G * H, I + 1], and heads of 0."""
-    heads = wide.new_zeros(REGISTER.head_rows, units)
+    heads = wide.new_zeros(_HEAD_ROWS, units)
     return kernels.Weights(*weights._replace(weight_ih=wide), heads, None)
 
 

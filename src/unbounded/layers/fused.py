@@ -11,12 +11,11 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from unbounded import kernels
 from unbounded.errors import BackendError
-from unbounded.kernels import ControllerWeights
+from unbounded.kernels import ControllerWeights, kernel_of, negative_field, why_no_kernel
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.core import kernel_of, negative_field, why_no_kernel
 from unbounded.replaced import remember_methods, replaced_method
 
 
@@ -34,7 +33,7 @@ def why_not_fused(
         return f"no kernel knows the controller {type(controller).__name__}"
     kernel = kernel_of(memory)
     if kernel is None:
-        return memory.no_kernel
+        return why_no_kernel(memory)
     for head in memory.heads:
         if head.activation not in kernel.activations(head.name):
             return f"no kernel knows the activation {head.activation} of {head.name}"
@@ -79,7 +78,7 @@ def run_fused(
 
 def kernel_arguments(
     controller: WeightedController, memory: Memory[Any, Any]
-) -> tuple[kernels.Structure, tuple[str, ...], str]:
+) -> tuple[kernels.Structure[Any], tuple[str, ...], str]:
     """The kernels' arguments for memory, heads and controller.
 
     Raises:
@@ -87,7 +86,7 @@ def kernel_arguments(
     """
     kernel = kernel_of(memory)
     if kernel is None:
-        raise BackendError(memory.no_kernel)
+        raise BackendError(str(why_no_kernel(memory)))
     activations = tuple(head.activation for head in memory.heads)
     return kernel, activations, str(controller.kernel_name)
 

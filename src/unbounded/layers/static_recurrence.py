@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ class StaticRecurrence:
 
     def __init__(
         self,
-        structure: kernels.Structure,
+        structure: kernels.Structure[Any],
         activations: tuple[str, ...],
         controller: str,
         weights: kernels.Weights,

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError, NonFiniteError
+from unbounded.kernels import why_no_kernel
 from unbounded.layers.controllers import ElmanController
 from unbounded.layers.fused import is_called
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import SuperpositionStack
-from unbounded.memories.core import why_no_kernel
 from unbounded.memories.superposition import EMPTY
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch

@@ -1,5 +1,5 @@
 // The superposition list: HEAD is in the middle and the list moves under it. Joulin & Mikolov 2015
-// (NIPS), section 3; what is left open is chosen as in memories/superposition_list.py.
+// (NIPS), section 3; what is left open is chosen as in memories/superposition/reference.py.
 
 import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
 import { emptyOf, mixed } from './superposition.ts'

@@ -13,13 +13,13 @@ import torch
 
 from unbounded.kernels._registry import implement
 from unbounded.kernels.gpu import _device
-from unbounded.kernels.structures import Structure
+from unbounded.memories.core.structure import Structure
 
 #: The memories with a CUDA kernel, by `Structure.name`.
 MEMORIES: Final = ("stack", "queue", "deque")
 
 
-def why_not(structure: Structure | None, device: int | None = None) -> str | None:
+def why_not(structure: Structure[Any] | None, device: int | None = None) -> str | None:
     """Why no CUDA kernel serves a memory on a device; None if one does.
 
     Args:

@@ -5,9 +5,6 @@ from unbounded.memories.core.backend import (
     autocast_dtype,
     check_backend,
     choose_backend,
-    kernel_of,
-    negative_field,
-    why_no_kernel,
     without_autocast,
 )
 from unbounded.memories.core.head import ACTIVATIONS, Head
@@ -52,15 +49,12 @@ __all__ = [
     "choose_backend",
     "detach_state",
     "index_state",
-    "kernel_of",
     "live_rows",
     "map_state",
     "move_state",
-    "negative_field",
     "picked",
     "portable",
     "read_rows",
     "state_tensors",
-    "why_no_kernel",
     "without_autocast",
 ]

@@ -3,52 +3,48 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from unbounded import kernels
+import unbounded
 from unbounded.checks import check_choice
 from unbounded.errors import BackendError, BackendWarning, say_once
-from unbounded.replaced import replaced_method
 
 BACKENDS = ("auto", "reference", "cpu", "cuda")
 
 
-def kernel_of(memory: Any) -> kernels.Structure | None:
-    """The kernels' declaration of a Memory, or None.
+class FusedKernels(NamedTuple):
+    """What the fused kernels do for a memory.
 
-    Only exact types have one: a subclass may compute something else.
+    Fields:
+        why_not_unroll: why they cannot serve an unroll, from the memory, its instructions and its
+            state; None if they can.
+        unroll: read vectors and final state, from the same arguments and the reference, for
+            gradients that no kernel has.
+        check_expected: raises BackendError if the environment requires kernels that are missing.
     """
-    return memory.kernel if "kernel" in vars(type(memory)) else None
+
+    why_not_unroll: Callable[[Any, tuple[Tensor, ...], tuple[Tensor, ...]], str | None]
+    unroll: Callable[..., tuple[Tensor, tuple[Tensor, ...]]]
+    check_expected: Callable[[], None]
 
 
-def why_no_kernel(memory: Any) -> str | None:
-    """Why no kernel supports a Memory; None if one does."""
-    if kernel_of(memory) is None:
-        reason: str = memory.no_kernel
-        return reason
-    name = replaced_method(memory)
-    if name is not None:
-        return f"{type(memory).__name__}.{name} is replaced, which only the reference calls"
-    return None
+_registered: list[FusedKernels] = []
 
 
-def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
-    """Name the field with a negative number, which the kernel cannot take; None if there is none.
+def register_kernels(kernels: FusedKernels) -> None:
+    """Set the kernels that `Memory.unroll` uses; `unbounded.kernels` does so at its import."""
+    _registered.append(kernels)
 
-    Args:
-        groups: instructions and states. Nothing is checked while a graph is being captured.
-    """
-    if torch.compiler.is_compiling():
-        return None
-    for name in kernel.nonnegative:
-        for group in groups:
-            field = getattr(group, name, None)
-            # An empty field needs no check, and a check synchronizes the device.
-            if field is not None and field.numel() and bool((field < 0).any()):
-                return f"the kernels take a {name} of at least 0"
-    return None
+
+def fused_kernels() -> FusedKernels:
+    """The registered kernels; the package imports them at the first use."""
+    if not _registered:
+        unbounded.load_kernels()
+    return _registered[-1]
 
 
 def choose_backend(backend: str, what: str, reason: str | None, device: str) -> bool:
@@ -71,7 +67,7 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
         reason = f"a tensor is on {device}"
     if reason is None:
         return True
-    kernels.check_expected()
+    fused_kernels().check_expected()
     if backend != "auto":
         raise BackendError(
             f"{what}: backend {backend!r} cannot serve this call: {reason}. "

@@ -13,7 +13,7 @@ from unbounded.checks import check_like, check_shape
 from unbounded.errors import ChoiceError, ShapeError
 
 #: Activations of heads by name: each maps a linear output to a field. Softmax is over the last
-#: axis. The kernels have the same functions (csrc/heads.h).
+#: axis.
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "identity": lambda tensor: tensor,
     "tanh": torch.tanh,
@@ -26,7 +26,8 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "one_plus_relu": lambda tensor: 1 + F.relu(tensor),
     "one_plus_softplus": lambda tensor: 1 + F.softplus(tensor),
 }
-
+#: Those of the kernels, in the order of `Activation` in csrc/heads.h; one that is added is none.
+KERNEL_ACTIVATIONS: Final = tuple(ACTIVATIONS)
 
 #: Certainty of a gate by its activation: the weight of the likelier choice.
 _CERTAINTY: Final[dict[str, Callable[[Tensor], Tensor]]] = {

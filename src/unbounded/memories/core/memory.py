@@ -9,15 +9,12 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from unbounded import kernels
 from unbounded.checks import check_kind, check_like, check_place, check_shape, check_tensor
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.core.backend import (
     check_backend,
     choose_backend,
-    kernel_of,
-    negative_field,
-    why_no_kernel,
+    fused_kernels,
     without_autocast,
 )
 from unbounded.memories.core.head import Head, check_instruction_type, check_parts
@@ -60,16 +57,6 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     #: Names of the heads for write strengths; with all of them at 0, a step writes nothing. Empty
     #: for a memory that always writes.
     write_strengths: tuple[str, ...] = ()
-
-    @property
-    def kernel(self) -> kernels.Structure | None:
-        """The kernels' declaration of this memory; None without a kernel."""
-        return None
-
-    @property
-    def no_kernel(self) -> str:
-        """Why no kernel supports this memory, if none does."""
-        return f"no kernel knows the memory {type(self).__name__}"
 
     @property
     def dropped_beyond(self) -> int | None:
@@ -226,20 +213,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         if state is None:
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
-        kernel = kernel_of(self)
-        reason = why_no_kernel(self)
-        if kernel is not None and reason is None:
-            reason = kernels.why_not("unroll", kernel, *instructions, *state) or negative_field(
-                kernel, instructions, state
-            )
-        kind = first.device.type
-        if choose_backend(backend, type(self).__name__, reason, kind) and kernel is not None:
-            return self._unroll_fused(kernel, instructions, state)
-        return self._unroll_reference(instructions, state)
+        kernels = fused_kernels()
+        reason = kernels.why_not_unroll(self, instructions, state)
+        if not choose_backend(backend, type(self).__name__, reason, first.device.type):
+            return self._unroll_reference(instructions, state)
 
-    def _unroll_fused(
-        self, kernel: kernels.Structure, instructions: InstructionT, state: StateT
-    ) -> tuple[Tensor, StateT]:
         def reference(
             instruction: tuple[Tensor, ...], initial: tuple[Tensor, ...]
         ) -> tuple[Tensor, ...]:
@@ -247,7 +225,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             read_vectors, final = self._unroll_reference(fields, start)
             return (read_vectors, *final)
 
-        read_vectors, final = kernels.unroll(kernel, instructions, state, reference=reference)
+        read_vectors, final = kernels.unroll(self, instructions, state, reference)
         return read_vectors, self.State(*final)
 
     def _unroll_reference(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:

@@ -147,11 +147,20 @@ class StateField(NamedTuple):
     @property
     def initial_shape(self) -> Shape:
         """The axes after the batch, before the first step."""
-        return tuple(self.rows if isinstance(axis, str) else axis for axis in self.shape)
+        return self.with_rows(self.rows)
+
+    @property
+    def row_axis(self) -> int | None:
+        """The axis of rows, counting the batch axis; None without rows."""
+        return 1 + self.shape.index(ROWS) if self.grows else None
+
+    def with_rows(self, rows: int) -> Shape:
+        """The axes after the batch for a number of rows."""
+        return tuple(rows if isinstance(axis, str) else axis for axis in self.shape)
 
     def rows_of(self, tensor: Tensor) -> int:
         """N of the field's tensor [B, ...]; 0 for a field without rows."""
-        return tensor.shape[1 + self.shape.index(ROWS)] if self.grows else 0
+        return 0 if self.row_axis is None else tensor.shape[self.row_axis]
 
     def rows_after(self, rows: int, steps: int) -> int:
         """N after `steps` more steps, from N = `rows`."""

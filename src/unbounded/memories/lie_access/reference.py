@@ -8,6 +8,7 @@ Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -15,12 +16,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unbounded import kernels
 from unbounded.checks import check_bool, check_number, check_positive, is_batched
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
-from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
-from unbounded.kernels.structures.lie_access import LONG_STEPS, MOST, growth_message
-from unbounded.kernels.structures.lie_access import STEPS as KERNEL_STEPS
 from unbounded.memories.core import (
     Constant,
     Fixed,
@@ -33,10 +30,12 @@ from unbounded.memories.core import (
     portable,
     read_rows,
 )
-from unbounded.memories.lie_access.groups import GROUPS, Group, chosen_group, shortened
+from unbounded.memories.lie_access.groups import Group, chosen_group, shortened
 
 INITIAL: Final = ("constant", "learned")
 GATES: Final = ("sigmoid", "hard_sigmoid")
+#: Largest coordinate; the square of a larger one overflows 32 bits.
+MOST: Final = 1e18
 
 
 class Step(NamedTuple):
@@ -52,6 +51,11 @@ class Step(NamedTuple):
 
     floor: float | None
     candidate: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether an action may be longer than 1."""
+        return self.floor is None or self.candidate
 
 
 STEPS: Final[dict[str, Step]] = {
@@ -103,105 +107,27 @@ class LieAccessInstruction(NamedTuple):
     strength: Tensor
 
 
-@portable
-class SoftmaxInstruction(NamedTuple):
-    """LieAccessInstruction with the temperature T, [B], at least 0, of the softmax."""
-
-    read_key: Tensor
-    read_key_gate: Tensor
-    read_action: Tensor
-    read_action_gate: Tensor
-    write_key: Tensor
-    write_key_gate: Tensor
-    write_action: Tensor
-    write_action_gate: Tensor
-    value: Tensor
-    strength: Tensor
-    temperature: Tensor
+def _instruction(name: str, has_key_gates: bool, has_action_gates: bool, is_softmax: bool) -> Any:
+    """A LieAccessInstruction without some gates, or with the softmax's temperature T >= 0, [B]."""
+    fields = [
+        field
+        for field in LieAccessInstruction._fields
+        if (has_key_gates or not field.endswith("key_gate"))
+        and (has_action_gates or not field.endswith("action_gate"))
+    ]
+    make: Any = namedtuple
+    return portable(make(name, [*fields, *["temperature"] * is_softmax], module=__name__))
 
 
-@portable
-class KeyGatedInstruction(NamedTuple):
-    """A LieAccessInstruction without gates of actions."""
-
-    read_key: Tensor
-    read_key_gate: Tensor
-    read_action: Tensor
-    write_key: Tensor
-    write_key_gate: Tensor
-    write_action: Tensor
-    value: Tensor
-    strength: Tensor
-
-
-@portable
-class SoftmaxKeyGatedInstruction(NamedTuple):
-    """A SoftmaxInstruction without gates of actions."""
-
-    read_key: Tensor
-    read_key_gate: Tensor
-    read_action: Tensor
-    write_key: Tensor
-    write_key_gate: Tensor
-    write_action: Tensor
-    value: Tensor
-    strength: Tensor
-    temperature: Tensor
-
-
-@portable
-class ActionGatedInstruction(NamedTuple):
-    """A LieAccessInstruction without gates of keys."""
-
-    read_key: Tensor
-    read_action: Tensor
-    read_action_gate: Tensor
-    write_key: Tensor
-    write_action: Tensor
-    write_action_gate: Tensor
-    value: Tensor
-    strength: Tensor
-
-
-@portable
-class SoftmaxActionGatedInstruction(NamedTuple):
-    """A SoftmaxInstruction without gates of keys."""
-
-    read_key: Tensor
-    read_action: Tensor
-    read_action_gate: Tensor
-    write_key: Tensor
-    write_action: Tensor
-    write_action_gate: Tensor
-    value: Tensor
-    strength: Tensor
-    temperature: Tensor
-
-
-@portable
-class UngatedInstruction(NamedTuple):
-    """A LieAccessInstruction without gates."""
-
-    read_key: Tensor
-    read_action: Tensor
-    write_key: Tensor
-    write_action: Tensor
-    value: Tensor
-    strength: Tensor
-
-
-@portable
-class SoftmaxUngatedInstruction(NamedTuple):
-    """A SoftmaxInstruction without gates."""
-
-    read_key: Tensor
-    read_action: Tensor
-    write_key: Tensor
-    write_action: Tensor
-    value: Tensor
-    strength: Tensor
-    temperature: Tensor
-
+SoftmaxInstruction: Final = _instruction("SoftmaxInstruction", True, True, True)
+KeyGatedInstruction: Final = _instruction("KeyGatedInstruction", True, False, False)
+SoftmaxKeyGatedInstruction: Final = _instruction("SoftmaxKeyGatedInstruction", True, False, True)
+ActionGatedInstruction: Final = _instruction("ActionGatedInstruction", False, True, False)
+SoftmaxActionGatedInstruction: Final = _instruction(
+    "SoftmaxActionGatedInstruction", False, True, True
+)
+UngatedInstruction: Final = _instruction("UngatedInstruction", False, False, False)
+SoftmaxUngatedInstruction: Final = _instruction("SoftmaxUngatedInstruction", False, False, True)
 
 #: Instruction types by (has key gates, has action gates, has a temperature).
 INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
@@ -450,30 +376,6 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         )
 
     @property
-    def kernel(self) -> kernels.Structure | None:
-        """The memory of the fused kernels; None with a custom group."""
-        if type(self.group) not in GROUPS.values():
-            return None
-        return kernels.structures.LieAccess(
-            self.width,
-            self.group.key_size,
-            KERNEL_GROUPS.index(self.group.name),
-            self.weighting == "softmax",
-            KERNEL_STEPS.index(self.step_length),
-            self.key_gate,
-            self.action_gate,
-            self.capacity or 0,
-            self.drop,
-        )
-
-    @property
-    def no_kernel(self) -> str:
-        """The reason of the memory, or that no kernel supports the group."""
-        if type(self.group) in GROUPS.values():
-            return super().no_kernel
-        return f"no kernel knows the group {self.group.name}"
-
-    @property
     def dropped_beyond(self) -> int | None:
         """The capacity: the oldest rows are dropped beyond it."""
         return self.capacity
@@ -615,14 +517,27 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             action = shortened(action, floor)
         action = group.normalise(action)
         key = group.act(action, group.place(key))
-        can_grow = group.can_grow and self.step_length in LONG_STEPS
-        if not can_grow:
+        if not self.can_grow:
             return key, action
         if torch.compiler.is_compiling() or is_batched(key):
             return torch.where(key.abs() > MOST, torch.nan, key), action
         if bool((key.abs() > MOST).any()):
-            raise NonFiniteError(growth_message(f"{who}_key", group.name, self.step_length))
+            raise self.growth_error(f"{who}_key")
         return key, action
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether keys can grow without bound."""
+        return self.group.can_grow and STEPS[self.step_length].is_long
+
+    def growth_error(self, name: str) -> NonFiniteError:
+        """The error for a key that exceeds the limit."""
+        return NonFiniteError(
+            f"{name}: expected coordinates up to {MOST:g}, got larger ones: with "
+            f"group={self.group.name!r} and step={self.step_length!r} a head multiplies its key by "
+            "the scale of its action in each step, without bound. Give step='normalised' or "
+            "'bounded', or group='translation'."
+        )
 
 
 def _check_cap(capacity: int | None, drop: int | None) -> None:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded import kernels
 from unbounded.checks import check_number, check_positive
 from unbounded.memories.core import Head, Memory, StateField, StateT, live_rows, portable, read_rows
 
@@ -184,11 +183,6 @@ class NeuralStack(PushPopMemory[StackState]):
     State = StackState
     first_read = "top"
 
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The stack of the fused kernels."""
-        return kernels.structures.Stack(self.width)
-
     def step(self, state: StackState, instruction: PushPop) -> tuple[Tensor, StackState]:
         """Pop, push, then read, for one time step.
 
@@ -244,11 +238,6 @@ class NeuralQueue(PushPopMemory[QueueState]):
 
     State = QueueState
     first_read = "bottom"
-
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The queue of the fused kernels."""
-        return kernels.structures.Queue(self.width)
 
     def step(self, state: QueueState, instruction: PushPop) -> tuple[Tensor, QueueState]:
         """Pop, push, then read, for one time step.
@@ -340,11 +329,6 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         return f"NeuralDeque(width={self.width}" + (
             ")" if bias is None else f", bottom_push_bias={bias})"
         )
-
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The deque of the fused kernels."""
-        return kernels.structures.Deque(self.width)
 
     @property
     def heads(self) -> tuple[Head, ...]:

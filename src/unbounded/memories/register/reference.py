@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.memories.core import Head, Memory, StateField, portable
 
@@ -34,11 +33,6 @@ class Register(Memory[Held, Write]):
     def __init__(self, width: int) -> None:
         check_positive("width", width)
         self.width = width
-
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The register of the fused kernels."""
-        return kernels.structures.Register(self.width)
 
     @property
     def heads(self) -> tuple[Head, ...]:

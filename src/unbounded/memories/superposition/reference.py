@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded import kernels
 from unbounded.checks import check_bool, check_choice, check_positive, is_batched, is_number
 from unbounded.errors import ConfigError, DTypeError, MemoryOverflowError, ShapeError
 from unbounded.memories.core import Constant, Head, Memory, StateField, StateT, portable
@@ -65,6 +64,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     basic_actions: ClassVar[tuple[str, ...]]
     #: The policies of `overflow`.
     overflows: ClassVar[tuple[str, ...]]
+    #: The cell lost at either end of a full structure, for messages.
+    ends: ClassVar[tuple[str, ...]]
     #: Value of an empty cell.
     empty: float = EMPTY
     #: Whether `empty` is 0. A float is symbolic in a graph with dynamic=True; a bool is not.
@@ -108,11 +109,6 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
             f"{type(self).__name__}(count={self.count}, depth={self.depth}, noop={self.noop}"
             f"{limit}{policy})"
         )
-
-    @property
-    def _kernel_options(self) -> tuple[int, int, int, int, bool, bool]:
-        is_strict, capacity = self.overflow == "error", self.capacity or 0
-        return self.count, len(self.actions), self.depth, capacity, is_strict, self.is_zero
 
     @property
     def dropped_beyond(self) -> int | None:
@@ -252,6 +248,7 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
     State = StackCells
     basic_actions = ("PUSH", "POP")
     overflows = ("error", "drop_bottom")
+    ends = ("the bottom cell of a full stack",)
 
     def __init__(
         self,
@@ -262,11 +259,6 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         overflow: str = "error",
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
-
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The stack of the fused kernels."""
-        return kernels.structures.SuperpositionStack(*self._kernel_options)
 
     @property
     def cells_field(self) -> StateField:
@@ -297,7 +289,7 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             pushes = instruction.action[..., 0]
-            old = self._lose(old, old[..., -1], pushes, "the bottom cell of a full stack")
+            old = self._lose(old, old[..., -1], pushes, self.ends[0])
         pushed = torch.cat([instruction.value.unsqueeze(-1), old[..., :-1]], dim=-1)
         cells = push * pushed + pop * shifted(old, -1)
         for weight in keep:
@@ -377,6 +369,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     State = ListCells
     basic_actions = ("RIGHT", "LEFT", "INSERT")
     overflows = ("error", "drop_ends")
+    ends = ("the leftmost cell of a full list", "the rightmost cell of a full list")
 
     def __init__(
         self,
@@ -395,11 +388,6 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     def __repr__(self) -> str:
         rest = "" if self.empty == EMPTY else f", empty={self.empty:g}"
         return f"{super().__repr__()[:-1]}{rest})"
-
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The list of the fused kernels."""
-        return kernels.structures.SuperpositionList(*self._kernel_options)
 
     @property
     def cells_field(self) -> StateField:
@@ -442,8 +430,8 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         if old.shape == state.cells.shape:
             by_right, by_left, by_insert = instruction.action[..., :3].unbind(-1)
             lost_left = by_right + by_insert
-            old = self._lose(old, old[..., 0], lost_left, "the leftmost cell of a full list")
-            old = self._lose(old, old[..., -1], by_left, "the rightmost cell of a full list")
+            old = self._lose(old, old[..., 0], lost_left, self.ends[0])
+            old = self._lose(old, old[..., -1], by_left, self.ends[1])
         head = old.shape[-1] // 2
         inserted = torch.cat(
             [old[..., 1 : head + 1], instruction.value.unsqueeze(-1), old[..., head + 1 :]], dim=-1

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unbounded import kernels
 from unbounded.checks import check_bool, check_choice, check_number, check_positive
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.core import (
@@ -237,20 +236,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r}"
             f"{f', shift_bias={self.shift_bias}' if self.shift_bias else ''}"
             f"{', writes_first=True' if self.writes_first else ''})"
-        )
-
-    @property
-    def kernel(self) -> kernels.Structure:
-        """The tape of the fused kernels."""
-        return kernels.structures.TuringTape(
-            self.slots,
-            self.width,
-            self.read_heads,
-            self.write_heads,
-            self.shift_range,
-            is_circular=self.shift == "circular",
-            reads_before=self.reads == "before",
-            floor_digits=VARIANTS[self.variant].floor_digits,
         )
 
     @property

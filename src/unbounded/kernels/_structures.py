@@ -1,0 +1,93 @@
+"""The memories with a kernel, and the structure of a memory."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import torch
+
+from unbounded.errors import ChoiceError, ShapeError
+from unbounded.memories import Memory
+from unbounded.memories.core.structure import Structure
+from unbounded.memories.lie_access.kernel import LieAccessStructure
+from unbounded.memories.push_pop.kernel import DequeStructure, QueueStructure, StackStructure
+from unbounded.memories.register.kernel import RegisterStructure
+from unbounded.memories.superposition.kernel import (
+    SuperpositionListStructure,
+    SuperpositionStackStructure,
+)
+from unbounded.memories.turing_tape.kernel import TapeStructure
+from unbounded.replaced import replaced_method
+
+#: Every memory with a kernel, by its name in csrc/library.cpp.
+STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
+    kind.name: kind
+    for kind in (
+        StackStructure,
+        QueueStructure,
+        DequeStructure,
+        SuperpositionStackStructure,
+        SuperpositionListStructure,
+        RegisterStructure,
+        TapeStructure,
+        LieAccessStructure,
+    )
+}
+#: The same by the memory's exact type: a subclass may compute something else.
+BY_TYPE: Final = {kind.memory_type: kind for kind in STRUCTURES.values()}
+
+
+@lru_cache(maxsize=256)
+def structure_of(name: str, options: tuple[int, ...]) -> Structure[Any]:
+    """Create a structure, with a memory of its own, from an operator's arguments.
+
+    Raises:
+        ChoiceError: unknown structure. UnboundedError: wrong number of options, or one out of
+            range.
+    """
+    if name not in STRUCTURES:
+        raise ChoiceError("structure", name, STRUCTURES)
+    kind = STRUCTURES[name]
+    if len(options) != len(kind.option_names):
+        names = ", ".join(kind.option_names)
+        raise ShapeError(f"options: expected {names} of a {name}, got {options}.")
+    return kind(kind.memory_of(options))
+
+
+def kernel_of(memory: Memory[Any, Any]) -> Structure[Any] | None:
+    """The structure of a memory; None if no kernel knows it."""
+    kind = BY_TYPE.get(type(memory))
+    if kind is None or kind.why_not(memory) is not None:
+        return None
+    structure = kind(memory)
+    if torch.compiler.is_compiling():  # a graph that is being captured cannot look it up
+        return structure
+    return structure_of(structure.name, structure.options)
+
+
+def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
+    """Why no kernel supports a memory; None if one does."""
+    kind = BY_TYPE.get(type(memory))
+    if kind is None:
+        return f"no kernel knows the memory {type(memory).__name__}"
+    name = replaced_method(memory)
+    replaced = f"{type(memory).__name__}.{name} is replaced, which only the reference calls"
+    return kind.why_not(memory) or (None if name is None else replaced)
+
+
+def negative_field(structure: Structure[Any], *groups: Any) -> str | None:
+    """Name the field with a negative number, which the kernel cannot take; None if there is none.
+
+    Args:
+        groups: instructions and states. Nothing is checked while a graph is being captured.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    for name in structure.nonnegative:
+        for group in groups:
+            field = getattr(group, name, None)
+            # An empty field needs no check, and a check synchronizes the device.
+            if field is not None and field.numel() and bool((field < 0).any()):
+                return f"the kernels take a {name} of at least 0"
+    return None

@@ -1,0 +1,103 @@
+"""The Lie-access memory of the kernels (csrc/lie_access.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from torch import Tensor
+
+from unbounded.errors import ShapeError
+from unbounded.memories.core.structure import Buffer, CallSizes, Structure
+from unbounded.memories.lie_access.groups import GROUPS
+from unbounded.memories.lie_access.reference import STEPS, LieAccessMemory
+
+#: In the order of `LieGroup` and `LieStep` in csrc/lie_heads.h.
+_GROUPS: Final = tuple(GROUPS)
+_STEPS: Final = tuple(STEPS)
+
+
+class LieAccessStructure(Structure[LieAccessMemory]):
+    """Rows of a key, a value and a strength, read by their distances from a moving head.
+
+    Options:
+        width: M. key_size: n.
+        group: its place in GROUPS. step: its place in STEPS.
+        is_softmax: whether distances are weighted by a softmax instead of their inverse.
+        has_key_gates, has_action_gates: whether the heads have these gates.
+        capacity: of the memory; 0 for none. drop: number of oldest rows dropped at once.
+    """
+
+    name, memory_type = "lie_access", LieAccessMemory
+    option_names = (
+        "width", "key_size", "group", "is_softmax", "step", "has_key_gates", "has_action_gates",
+        "capacity", "drop",
+    )  # fmt: skip
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """The options in the header's order."""
+        memory = self.memory
+        return (
+            memory.width,
+            memory.group.key_size,
+            _GROUPS.index(memory.group.name),
+            int(memory.weighting == "softmax"),
+            _STEPS.index(memory.step_length),
+            int(memory.key_gate),
+            int(memory.action_gate),
+            memory.capacity or 0,
+            memory.drop,
+        )
+
+    @classmethod
+    def memory_of(cls, options: Sequence[int]) -> LieAccessMemory:
+        """A memory with the sizes and choices of the options."""
+        width, key_size, group, is_softmax, step, key_gates, action_gates, capacity, drop = options
+        for name, place, choices in (("group", group, _GROUPS), ("step", step, _STEPS)):
+            if not 0 <= place < len(choices):
+                raise ShapeError(f"{name}: expected a place in {choices}, got {place}.")
+        return LieAccessMemory(
+            width,
+            _GROUPS[group],
+            "softmax" if is_softmax else "inverse_square",
+            _STEPS[step],
+            key_size=key_size,
+            key_gate=bool(key_gates),
+            action_gate=bool(action_gates),
+            capacity=capacity or None,
+            drop=drop if capacity else None,
+        )
+
+    @classmethod
+    def why_not(cls, memory: LieAccessMemory) -> str | None:
+        """Custom groups have no kernel."""
+        if type(memory.group) in GROUPS.values():
+            return None
+        return f"no kernel knows the group {memory.group.name}"
+
+    def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
+        """The instruction and the head positions of each step, and every row."""
+        memory, group = self.memory, self.memory.group
+        leading, rows = (sizes.steps, sizes.batch), sizes.rows + sizes.steps
+        padded = sizes.padded(rows)
+        slots = (memory.capacity + 1) if memory.capacity else 0
+        return {
+            "instructions": Buffer((*leading, self.head_rows)),
+            "places": Buffer((*leading, 2 * (group.key_size + group.action_size))),
+            "keys": Buffer((sizes.batch, group.key_size, padded)),
+            "strengths": Buffer((sizes.batch, padded)),
+            "values": Buffer((sizes.batch, rows * memory.width + sizes.lanes)),
+            "firsts": Buffer((sizes.batch, sizes.steps if slots else 0), True, starts_zero=True),
+            "slots": Buffer((sizes.batch, slots), True, starts_zero=True),
+        }
+
+    def can_fail(self, rows: int, steps: int) -> bool:
+        """Whether keys can grow without bound."""
+        del rows, steps
+        return self.memory.can_grow
+
+    def check_errors(self, errors: Tensor | None) -> None:
+        """Raise NonFiniteError if a key exceeds the limit."""
+        if errors is not None and bool(errors.any()):
+            raise self.memory.growth_error("read_key" if bool((errors & 1).any()) else "write_key")

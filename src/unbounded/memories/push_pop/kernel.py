@@ -1,0 +1,54 @@
+"""Stack, queue and deque of the kernels (csrc/push_pop.h)."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any
+
+from unbounded.memories.core import Memory
+from unbounded.memories.core.structure import Buffer, CallSizes, Structure
+from unbounded.memories.push_pop.reference import NeuralDeque, NeuralQueue, NeuralStack
+
+
+class PushPopStructure(Structure[Memory[Any, Any]], ABC):
+    """Rows of values with strengths."""
+
+    option_names = ("width",)
+    live_fields = ("values",)
+
+    @property
+    def nonnegative(self) -> tuple[str, ...]:
+        """Pushes, pops and strengths."""
+        return (*(head.name for head in self.memory.heads if head.gate), "strengths")
+
+    def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
+        """Pushes and pops of each step, the changes by its pops, and dead rows."""
+        ends = len(self.memory.write_strengths)
+        of_pops = (sizes.batch, sizes.steps, ends)
+        rows = (sizes.batch, self.rows_after(sizes.rows, sizes.steps))
+        return {
+            "pushes_and_pops": Buffer((sizes.steps, sizes.batch, 2 * ends)),
+            "changes": Buffer(of_pops, is_integer=True),
+            "kept": Buffer(of_pops),
+            "grave_rows": Buffer(rows, is_integer=True, starts_zero=True),
+            "grave_strengths": Buffer(rows, starts_zero=True),
+            "live_range": Buffer((sizes.batch, 3), is_integer=True),
+        }
+
+
+class StackStructure(PushPopStructure):
+    """Popped and read at the top."""
+
+    name, memory_type = "stack", NeuralStack
+
+
+class QueueStructure(PushPopStructure):
+    """Popped and read at the bottom."""
+
+    name, memory_type = "queue", NeuralQueue
+
+
+class DequeStructure(PushPopStructure):
+    """Pushed, popped and read at both ends."""
+
+    name, memory_type = "deque", NeuralDeque

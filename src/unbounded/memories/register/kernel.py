@@ -1,0 +1,17 @@
+"""The register of the kernels (csrc/register.h)."""
+
+from __future__ import annotations
+
+from unbounded.memories.core.structure import Buffer, CallSizes, Structure
+from unbounded.memories.register.reference import Register
+
+
+class RegisterStructure(Structure[Register]):
+    """One value [M] that is overwritten."""
+
+    name, memory_type, option_names = "register", Register, ("width",)
+
+    def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
+        """The instruction of each step, and the value before it."""
+        widths = {"instructions": self.head_rows, "before": self.read_vector}
+        return {name: Buffer((sizes.steps, sizes.batch, w)) for name, w in widths.items()}

@@ -1,0 +1,130 @@
+"""Superposition stacks and lists of the kernels (csrc/superposition.h)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from unbounded.errors import MemoryOverflowError, ShapeError
+from unbounded.memories.core.structure import Buffer, CallSizes, Structure
+from unbounded.memories.superposition.reference import (
+    EMPTY,
+    SuperpositionList,
+    SuperpositionMemory,
+    SuperpositionStack,
+)
+
+# Rows of the kernel's buffers on either side of the cells.
+_ROW_MARGIN = 2
+
+
+class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
+    """Cells that are mixed by the weights of actions.
+
+    Options:
+        count: S. actions: A, of each structure. depth: k, cells read from each.
+        capacity: of the memory; 0 for none.
+        is_strict: whether a full structure that loses a cell that is not empty is an error.
+        is_zero: whether an empty cell holds 0 instead of -1.
+    """
+
+    memory_type: ClassVar[type[SuperpositionMemory[Any]]]
+    option_names = ("count", "actions", "depth", "capacity", "is_strict", "is_zero")
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """The options in the header's order."""
+        memory = self.memory
+        is_strict = memory.overflow == "error"
+        sizes = memory.count, len(memory.actions), memory.depth, memory.capacity or 0
+        return *sizes, int(is_strict), int(memory.is_zero)
+
+    @classmethod
+    def arguments_of(cls, options: Sequence[int]) -> tuple[int, int, bool, int | None, str]:
+        """Count, depth, NO-OP, capacity and overflow of the memory."""
+        count, actions, depth, capacity, is_strict, _ = options
+        memory, basic = cls.memory_type, len(cls.memory_type.basic_actions)
+        if actions not in (basic, basic + 1):
+            raise ShapeError(
+                f"actions: a {cls.name} has {basic}, with NO-OP {basic + 1}, got {actions}."
+            )
+        overflow = "error" if is_strict or not capacity else memory.overflows[-1]
+        return count, depth, actions > basic, capacity or None, overflow
+
+    def activations(self, head: str) -> tuple[str, ...]:
+        """Values have no axis of their own, so softmax is excluded for them."""
+        known = super().activations(head)
+        return known if head == "action" else tuple(a for a in known if a != "softmax")
+
+    @abstractmethod
+    def buffer_rows(self, rows: int) -> int:
+        """Rows of the kernel's buffers for a number of cells, margins included."""
+
+    def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
+        """The weights of the actions and the values, one plane each."""
+        planes = len(self.memory.actions) + 1
+        padded = sizes.padded(self.memory.count)
+        return {"planes": Buffer((sizes.steps, sizes.batch, planes, padded))}
+
+    def checkpoint_size(self, sizes: CallSizes) -> int:
+        """All rows of the kernel's buffer."""
+        most = self.rows_after(sizes.rows, sizes.steps)
+        return (self.buffer_rows(most) + 2 * _ROW_MARGIN) * sizes.padded(self.memory.count)
+
+    def can_fail(self, rows: int, steps: int) -> bool:
+        """Whether the next step would exceed the capacity, and a lost cell is an error."""
+        full = self.rows_after(rows, steps + 1) == self.rows_after(rows, steps)
+        return self.memory.overflow == "error" and full
+
+    def check_errors(self, errors: Tensor | None) -> None:
+        """Raise MemoryOverflowError if a cell was lost."""
+        if errors is None or not bool(errors.any()):
+            return
+        place = self.memory.ends[int((errors & 1).max() == 0)]
+        raise MemoryOverflowError(
+            f"{place} is not empty and would be lost at capacity {self.memory.capacity}, in "
+            f"{int((errors > 0).sum())} of {len(errors)} sequences. Give a larger capacity, "
+            f"capacity=None, or overflow={self.memory.overflows[-1]!r} to drop it."
+        )
+
+
+class SuperpositionStackStructure(SuperpositionStructure):
+    """Cells below the top."""
+
+    name, memory_type = "superposition_stack", SuperpositionStack
+
+    @classmethod
+    def memory_of(cls, options: Sequence[int]) -> SuperpositionStack:
+        """A stack; its empty cells are -1."""
+        if options[-1]:
+            raise ShapeError(f"is_zero: expected 0 for a {cls.name}, got {options[-1]}.")
+        return SuperpositionStack(*cls.arguments_of(options))
+
+    def buffer_rows(self, rows: int) -> int:
+        """At least the number of cells read."""
+        return max(rows, self.memory.depth)
+
+
+class SuperpositionListStructure(SuperpositionStructure):
+    """Cells on both sides of a head."""
+
+    name, memory_type = "superposition_list", SuperpositionList
+
+    @classmethod
+    def memory_of(cls, options: Sequence[int]) -> SuperpositionList:
+        """A list; its empty cells are -1 or 0."""
+        return SuperpositionList(*cls.arguments_of(options), empty=0 if options[-1] else EMPTY)
+
+    def buffer_rows(self, rows: int) -> int:
+        """On either side of the head, at least the number of cells read."""
+        return 2 * max(rows // 2, self.memory.depth - 1) + 1
+
+    def check_rows(self, rows: int) -> None:
+        """Raise ShapeError unless the number of cells is odd."""
+        if rows % 2 == 0:
+            raise ShapeError(
+                f"cells: expected an odd number N with HEAD in the middle, got {rows}."
+            )
