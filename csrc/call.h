@@ -82,7 +82,7 @@ struct UnboundedCall {
   void* grad_instruction[most_heads];  // unroll: [B, T, rows of the head]
 };
 
-// For csrc/output_loss.h; kernels/_output.py mirrors it. Strides are per sequence and per step.
+// For csrc/output_loss.h; kernels/_static.py mirrors it. Strides are per sequence and per step.
 struct UnboundedOutput {
   int64_t steps, batch, hidden, symbols;
   int64_t target_strides[2], mask_strides[2];

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from _cases import (
@@ -260,6 +263,17 @@ def test_negative_fields_run_on_the_reference(memory, backend):
             say_once.cache_clear()
             with pytest.warns(BackendWarning, match=f"{name} of at least 0"):
                 memory.unroll(*call, backend)
+
+
+def test_memories_alone_bring_their_kernels():
+    code = (
+        "import torch\n"
+        "from unbounded.memories import NeuralStack\n"
+        "fields = torch.rand(1, 3, 2), torch.rand(1, 3), torch.rand(1, 3)\n"
+        "stack = NeuralStack(2)\n"
+        "stack.unroll(stack.Instruction(*fields), backend='cpu')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_errors_are_named():

@@ -4,7 +4,7 @@ Dispatch is in Python, computation in C++ behind a plain C interface (csrc/). A 
 what C++ needs, and `kernel.py` in its folder of `memories/` what that adds to its declaration.
 """
 
-from unbounded.kernels._availability import check_expected, why_not
+from unbounded.kernels._availability import check_expected, negative_field, why_no_kernel, why_not
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
 from unbounded.kernels._fused import open_session, recurrence, unroll
 from unbounded.kernels._library import (
@@ -17,16 +17,9 @@ from unbounded.kernels._library import (
     switched,
     without_memory,
 )
-from unbounded.kernels._output import StaticOutput
 from unbounded.kernels._registry import Session
-from unbounded.kernels._static import StaticRecurrence
-from unbounded.kernels._structures import (
-    STRUCTURES,
-    kernel_of,
-    negative_field,
-    structure_of,
-    why_no_kernel,
-)
+from unbounded.kernels._static import StaticOutput, StaticRecurrence
+from unbounded.kernels._structures import STRUCTURES, kernel_of, structure_of
 from unbounded.memories.core.structure import Structure
 
 __all__ = [

@@ -14,7 +14,10 @@ from unbounded.errors import BackendError
 from unbounded.kernels import gpu
 from unbounded.kernels._library import ERROR, WHY_NOT_LOADED
 from unbounded.kernels._registry import DEVICES, IMPLEMENTED
+from unbounded.kernels._structures import BY_TYPE
+from unbounded.memories import Memory
 from unbounded.memories.core.structure import Structure
+from unbounded.replaced import replaced_method
 
 _DTYPES = (torch.float32, torch.float64)
 
@@ -98,3 +101,30 @@ def _why_not_on(
     if (operator, kind) not in IMPLEMENTED:
         return f"no kernel for {kind.upper()} runs a memory without its controller"
     return gpu.why_not(structure, device.index) if kind == "cuda" else None
+
+
+def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
+    """Why no kernel supports a memory; None if one does."""
+    kind = BY_TYPE.get(type(memory))
+    if kind is None:
+        return f"no kernel knows the memory {type(memory).__name__}"
+    name = replaced_method(memory)
+    replaced = f"{type(memory).__name__}.{name} is replaced, which only the reference calls"
+    return kind.why_not(memory) or (None if name is None else replaced)
+
+
+def negative_field(structure: Structure[Any], *groups: Any) -> str | None:
+    """Name the field with a negative number, which the kernel cannot take; None if there is none.
+
+    Args:
+        groups: instructions and states. Nothing is checked while a graph is being captured.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    for name in structure.nonnegative:
+        for group in groups:
+            field = getattr(group, name, None)
+            # An empty field needs no check, and a check synchronizes the device.
+            if field is not None and field.numel() and bool((field < 0).any()):
+                return f"the kernels take a {name} of at least 0"
+    return None

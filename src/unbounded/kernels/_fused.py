@@ -1,31 +1,245 @@
-"""The interface of the fused kernels: a whole sequence with or without controller and heads."""
+"""The interface of the fused kernels: whole sequences, steps of a session, and gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError
+from unbounded.checks import is_batched
+from unbounded.errors import BackendError, say_once
 from unbounded.kernels import gpu
-from unbounded.kernels._autograd import (
-    RecurrenceFunction,
-    Reference,
-    Tensors,
-    UnrollFunction,
-    contiguous,
+from unbounded.kernels._availability import (
+    check_expected,
+    negative_field,
+    why_no_kernel,
+    why_not,
 )
-from unbounded.kernels._availability import check_expected, why_not
-from unbounded.kernels._controllers import Weights
-from unbounded.kernels._recurrence import RECURRENCE
+from unbounded.kernels._controllers import Weights, weights_with_gradients
+from unbounded.kernels._recurrence import (
+    RECURRENCE,
+    RECURRENCE_BACKWARD,
+    Gradients,
+    Needs,
+)
 from unbounded.kernels._registry import SESSIONS, Session, apply
-from unbounded.kernels._structures import kernel_of, negative_field, why_no_kernel
-from unbounded.kernels._unroll import UNROLL
+from unbounded.kernels._structures import kernel_of
+from unbounded.kernels._unroll import UNROLL, UNROLL_BACKWARD
 from unbounded.memories import Memory
 from unbounded.memories.core.backend import FusedKernels, register_kernels
 from unbounded.memories.core.structure import Structure
+
+#: Maps the tensors of a call to its results, in plain torch; see `recurrence` and `unroll`.
+Reference = Callable[..., Sequence[Tensor]]
+
+_STATIC = 6  # arguments of RecurrenceFunction before the tensors
+
+
+class Tensors(NamedTuple):
+    """The tensors of a recurrence that may have gradients, in the order of its arguments."""
+
+    x: Tensor
+    weights: Weights
+    state: Sequence[Tensor]
+
+    @classmethod
+    def of(cls, flat: Sequence[Any]) -> Tensors:
+        """Group a flat sequence of tensors or of their gradients."""
+        rest = iter(flat)
+        x = next(rest)
+        return cls(x, Weights._make(islice(rest, len(Weights._fields))), list(rest))
+
+    @property
+    def flat(self) -> tuple[Tensor | None, ...]:
+        """All tensors in one sequence."""
+        return (self.x, *self.weights, *self.state)
+
+
+def save(ctx: Any, *groups: Sequence[Tensor | None]) -> None:
+    """Save groups of tensors for the backward pass."""
+    ctx.group_sizes = tuple(map(len, groups))
+    ctx.save_for_backward(*chain(*groups))
+
+
+def saved(ctx: Any) -> Iterator[list[Any]]:
+    """The saved groups, in order."""
+    tensors = iter(ctx.saved_tensors)
+    return (list(islice(tensors, size)) for size in ctx.group_sizes)
+
+
+class RecurrenceFunction(torch.autograd.Function):
+    """`unbounded::recurrence` with its gradients; the tensors are `Tensors.flat`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        reference: Reference | None,
+        structure: str,
+        options: tuple[int, ...],
+        activations: tuple[str, ...],
+        controller: str,
+        lengths: Tensor | None,
+        *flat: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        tensors = Tensors.of(flat)
+        with torch.autocast(tensors.x.device.type, enabled=False):
+            results, kept = RECURRENCE(
+                structure, options, activations, controller, tensors.x, lengths, tensors.weights,
+                tensors.state, saves=True,
+            )  # fmt: skip
+        ctx.reference, ctx.call = reference, (structure, options, activations, controller)
+        save(ctx, (lengths,), flat, results, kept)
+        ctx.set_materialize_grads(False)
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (lengths,), flat, results, kept = saved(ctx)
+        x, weights, state = Tensors.of(flat)
+        needed = ctx.needs_input_grad[_STATIC:]
+        if _is_for_reference(grads):
+            return (None,) * _STATIC + through_reference(
+                "recurrence", ctx.reference, lambda run: run(lengths, x, weights, state), flat,
+                needed, grads,
+            )  # fmt: skip
+        of_x, of_weights, of_state = Tensors.of(needed)
+        needs = Needs(bool(of_x), any(of_weights), any(of_state))
+        # Autocast must not change the precision of torch calls in the operator.
+        with torch.autocast(x.device.type, enabled=False):
+            gradients = RECURRENCE_BACKWARD(
+                *ctx.call, x, lengths, weights, state, results=results, kept=kept,
+                grads=contiguous(grads), needs=list(needs),
+            )  # fmt: skip
+        all_grads = _flat_gradients(ctx.call[-1], Gradients(*gradients), weights, state)
+        return (None,) * _STATIC + tuple(
+            grad if need else None for grad, need in zip(all_grads, needed, strict=True)
+        )
+
+
+def _flat_gradients(
+    controller: str, gradients: Gradients, weights: Weights, state: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """The gradients in the order of `Tensors.flat`; None where the operator computed none."""
+    of_weights: dict[str, Tensor | None] = dict.fromkeys(Weights._fields)
+    if gradients.weights:
+        names = weights_with_gradients(controller, weights)
+        of_weights |= zip(names, gradients.weights, strict=True)
+        of_bias = of_weights["bias_ih"]
+        if of_weights["bias_hh"] is None and weights.bias_hh is not None and of_bias is not None:
+            # The biases of an LSTM or Elman cell are summed; their equal gradients are two tensors.
+            of_weights["bias_hh"] = of_bias.clone()
+    of_x: list[Tensor | None] = [*gradients.x] or [None]
+    of_state: list[Tensor | None] = [*gradients.state] or [None for _ in state]
+    return (*of_x, *of_weights.values(), *of_state)
+
+
+class UnrollFunction(torch.autograd.Function):
+    """`unbounded::unroll` with its gradients; tensors are instruction and state."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        reference: Reference | None,
+        structure: str,
+        options: tuple[int, ...],
+        fields: int,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, ...]:
+        rest = iter(tensors)
+        instruction, state = list(islice(rest, fields)), list(rest)
+        results, kept = UNROLL(structure, options, instruction, state)
+        ctx.reference, ctx.call = reference, (structure, options)
+        save(ctx, instruction, state, results, kept)
+        ctx.set_materialize_grads(False)
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        instruction, state, results, kept = saved(ctx)
+        needs = ctx.needs_input_grad[4:]
+        if _is_for_reference(grads):
+            return (None,) * 4 + through_reference(
+                "unroll", ctx.reference, lambda run: run(instruction, state),
+                (*instruction, *state), needs, grads,
+            )  # fmt: skip
+        of_read_vectors, *of_state = contiguous(grads)
+        if of_read_vectors is None:
+            of_read_vectors = torch.zeros_like(results[0])
+        of_instruction, of_state0 = UNROLL_BACKWARD(
+            *ctx.call, instruction, state, results=results, kept=kept,
+            grads=[of_read_vectors, *of_state],
+        )  # fmt: skip
+        gradients = (*of_instruction, *of_state0)
+        return (None,) * 4 + tuple(
+            grad if need else None for grad, need in zip(gradients, needs, strict=True)
+        )
+
+
+def contiguous(grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The gradients, made contiguous."""
+    return [None if grad is None else grad.contiguous() for grad in grads]
+
+
+def _is_for_reference(grads: Sequence[Tensor | None]) -> bool:
+    """Whether no kernel can compute this backward pass."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch.is_grad_enabled() or any(grad is not None and is_batched(grad) for grad in grads)
+
+
+def through_reference(
+    what: str,
+    reference: Reference | None,
+    call: Callable[[Reference], Sequence[Tensor]],
+    tensors: Sequence[Tensor | None],
+    needs: Sequence[bool],
+    grads: Sequence[Tensor | None],
+) -> tuple[Tensor | None, ...]:
+    """Compute gradients from the reference in plain torch, differentiable again if requested.
+
+    Args:
+        what: the kernel's name for messages. reference: or None.
+        call: calls the reference with the tensors of the call.
+        tensors: the inputs. needs: which of them need a gradient.
+        grads: gradients of the results, or None; batched under vmap.
+    Raises:
+        BackendError: there is no reference.
+    """
+    create_graph = torch.is_grad_enabled()
+    request, limit = (
+        ("with create_graph=True", "has no double backward")
+        if create_graph
+        else ("for many gradients at once (vmap, is_grads_batched)", "takes one")
+    )
+    if reference is None:
+        raise BackendError(
+            f"backward {request}: the fused {what} {limit} and has no reference to fall back on; "
+            "use backend='reference'"
+        )
+    say_once(
+        f"backward {request}: the fused {what} {limit}, so the gradients come from the reference "
+        "path"
+    )
+    with torch.enable_grad():
+        results = call(reference)
+    pairs = [
+        (result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None
+    ]
+    expected = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
+    gradients = iter(
+        torch.autograd.grad(
+            [result for result, _ in pairs],
+            expected,
+            [grad for _, grad in pairs],
+            create_graph=create_graph,
+            allow_unused=True,
+        )
+    )
+    return tuple(next(gradients) if need else None for need in needs)
+
 
 gpu.register()
 

@@ -1,6 +1,6 @@
 """The fused recurrence as torch operators: `unbounded::recurrence` and its backward pass.
 
-They take contiguous tensors and have no autograd formula; `_autograd` wraps them in an
+They take contiguous tensors and have no autograd formula; `_fused` wraps them in an
 `autograd.Function`. A backward pass checks the shapes of the kept buffers, but it cannot detect
 row numbers that were changed in between.
 """
@@ -13,12 +13,20 @@ from typing import Any, Final, NamedTuple
 from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
-from unbounded.kernels._checks import check_dtype, check_lengths, named, require
 from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights, weights_with_gradients
 from unbounded.kernels._library import Handle, run_backward
 from unbounded.kernels._registry import define, implement, lanes_of
 from unbounded.kernels._session import CpuSession
-from unbounded.kernels._sizes import Sizes, new_kept, new_results, sizes_of_recurrence
+from unbounded.kernels._sizes import (
+    Sizes,
+    check_dtype,
+    check_lengths,
+    named,
+    new_kept,
+    new_results,
+    require,
+    sizes_of_recurrence,
+)
 from unbounded.kernels._structures import structure_of
 
 _CALL: Final = (

@@ -10,11 +10,17 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
-from unbounded.kernels._checks import check_dtype, check_lengths, require
 from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
 from unbounded.kernels._library import Handle
 from unbounded.kernels._registry import SESSIONS, lanes_of
-from unbounded.kernels._sizes import Sizes, rows_of, sizes_of_recurrence
+from unbounded.kernels._sizes import (
+    Sizes,
+    check_dtype,
+    check_lengths,
+    require,
+    rows_of,
+    sizes_of_recurrence,
+)
 from unbounded.memories.core.structure import Structure
 
 #: Steps of one call. The room for its gates does not grow with the length of a sequence.

@@ -18,7 +18,6 @@ from unbounded.memories.superposition.kernel import (
     SuperpositionStackStructure,
 )
 from unbounded.memories.turing_tape.kernel import TapeStructure
-from unbounded.replaced import replaced_method
 
 #: Every memory with a kernel, by its name in csrc/library.cpp.
 STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
@@ -64,30 +63,3 @@ def kernel_of(memory: Memory[Any, Any]) -> Structure[Any] | None:
     if torch.compiler.is_compiling():  # a graph that is being captured cannot look it up
         return structure
     return structure_of(structure.name, structure.options)
-
-
-def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
-    """Why no kernel supports a memory; None if one does."""
-    kind = BY_TYPE.get(type(memory))
-    if kind is None:
-        return f"no kernel knows the memory {type(memory).__name__}"
-    name = replaced_method(memory)
-    replaced = f"{type(memory).__name__}.{name} is replaced, which only the reference calls"
-    return kind.why_not(memory) or (None if name is None else replaced)
-
-
-def negative_field(structure: Structure[Any], *groups: Any) -> str | None:
-    """Name the field with a negative number, which the kernel cannot take; None if there is none.
-
-    Args:
-        groups: instructions and states. Nothing is checked while a graph is being captured.
-    """
-    if torch.compiler.is_compiling():
-        return None
-    for name in structure.nonnegative:
-        for group in groups:
-            field = getattr(group, name, None)
-            # An empty field needs no check, and a check synchronizes the device.
-            if field is not None and field.numel() and bool((field < 0).any()):
-                return f"the kernels take a {name} of at least 0"
-    return None

@@ -9,10 +9,17 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
-from unbounded.kernels._checks import check_dtype, named, require
 from unbounded.kernels._library import run_unroll
 from unbounded.kernels._registry import define, implement, lanes_of
-from unbounded.kernels._sizes import Sizes, new_kept, new_results, sizes_of_unroll
+from unbounded.kernels._sizes import (
+    Sizes,
+    check_dtype,
+    named,
+    new_kept,
+    new_results,
+    require,
+    sizes_of_unroll,
+)
 from unbounded.kernels._structures import structure_of
 
 _CALL = "(str structure, int[] options, Tensor[] instruction, Tensor[] state"

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import unbounded
 from unbounded.memories.core import (
     BACKENDS,
     Constant,
@@ -97,3 +98,6 @@ __all__ = [
     "move_state",
     "trim_cells",
 ]
+
+# The kernels, which import this package, register themselves for `Memory.unroll`.
+unbounded.load_kernels()

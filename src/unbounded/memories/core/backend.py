@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-import unbounded
 from unbounded.checks import check_choice
 from unbounded.errors import BackendError, BackendWarning, say_once
 
@@ -41,9 +40,7 @@ def register_kernels(kernels: FusedKernels) -> None:
 
 
 def fused_kernels() -> FusedKernels:
-    """The registered kernels; the package imports them at the first use."""
-    if not _registered:
-        unbounded.load_kernels()
+    """The kernels that were registered last."""
     return _registered[-1]
 
 
