@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from unbounded.checks import is_traced
+from unbounded.checks import FLOATING, is_traced
 from unbounded.errors import BackendError
 from unbounded.kernels import gpu
 from unbounded.kernels._library import ERROR, WHY_NOT_LOADED
@@ -18,8 +18,6 @@ from unbounded.kernels._structures import BY_TYPE
 from unbounded.memories import Memory
 from unbounded.memories.core.structure import Structure
 from unbounded.replaced import replaced_method
-
-_DTYPES = (torch.float32, torch.float64)
 
 
 def check_expected() -> None:
@@ -48,7 +46,7 @@ def why_not(operator: str, structure: Structure[Any] | None, *tensors: Tensor | 
         if reason is not None:
             return reason
     for tensor in present:
-        if tensor.is_floating_point() and tensor.dtype not in _DTYPES:
+        if tensor.is_floating_point() and tensor.dtype not in FLOATING:
             return f"the kernels take float32 and float64 and a tensor is {tensor.dtype}"
         if tensor.is_complex():
             return "the kernels take real numbers and a tensor is complex"

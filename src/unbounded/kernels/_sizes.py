@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unbounded import checks
+from unbounded.checks import FLOATING
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
 from unbounded.kernels._controllers import CONTROLLERS, ControllerKind, Weights
 from unbounded.memories.core.state_field import Shape
@@ -288,13 +289,11 @@ def new_kept(sizes: Sizes, like: Tensor, names: Collection[str] | None = None) -
 
 TensorT = TypeVar("TensorT", bound=Tensor | None)
 
-_DTYPES = (torch.float32, torch.float64)
-
 
 def check_dtype(name: str, tensor: Tensor) -> None:
     """Raise DTypeError unless the kernels take a tensor's dtype."""
-    if tensor.dtype not in _DTYPES:
-        raise DTypeError(f"{name}: expected one of {list(_DTYPES)}, got {tensor.dtype}.")
+    if tensor.dtype not in FLOATING:
+        raise DTypeError(f"{name}: expected one of {list(FLOATING)}, got {tensor.dtype}.")
 
 
 def require(
