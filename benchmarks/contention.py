@@ -32,7 +32,7 @@ import torch
 
 from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.bench.cases import Case, make_memory
-from unbounded.experiments.bench.contenders import (
+from unbounded.experiments.bench.measuring import (
     Pass,
     forward_backward,
     memory_layer,

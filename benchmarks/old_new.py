@@ -24,7 +24,7 @@ def worker():
 
     import unbounded as ub
     from unbounded.experiments.bench.cases import Case, make_memory, suite
-    from unbounded.experiments.bench.contenders import forward_backward, memory_layer, sequence
+    from unbounded.experiments.bench.measuring import forward_backward, memory_layer, sequence
     from unbounded.layers.stream import open_stream
 
     def stream(memory):

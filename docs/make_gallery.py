@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from unbounded.explorer.page import html, write_page
-from unbounded.explorer.rule_data import no_rule, rule_of
+from unbounded.explorer.task_data import no_rule, rule_of
 from unbounded.tasks import make_task
 
 GALLERY = Path(__file__).parent / "gallery"

@@ -17,7 +17,7 @@ from unbounded.errors import CheckpointError, CheckpointWarning, StorageError, s
 from unbounded.experiments.run.run import train_run
 from unbounded.files import json_text, replacing, write_bytes, write_text
 from unbounded.layers import load_trace
-from unbounded.layers.trace_json import load_run_trace
+from unbounded.layers.trace import load_run_trace
 from unbounded.models import MemoryModel
 from unbounded.training.checkpoint import checkpoint_folders, verify
 from unbounded.training.metrics_log import MetricsLog

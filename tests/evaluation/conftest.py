@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from unbounded.experiments.run import pictures
+from unbounded.experiments.run import run as run_module
 
 
 @pytest.fixture(autouse=True, scope="module")
 def no_pictures() -> Iterator[None]:
     """Draw no figures of runs: figures take longer than the runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "draw_run", lambda folder: [])
+        patch.setattr(run_module, "draw_run", lambda folder: [])
         yield

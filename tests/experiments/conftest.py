@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.tiny_streams import tiny_corpus
-from unbounded.experiments.run import pictures
+from unbounded.experiments.run import run as run_module
 
 
 @pytest.fixture(autouse=True, scope="module")
 def no_pictures() -> Iterator[None]:
     """Runs made for other questions are not drawn: it takes longer than they do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "draw_run", lambda folder: [])
+        patch.setattr(run_module, "draw_run", lambda folder: [])
         yield
 
 

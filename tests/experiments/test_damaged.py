@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save_file
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, StorageError, UnboundedError
-from unbounded.experiments.run import pictures
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
@@ -101,7 +100,7 @@ def test_figures_that_cannot_be_drawn_cost_no_run(
     """Item 9: a damaged metrics.jsonl kept a run from ever finishing."""
     from unbounded.figures import draw_run
 
-    monkeypatch.setattr(pictures, "draw_run", draw_run)
+    monkeypatch.setattr(run_module, "draw_run", draw_run)
     (folder / "report.json").unlink()
     path = folder / "metrics.jsonl"
     path.write_bytes(content + path.read_bytes().split(b"\n", 1)[1])
@@ -116,7 +115,7 @@ def test_a_config_deleted_during_the_run_is_written_again(
     """Item 10: the run ended as finished, and --resume refused it then."""
     (tmp_path / "any").mkdir()
     monkeypatch.setattr(
-        pictures, "draw_run", lambda folder: (folder / "config.yaml").unlink() or []
+        run_module, "draw_run", lambda folder: (folder / "config.yaml").unlink() or []
     )
     first = train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
     again = train_run(tiny(**CONFIG), root=tmp_path, quiet=True, resume=True)

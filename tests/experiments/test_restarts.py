@@ -16,8 +16,7 @@ from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.measures import measures
-from unbounded.experiments.trials.restarts import seeds_of, train_restarts
-from unbounded.experiments.trials.restarts_report import report_restarts
+from unbounded.experiments.trials.restarts import report_restarts, seeds_of, train_restarts
 from unbounded.kernels import has_tiles
 from unbounded.tasks import LengthRange
 

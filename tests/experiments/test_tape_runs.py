@@ -13,8 +13,7 @@ from unbounded.errors import ConfigError, RoomWarning, say_once
 from unbounded.experiments.config.check import build_task, errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.other_memory import with_memory
+from unbounded.experiments.run.evaluate import evaluate_run, with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.traces import course_of

@@ -27,7 +27,7 @@ from unbounded.explorer.rule_data import no_rule, rule_of
 from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import samples_of, task_data
 from unbounded.explorer.weights import as_in_page, packed, unpacked
-from unbounded.layers.memory_drops import drops_are_meant
+from unbounded.layers.memory_rnn import drops_are_meant
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import StreamTask

@@ -21,11 +21,10 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.run.extraction import summary
 from unbounded.extraction import agreement, extract, program_of, table_lines
 from unbounded.extraction.automaton import automaton_of
-from unbounded.extraction.memories import shape_of
+from unbounded.extraction.extract import listed_words, long_words
+from unbounded.extraction.memories import Lists, Queue, Stack, Stacks, shape_of
 from unbounded.extraction.observation import observe
 from unbounded.extraction.refinement import refine
-from unbounded.extraction.structures import Lists, Queue, Stack, Stacks
-from unbounded.extraction.words import listed_words, long_words
 from unbounded.memories import MEMORIES, SuperpositionList, SuperpositionStack
 from unbounded.models import MemoryModel
 from unbounded.tasks import make_task

@@ -12,8 +12,8 @@ import torch
 from unbounded import constructions
 from unbounded.errors import ConfigError
 from unbounded.extraction import extract, program_of, table_lines
+from unbounded.extraction.extract import long_words
 from unbounded.extraction.memories import shape_of
-from unbounded.extraction.words import long_words
 from unbounded.memories import LieAccessMemory, TuringTape
 from unbounded.tasks import TransductionTask, make_task
 

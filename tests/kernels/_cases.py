@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence
-from unbounded.layers.cells import elman_cell, gru_cell, lstm_cell
+from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
 from unbounded.layers.heads import apply_heads
 from unbounded.layers.parity import relative_error
 from unbounded.layers.recurrence import LoopState, run_recurrence

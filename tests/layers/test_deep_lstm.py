@@ -15,7 +15,7 @@ import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
 from unbounded.errors import BackendError, ConfigError
-from unbounded.layers import lstm_layer
+from unbounded.layers import baselines
 from unbounded.layers.controllers import LSTMController
 from unbounded.memories.core import state_tensors
 from unbounded.models import MemoryModel
@@ -229,9 +229,9 @@ def test_hooks_see_the_mode_of_the_layer(monkeypatch):
     cudnn = torch.backends.cudnn
     layer(x)
     # As on a GPU: there torch's loop has a backward pass in either mode.
-    context = lstm_layer._with_backward
+    context = baselines._with_backward
     gpu = SimpleNamespace(is_cuda=True)
-    monkeypatch.setattr(lstm_layer, "_with_backward", lambda own, inputs: context(own, gpu))
+    monkeypatch.setattr(baselines, "_with_backward", lambda own, inputs: context(own, gpu))
     layer(x)
     with torch.no_grad():
         layer(x)

@@ -14,13 +14,14 @@ from tests.explorer.vectors import MEMORIES, memory_of
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
 from unbounded.experiments.run.traces import write_trace
-from unbounded.layers.packed import packed, unpacked
 from unbounded.layers.read_only import trace_phases
-from unbounded.layers.trace_json import (
+from unbounded.layers.trace import (
     RunTrace,
     load_run_trace,
+    packed,
     save_run_trace,
     trace_text,
+    unpacked,
 )
 from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
 from unbounded.memories.lie_access.groups import Group

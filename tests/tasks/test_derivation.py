@@ -8,8 +8,7 @@ from scipy import stats
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import GENDER, SVO_SOV, GrammarPairs, LengthRange, make_task
-from unbounded.tasks.derivation import _expand
-from unbounded.tasks.inside import inside_table
+from unbounded.tasks.derivation import _expand, inside_table
 from unbounded.tasks.randomness import Stream
 
 GRAMMARS = {"svo_sov": SVO_SOV, "gender": GENDER}

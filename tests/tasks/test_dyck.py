@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange, make_task
-from unbounded.tasks.dyck_words import dyck_count, dyck_paths, other_count, other_paths
+from unbounded.tasks.dyck import dyck_count, dyck_paths, other_count, other_paths
 from unbounded.tasks.randomness import Stream
 
 CATALAN = [1, 1, 2, 5, 14, 42, 132, 429, 1430, 4862, 16796]

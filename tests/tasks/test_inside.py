@@ -5,7 +5,7 @@ from scipy import stats
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import GENDER, SVO_SOV, Grammar, Rule, WordClass
-from unbounded.tasks.inside import WeightedRows, inside_table
+from unbounded.tasks.derivation import WeightedRows, inside_table
 
 GRAMMARS = {"svo_sov": SVO_SOV, "gender": GENDER}
 

@@ -6,7 +6,7 @@ import pytest
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import GENDER, SVO_SOV, GrammarPairs, LengthRange, make_task
-from unbounded.tasks import sentences as module
+from unbounded.tasks import derivation as module
 from unbounded.tasks.randomness import Stream
 
 

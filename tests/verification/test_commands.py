@@ -16,7 +16,7 @@ from unbounded.cli import main
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run import pictures
+from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import verification_of, verify_run
@@ -34,7 +34,7 @@ def failing(capsys, *arguments):
 
 def trained(config: RunConfig, folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "draw_run", lambda folder: [])
+        patch.setattr(run_module, "draw_run", lambda folder: [])
         train_run(config, root=folder, quiet=True)
     return folder / run_name(config)
 

@@ -9,7 +9,7 @@ import torch
 from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.explorer.weights import as_in_page, packed
-from unbounded.layers.memory_drops import drops_are_meant
+from unbounded.layers.memory_rnn import drops_are_meant
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.objective import OBJECTIVES

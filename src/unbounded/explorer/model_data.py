@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.layers import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
+from unbounded.layers.baselines import lstm_weights
 from unbounded.layers.controllers import Controller, GRUController, LSTMController
-from unbounded.layers.lstm_layer import lstm_weights
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 

@@ -10,7 +10,7 @@ from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
-from unbounded.tasks.dyck_prefixes import DyckPrefixes
+from unbounded.tasks.dyck import DyckPrefixes
 from unbounded.tasks.grammar import Grammar
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.marks import PrioritySort, RepeatedSymbols

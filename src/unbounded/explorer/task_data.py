@@ -7,7 +7,7 @@ from typing import Any, Final
 from unbounded.errors import ConfigError
 from unbounded.explorer.rule_data import no_rule, rule_of
 from unbounded.tasks import Batch, LengthRange, ProgramTask, Task
-from unbounded.tasks.bit_vectors import BitTask
+from unbounded.tasks.bit_tasks import BitTask
 from unbounded.tasks.streams import StreamTask
 from unbounded.tasks.transduction import TransductionTask
 

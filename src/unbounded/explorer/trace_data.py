@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from unbounded.errors import ConfigError
-from unbounded.layers.trace_json import RunTrace, trace_text
+from unbounded.layers.trace import RunTrace, trace_text
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ConfigError
-from unbounded.extraction.addressed import KeyedRows, Tape
 from unbounded.extraction.placement import check_addressed
-from unbounded.extraction.structures import Deque, Lists, Queue, Stack, Stacks
 from unbounded.memories import (
     LieAccessMemory,
     Memory,
@@ -22,6 +20,186 @@ from unbounded.memories import (
     TuringTape,
 )
 from unbounded.memories.superposition import SuperpositionMemory
+
+
+class Stack:
+    """Last in, first out. Actions: push, pop; a step pops, pushes, then shows the top."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Carry out the actions, each 0 or 1; what is pushed is the one value."""
+        push, pop = actions
+        if pop and self.rows:
+            self.rows.pop()
+        if push:
+            self.rows.append(values[0])
+
+    def read(self) -> tuple[Any, ...]:
+        """The top; None where there is none."""
+        return (self.rows[-1] if self.rows else None,)
+
+
+class Queue:
+    """First in, first out. Actions: push, pop; a step pops, pushes, then shows the front."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Carry out the actions, each 0 or 1; what is pushed is the one value."""
+        push, pop = actions
+        if pop and self.rows:
+            del self.rows[0]
+        if push:
+            self.rows.append(values[0])
+
+    def read(self) -> tuple[Any, ...]:
+        """The front; None where there is none."""
+        return (self.rows[0] if self.rows else None,)
+
+
+class Deque:
+    """Two ends. Actions: push, pop at the top, push, pop at the bottom; it shows both ends."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Pop the top, pop the bottom, push both; values are the top's and the bottom's."""
+        top_push, top_pop, bottom_push, bottom_pop = actions
+        if top_pop and self.rows:
+            self.rows.pop()
+        if bottom_pop and self.rows:
+            del self.rows[0]
+        if top_push:
+            self.rows.append(values[0])
+        if bottom_push:
+            self.rows.insert(0, values[1])
+
+    def read(self) -> tuple[Any, ...]:
+        """Top and bottom; None where there is none."""
+        return (self.rows[-1], self.rows[0]) if self.rows else (None, None)
+
+
+class Stacks:
+    """Stacks side by side; each shows its topmost cells. Actions: PUSH, POP or NO-OP each."""
+
+    def __init__(self, count: int, depth: int) -> None:
+        self.depth = depth
+        self.rows: list[list[Any]] = [[] for _ in range(count)]
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Carry out one action and take one value a stack."""
+        for rows, action, value in zip(self.rows, actions, values, strict=True):
+            if action == "PUSH":
+                rows.append(value)
+            elif action == "POP" and rows:
+                rows.pop()
+
+    def read(self) -> tuple[Any, ...]:
+        """The topmost cells of each stack, from the top down; None where there is none."""
+        return tuple(
+            rows[-1 - k] if k < len(rows) else None for rows in self.rows for k in range(self.depth)
+        )
+
+
+class Lists:
+    """Lists side by side; each shows the cell at HEAD and those left of it.
+
+    Actions: RIGHT, LEFT, INSERT or NO-OP each.
+    """
+
+    def __init__(self, count: int, depth: int) -> None:
+        self.depth = depth
+        # From HEAD leftwards, and from the right of HEAD rightwards; both end at what is near.
+        self.left: list[list[Any]] = [[None] for _ in range(count)]
+        self.right: list[list[Any]] = [[] for _ in range(count)]
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Carry out one action and take one value a list."""
+        for left, right, action, value in zip(self.left, self.right, actions, values, strict=True):
+            if action == "RIGHT":
+                left.append(right.pop() if right else None)
+            elif action == "LEFT":
+                right.append(left.pop() if left else None)
+                if not left:
+                    left.append(None)
+            elif action == "INSERT":
+                left.append(value)
+
+    def read(self) -> tuple[Any, ...]:
+        """HEAD and the cells left of it, list by list; None where there is none."""
+        return tuple(
+            left[-1 - k] if k < len(left) else None for left in self.left for k in range(self.depth)
+        )
+
+
+class Tape:
+    """Cells in a row, with heads that move. Actions: how far each head moves, readers first.
+
+    A step moves all heads, then writes; it shows the cells below the read heads, as they are then,
+    or as they were before it wrote.
+    """
+
+    def __init__(self, slots: int, circular: int, readers: int, writers: int, before: int) -> None:
+        self.slots, self.circular, self.readers, self.before = slots, circular, readers, before
+        self.cells: dict[int, Any] = {}
+        self.places = [0] * (readers + writers)
+        self.shown = self.below()
+
+    def below(self) -> tuple[Any, ...]:
+        """What is below each read head; None where nothing was written."""
+        return tuple(self.cells.get(place) for place in self.places[: self.readers])
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Move by the actions; the values are those of the write heads, None for no writing."""
+        for head, move in enumerate(actions):
+            self.places[head] += move
+            if self.circular:
+                self.places[head] %= self.slots
+        shown = self.below()
+        for place, value in zip(self.places[self.readers :], values, strict=True):
+            if value is not None:
+                self.cells[place] = value
+        self.shown = shown if self.before else self.below()
+
+    def read(self) -> tuple[Any, ...]:
+        """What the last step showed; None where nothing was written."""
+        return self.shown
+
+
+class KeyedRows:
+    """Rows at keys, points that two heads move between. Actions: of the read and the write head.
+
+    Each is ("by", a vector) from where the head is, or ("to", a point). A step moves both, shows
+    the row that is nearest to the read head, then puts a row at the write head.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.heads = [(0.0,) * size, (0.0,) * size]
+        self.rows: list[Any] = []
+        self.shown: Any = None
+
+    def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Carry out the actions; the one value is what is put there, None for no row."""
+        for head, (how, point) in enumerate(actions):
+            origin = self.heads[head] if how == "by" else (0.0,) * len(point)
+            self.heads[head] = tuple(a + b for a, b in zip(origin, point, strict=True))
+        reader, writer = self.heads
+        nearest = min(self.rows, key=lambda row: self.distance(row[0], reader), default=None)
+        self.shown = None if nearest is None else nearest[1]
+        if values[0] is not None:
+            self.rows.append((writer, values[0]))
+
+    def distance(self, key: tuple[Any, ...], other: tuple[Any, ...]) -> float:
+        """The square of the distance of two keys."""
+        return float(sum((a - b) ** 2 for a, b in zip(key, other, strict=True)))
+
+    def read(self) -> tuple[Any, ...]:
+        """What the last step showed; None where there was no row."""
+        return (self.shown,)
 
 
 class Shape(NamedTuple):

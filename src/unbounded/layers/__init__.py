@@ -1,6 +1,6 @@
 """Controller, heads and memory over time: modules to drop into any model."""
 
-from unbounded.layers.controller_rnn import ControllerRNN
+from unbounded.layers.baselines import SRCN, ControllerRNN, DeepLSTM
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
@@ -8,10 +8,8 @@ from unbounded.layers.controllers import (
     GRUController,
     LSTMController,
 )
-from unbounded.layers.deep_lstm import DeepLSTM
 from unbounded.layers.heads import Heads
 from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.layers.srcn import SRCN
 from unbounded.layers.state import MemoryRNNState
 from unbounded.layers.trace import Trace, load_trace, save_trace
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import index
-from typing import overload
+from typing import Any, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_floating, check_lengths, check_like, check_shape, check_tensor
@@ -151,3 +151,24 @@ def _packed_like(packed: PackedSequence, output: Tensor, lengths: Tensor) -> Pac
 def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
     """Check lengths against inputs [T, B, I], where no kernel checks them."""
     check_lengths(lengths, x.shape[1], x.shape[0])
+
+
+def as_called(module: nn.Module, weight: Tensor) -> Tensor:
+    """A tensor with the dtype and device of a module's weight during a call.
+
+    accelerate.cpu_offload leaves weights on the meta device, and its hooks load them for a call.
+
+    Args:
+        weight: of the module; returned unchanged unless hooks offload it.
+    """
+    if not weight.is_meta:
+        return weight
+    hook: Any = vars(module).get("_hf_hook")
+    for hook_part in (
+        hook,
+        *getattr(hook, "hooks", ()),
+    ):  # accelerate.hooks.SequentialHook has `hooks`
+        device = getattr(hook_part, "execution_device", None)
+        if device is not None:
+            return torch.empty(0, dtype=weight.dtype, device=device)
+    return weight

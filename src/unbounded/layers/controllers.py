@@ -1,28 +1,91 @@
-"""The controllers: modules that own the weights of a cell (cells.py), and their initialization.
+"""The controllers: recurrent cells as functions of their weights, and modules that own the weights.
 
 The reference loop and the fused kernels take the same weights.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_choice, check_number, check_place, check_positive
-from unbounded.errors import ConfigError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError
 from unbounded.kernels import ControllerWeights
-from unbounded.layers.cells import (
-    ACTIVATIONS,
-    Cell,
-    ControllerState,
-    elman_cell,
-    gru_cell,
-    lstm_cell,
-)
 from unbounded.replaced import remember_methods
+
+ControllerState = tuple[Tensor, ...]
+Cell = Callable[[Tensor, ControllerState, ControllerWeights], ControllerState]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+}
+
+
+def _linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Apply a linear map; under autocast the result is cast to the weights' dtype."""
+    return F.linear(inputs, weight, bias).to(weight.dtype)
+
+
+def lstm_cell(
+    inputs: Tensor, state: ControllerState, weights: ControllerWeights
+) -> ControllerState:
+    """One step of an LSTM, gates in the order i, f, g, o as in torch.nn.LSTM.
+
+    Args:
+        inputs: [B, I + R]. state: (h, c), each [B, H].
+    """
+    h, c = state
+    gates = _linear(inputs, weights.weight_ih, weights.bias_ih)
+    if weights.weight_hh is not None:
+        gates = gates + _linear(h, weights.weight_hh, weights.bias_hh)
+    i, f, g, o = gates.chunk(4, dim=-1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def gru_cell(inputs: Tensor, state: ControllerState, weights: ControllerWeights) -> ControllerState:
+    """One step of a GRU, gates in the order r, z, n as in torch.nn.GRU.
+
+    Args:
+        inputs: [B, I + R]. state: (h,), [B, H].
+    """
+    (h,) = state
+    if weights.weight_hh is None:
+        raise ChoiceError("GRU controller without recurrence", "weight_hh = None", ["weight_hh"])
+    input_r, input_z, input_n = _linear(inputs, weights.weight_ih, weights.bias_ih).chunk(3, -1)
+    hidden_r, hidden_z, hidden_n = _linear(h, weights.weight_hh, weights.bias_hh).chunk(3, -1)
+    reset = torch.sigmoid(input_r + hidden_r)
+    update = torch.sigmoid(input_z + hidden_z)
+    candidate = torch.tanh(input_n + reset * hidden_n)
+    return (candidate + update * (h - candidate),)
+
+
+def elman_cell(
+    inputs: Tensor,
+    state: ControllerState,
+    weights: ControllerWeights,
+    activation: str = "tanh",
+) -> ControllerState:
+    """One step of an Elman network; without weight_hh it is a feed-forward controller.
+
+    Args:
+        inputs: [B, I + R]. state: (h,), [B, H].
+    """
+    (h,) = state
+    total = _linear(inputs, weights.weight_ih, weights.bias_ih)
+    if weights.weight_hh is not None:
+        total = total + _linear(h, weights.weight_hh, weights.bias_hh)
+    elif weights.bias_hh is not None:
+        total = total + weights.bias_hh
+    return (ACTIVATIONS[activation](total),)
 
 
 def initialize_cell(module: nn.Module, hidden_size: int) -> None:
@@ -299,3 +362,65 @@ def input_width(controller: Controller, input_size: int, read_vector_size: int =
     if not isinstance(controller, WeightedController):
         return input_size
     return controller.weight_ih.shape[1] - read_vector_size
+
+
+#: (input_size, hidden_size, device=, dtype=) -> Controller.
+ControllerFactory = Callable[..., Controller]
+
+
+def _check_signature(controller: ControllerFactory) -> None:
+    """Raise DTypeError unless a callable takes a controller's arguments."""
+    try:
+        signature = inspect.signature(controller)
+    except ValueError:  # a class not written in Python
+        return
+    try:
+        signature.bind(1, 1, device=None, dtype=None)
+    except TypeError as error:
+        name = getattr(controller, "__name__", type(controller).__name__)
+        raise DTypeError(
+            f"controller: expected a callable (input_size, hidden_size, device=, dtype=), got "
+            f"{name}{signature}: {error}."
+        ) from None
+
+
+def make_controller(
+    controller: str | ControllerFactory,
+    input_size: int,
+    hidden_size: int,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+    bias: bool = True,
+) -> Controller:
+    """Create a controller from its name or a user's callable.
+
+    Raises:
+        ChoiceError: an unknown name. DTypeError: the callable returns no Controller, or `bias` is
+            False with a callable.
+    """
+    if not isinstance(controller, str):
+        kind: object = controller
+        if isinstance(kind, type) and issubclass(kind, Mapping):
+            raise DTypeError(
+                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"the class {kind.__name__}. By name: {', '.join(CONTROLLERS)}."
+            )
+        if not bias:
+            raise DTypeError(
+                "bias: expected True with a custom controller; give it there, for example "
+                "functools.partial(ElmanController, bias=False)."
+            )
+        is_factory = callable(controller) and not isinstance(controller, nn.Module)
+        if is_factory:
+            _check_signature(controller)
+        result: object = controller
+        if is_factory:
+            result = controller(input_size, hidden_size, device=device, dtype=dtype)
+        if not isinstance(result, Controller) or not is_factory:
+            raise DTypeError(
+                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"a {type(result).__name__}. By name: {', '.join(CONTROLLERS)}."
+            )
+        return result
+    check_choice("controller", controller, CONTROLLERS)
+    return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)

@@ -17,8 +17,7 @@ from torch.func import functional_call
 from unbounded.checks import check_lengths, check_shape
 from unbounded.errors import ConfigError
 from unbounded.layers.call import as_lengths
-from unbounded.layers.memory_drops import warn_of_drops
-from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.layers.memory_rnn import MemoryRNN, warn_of_drops
 from unbounded.layers.trace import Trace
 from unbounded.memories.core import check_rows, index_state, portable
 

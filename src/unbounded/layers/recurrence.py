@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ShapeError
-from unbounded.layers.cells import ControllerState
+from unbounded.layers.controllers import ControllerState
 from unbounded.memories import Memory
 from unbounded.memories.core import without_autocast
 

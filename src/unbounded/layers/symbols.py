@@ -15,11 +15,9 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from unbounded.errors import ConfigError
-from unbounded.layers.controller_rnn import ControllerRNN
+from unbounded.layers.baselines import SRCN, ControllerRNN, DeepLSTM
 from unbounded.layers.controllers import WeightedController
-from unbounded.layers.deep_lstm import DeepLSTM
 from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.layers.srcn import SRCN
 
 
 def input_weight_name(layer: nn.Module) -> str | None:

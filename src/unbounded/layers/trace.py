@@ -1,20 +1,39 @@
 """Traces: the instruction, the memory's state and the read vector at every step.
 
-All memories share one versioned format, which figures, the page and exports read.
+All memories share one versioned format, which figures, the page and exports read. A `RunTrace`
+holds the instructions of one sequence. A memory is a pure function, so they determine all its
+steps, which are replayed when they are needed. docs/formats.md has the schema.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from unbounded.checks import check_path
-from unbounded.errors import CheckpointError, DTypeError, StorageError
-from unbounded.files import PERMISSIONS, replacing
+from unbounded.errors import (
+    CheckpointError,
+    ChoiceError,
+    ConfigError,
+    DTypeError,
+    ShapeError,
+    StorageError,
+    UnboundedError,
+)
+from unbounded.files import PERMISSIONS, replacing, write_text
+from unbounded.layers.recurrence import Recorder
+from unbounded.memories import Memory
+from unbounded.memories.as_data import memory_data, memory_from_data
 
 TRACE_FORMAT = "unbounded-trace"
 TRACE_VERSION = "2"
@@ -83,8 +102,6 @@ def load_trace(path: str | Path) -> Trace:
 
     check_path("path", path)
     if _is_json(Path(path)):
-        from unbounded.layers.trace_json import load_run_trace
-
         return load_run_trace(path).steps
     try:
         with safe_open(str(path), framework="pt") as file:
@@ -126,3 +143,231 @@ def _is_json(path: Path) -> bool:
             return first.lstrip().startswith(b"{") and b"\0" not in first
     except OSError:
         return False
+
+
+#: By name, little endian. An int8 is a multiple of `scale`.
+ENCODINGS: Final = ("float32", "float16", "int8")
+_INT8_MOST: Final = 127
+
+
+def packed(tensor: Tensor, encoding: str) -> dict[str, Any]:
+    """A tensor as plain data: "shape", "encoding", "data" in base64, and "scale" for int8.
+
+    Raises:
+        ChoiceError: there is no such encoding.
+    """
+    if encoding not in ENCODINGS:
+        raise ChoiceError("encoding", encoding, ENCODINGS)
+    numbers = tensor.detach().cpu().double()
+    block: dict[str, Any] = {"shape": list(numbers.shape), "encoding": encoding}
+    if encoding == "int8":
+        most = float(numbers.abs().max()) if numbers.numel() else 0.0
+        block["scale"] = most / _INT8_MOST if most else 1.0
+        numbers = (numbers / block["scale"]).round()
+    array = numbers.numpy().astype(np.dtype(encoding).newbyteorder("<"))
+    block["data"] = base64.b64encode(array.tobytes()).decode("ascii")
+    return block
+
+
+def unpacked(name: str, block: Mapping[str, Any]) -> Tensor:
+    """The tensor of a block, in float32.
+
+    Raises:
+        CheckpointError: the block is invalid; the message has its `name`.
+    """
+    try:
+        encoding, shape = block["encoding"], tuple(block["shape"])
+        if encoding not in ENCODINGS:
+            raise ValueError(f"expected an encoding of {', '.join(ENCODINGS)}, got {encoding!r}")
+        raw = base64.b64decode(block["data"], validate=True)
+        array = np.frombuffer(raw, dtype=np.dtype(encoding).newbyteorder("<")).astype(np.float32)
+        if encoding == "int8":
+            array = array * np.float32(block["scale"])
+        return torch.from_numpy(np.ascontiguousarray(array.reshape(shape)))
+    except (LookupError, TypeError, ValueError, AttributeError, binascii.Error) as error:
+        raise CheckpointError(f"{name} is no block of numbers: {error}") from error
+
+
+VERSION: Final = 3
+#: Largest number of base64 bytes for instructions, while there is a shorter encoding.
+MOST_BYTES: Final = 400_000
+#: The next shorter encoding, and bytes per number.
+_SHORTER: Final = {"float32": "float16", "float16": "int8"}
+_BYTES: Final = {"float32": 4, "float16": 2, "int8": 1}
+_LISTS: Final = {
+    "symbols": str,
+    "predicted": str,
+    "probability": float,
+    "target": str,
+    "correct": bool,
+}
+#: Lists with null at steps without a target.
+_WITH_NULL: Final = ("target", "correct")
+
+
+@dataclass(frozen=True)
+class RunTrace:
+    """A model's run on one sequence of T steps.
+
+    Fields:
+        task: name of the task. objective: "cross_entropy", "binary" or "bits".
+        symbols: the input of each step. predicted: the output of each step.
+        probability: of the predicted output, in [0, 1]; with "binary" the probability of yes.
+        target: target of each step, None where the mask is False. correct: whether it was
+            predicted.
+        memory: the memory. initial: its state before the first step, by field, without a batch.
+        instructions: by head, [T, ...].
+        heights: height of the path after each step; None for a task without paths.
+    """
+
+    task: str
+    objective: str
+    symbols: Sequence[str]
+    predicted: Sequence[str]
+    probability: Sequence[float]
+    target: Sequence[str | None]
+    correct: Sequence[bool | None]
+    memory: Memory[Any, Any]
+    initial: Mapping[str, Tensor]
+    instructions: Mapping[str, Tensor]
+    heights: Sequence[int] | None = None
+
+    @cached_property
+    def steps(self) -> Trace:
+        """The memory's state and read vector at each step, replayed once, when they are needed.
+
+        As in `layer(..., return_trace=True)`; also "chance" for a task of yes and no, and "height"
+        where the trace has heights.
+
+        Raises:
+            ConfigError: the memory cannot carry out the instructions.
+        """
+        memory = self.memory
+        recorder = Recorder(memory)
+        try:
+            state = memory.State(
+                *(self.initial[field.name].unsqueeze(0) for field in memory.state_fields)
+            )
+            with torch.no_grad():
+                for step in range(len(self.symbols)):
+                    instruction = memory.Instruction(
+                        *(self.instructions[head.name][step : step + 1] for head in memory.heads)
+                    )
+                    read_vector, state = memory.step(state, instruction)
+                    recorder.record(instruction, read_vector, state)
+        except ShapeError as error:
+            raise ConfigError([f"trace: {error}"]) from error
+        arrays = recorder.arrays()
+        if self.objective == "binary":
+            arrays["chance"] = torch.tensor([list(self.probability)])
+        if self.heights is not None:
+            arrays["height"] = torch.tensor([list(self.heights)], dtype=torch.float32)
+        lengths = torch.tensor([len(self.symbols)])
+        return Trace(type(memory).__name__, arrays, lengths, [list(self.symbols)])
+
+
+def trace_text(trace: RunTrace) -> str:
+    """A trace as JSON.
+
+    Raises:
+        ConfigError: a custom memory, which has no name.
+    """
+    encodings = dict.fromkeys(trace.instructions, "float32")
+
+    def size(name: str) -> int:
+        return trace.instructions[name].numel() * _BYTES[encodings[name]] * 4 // 3
+
+    while sum(map(size, encodings)) > MOST_BYTES:
+        largest = max(encodings, key=size)
+        if encodings[largest] not in _SHORTER:
+            break
+        encodings[largest] = _SHORTER[encodings[largest]]
+    data: dict[str, Any] = {
+        "format": TRACE_FORMAT,
+        "version": VERSION,
+        "task": trace.task,
+        "objective": trace.objective,
+        "symbols": list(trace.symbols),
+        "predicted": list(trace.predicted),
+        "probability": [float(f"{number:.6g}") for number in trace.probability],
+        "target": list(trace.target),
+        "correct": list(trace.correct),
+        "heights": None if trace.heights is None else list(trace.heights),
+        "memory": memory_data(trace.memory),
+        "initial": {name: packed(field, "float32") for name, field in trace.initial.items()},
+        "instructions": {
+            name: packed(field, encodings[name]) for name, field in trace.instructions.items()
+        },
+    }
+    return json.dumps(data, allow_nan=False)
+
+
+def save_run_trace(path: str | Path, trace: RunTrace) -> None:
+    """Write a trace as a JSON file.
+
+    Raises:
+        ConfigError: a custom memory. StorageError: the disk refused.
+    """
+    write_text(Path(path), trace_text(trace))
+
+
+def load_run_trace(path: str | Path) -> RunTrace:
+    """Read a trace from `save_run_trace`; loading runs no code.
+
+    Raises:
+        CheckpointError: no valid trace of this version; the message names the file and the error.
+    """
+    try:
+        data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except PermissionError as error:
+        raise CheckpointError(f"{path}: permission denied. {PERMISSIONS}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not a readable trace ({error}).") from error
+    kind = data.get("format") if isinstance(data, dict) else None
+    version = data.get("version") if isinstance(data, dict) else None
+    if kind != TRACE_FORMAT or version != VERSION:
+        raise CheckpointError(
+            f"{path}: expected a trace of format {TRACE_FORMAT} version {VERSION}, got {kind!r} "
+            f"version {version!r}. Write it again with the version of unbounded that reads it."
+        )
+    try:
+        return _checked(data)
+    except (UnboundedError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path}: no trace of version {VERSION}: {error}") from error
+
+
+def _checked(data: Mapping[str, Any]) -> RunTrace:
+    """The trace in data, after checks of every list and block against the number of steps."""
+    steps = len(data["symbols"])
+    lists: dict[str, Any] = {}
+    for name, kind in _LISTS.items():
+        entries = data[name]
+        known = [entry for entry in entries if entry is not None or name not in _WITH_NULL]
+        numbers = (int, float) if kind is float else kind
+        if len(entries) != steps or not all(isinstance(entry, numbers) for entry in known):
+            raise ValueError(f"{name}: expected {steps} entries of {kind.__name__}")
+        lists[name] = tuple(entries)
+    heights = data["heights"]
+    if heights is not None and (len(heights) != steps or not all(type(h) is int for h in heights)):
+        raise ValueError(f"heights: expected {steps} integers or null")
+    memory = memory_from_data(data["memory"])
+    blocks = {
+        group: {name: unpacked(f"{group}.{name}", block) for name, block in data[group].items()}
+        for group in ("initial", "instructions")
+    }
+    expected = {head.name: (steps, *head.shape) for head in memory.heads}
+    shapes = {name: tuple(field.shape) for name, field in blocks["instructions"].items()}
+    if shapes != expected:
+        raise ValueError(f"instructions: expected {expected}, got {shapes}")
+    fields = [field.name for field in memory.state_fields]
+    if sorted(blocks["initial"]) != sorted(fields):
+        raise ValueError(f"initial: expected {', '.join(fields)}")
+    return RunTrace(
+        task=str(data["task"]),
+        objective=str(data["objective"]),
+        **lists,
+        memory=memory,
+        initial=blocks["initial"],
+        instructions=blocks["instructions"],
+        heights=heights,
+    )

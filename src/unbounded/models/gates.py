@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unbounded.checks import check_device, check_number
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
-from unbounded.layers.memory_drops import drops_are_meant
+from unbounded.layers.memory_rnn import drops_are_meant
 from unbounded.layers.read_only import silent_steps
 from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model

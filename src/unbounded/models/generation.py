@@ -20,8 +20,7 @@ from unbounded.checks import (
 from unbounded.errors import DeviceError, DTypeError, ShapeError
 from unbounded.layers.call import Lengths, as_lengths
 from unbounded.layers.fused import is_called
-from unbounded.layers.memory_drops import warn_of_drops
-from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.layers.memory_rnn import MemoryRNN, warn_of_drops
 from unbounded.layers.stream import open_stream
 from unbounded.models.discrete import sequence_model
 from unbounded.models.inputs import check_tokens

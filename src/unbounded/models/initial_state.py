@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from unbounded.layers import ControllerRNN, DeepLSTM, MemoryRNN
-from unbounded.layers.initial_memory import InitialMemory
+from unbounded.layers.memory_rnn import InitialMemory
 
 
 class OfOne(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
+from unbounded.layers.baselines import LSTMLayer
 from unbounded.layers.controllers import (
     ElmanController,
     GRUController,
@@ -16,8 +17,7 @@ from unbounded.layers.controllers import (
     WeightedController,
 )
 from unbounded.layers.heads import Heads
-from unbounded.layers.initial_memory import InitialMemory
-from unbounded.layers.lstm_layer import LSTMLayer
+from unbounded.layers.memory_rnn import InitialMemory
 from unbounded.layers.symbols import input_weight
 from unbounded.models.sequence_model import SequenceModel, TiedLinear
 

@@ -13,7 +13,7 @@ from unbounded.checks import check_positive
 from unbounded.custom_components import NO_MEMORY, find_part, part_of
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
-from unbounded.layers.named_controller import ControllerFactory
+from unbounded.layers.controllers import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
 from unbounded.options import option_errors, options_of
 

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from unbounded.layers import MemoryRNN
 from unbounded.layers.read_only import trace_phases
-from unbounded.layers.trace_json import RunTrace
+from unbounded.layers.trace import RunTrace
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, Task
-from unbounded.tasks.bit_vectors import BitTask
+from unbounded.tasks.bit_tasks import BitTask
 
 
 def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:

@@ -3,14 +3,12 @@
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
 from unbounded.tasks.batch import Batch, chunks
-from unbounded.tasks.bit_vectors import BitTask
+from unbounded.tasks.bit_tasks import AssociativeRecall, BitCopy, BitTask, RepeatCopy
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
-from unbounded.tasks.dyck_membership import DyckMembership
-from unbounded.tasks.dyck_prefixes import DyckPrefixes
+from unbounded.tasks.dyck import DyckMembership, DyckPrefixes
 from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
-from unbounded.tasks.graves import AssociativeRecall, BitCopy, RepeatCopy
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
 from unbounded.tasks.memorization import Memorization

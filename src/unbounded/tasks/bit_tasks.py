@@ -1,14 +1,119 @@
-"""The tasks on bit vectors by name: functions whose options the registry checks."""
+"""Tasks on bit vectors: copy, repeat copy and associative recall.
+
+A symbol is an integer whose bits are a network's inputs or outputs. Flags use higher bits than the
+data. Source: Graves, Wayne & Danihelka 2014, arXiv:1410.5401, sections 4.1 to 4.3.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
 
 from unbounded.errors import ConfigError
-from unbounded.tasks.graves import AssociativeRecall, BitCopy, RepeatCopy
+from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange, named_ranges
-from unbounded.tasks.randomness import whole_number
+from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
+from unbounded.tasks.task import Example, Task
+
+
+class BitTask(Task):
+    """A task whose inputs and targets are integers that represent bits.
+
+    Attributes:
+        data_bits: bits of a vector.
+        flags: names of the numbers above the vector's bits, 1, 2 and so on.
+        ends: whether an extra bit, the highest of a target, marks the end of an answer.
+    """
+
+    layout = "answer"
+    objective: ClassVar[str] = "bits"
+    metric_set = "bits"
+    data_bits: int
+
+    def __init__(
+        self,
+        name: str,
+        data_bits: int,
+        flags: tuple[str, ...],
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+        *,
+        ends: bool = False,
+    ) -> None:
+        self.name, self.data_bits, self.flags, self.ends = name, data_bits, flags, ends
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+        vectors = tuple(self.symbol(token) for token in range(2**data_bits))
+        above = range(2**data_bits, 2**data_bits * (1 + len(flags)))
+        self.input_vocabulary = (*vectors, *(self.symbol(token) for token in above))
+        end = ("end",) if ends else ()
+        self.output_vocabulary = (*(f"bit {place}" for place in range(data_bits)), *end)
+
+    @property
+    def flag(self) -> int:
+        """The token of the first flag; the n-th flag is n times that."""
+        return int(2**self.data_bits)
+
+    def symbol(self, token: int) -> str:
+        """A token as text: its bits, the lowest first, and its flag if it has one."""
+        data, flag = token % self.flag, token // self.flag
+        bits = "".join(str(data >> place & 1) for place in range(self.data_bits))
+        if not flag:
+            return bits
+        return self.flags[flag - 1] + (f" {bits}" if data else "")
+
+    @abstractmethod
+    def draw(
+        self, stream: Stream, indices: Integers, lengths: LengthRange
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        """Examples by their indices; each depends on its own random words alone.
+
+        Returns:
+            inputs and targets [B, T], the number of steps before the answer [B], and of the answer
+            [B]; inputs are 0 in the answer, targets are 0 before it.
+        """
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`."""
+        inputs, targets, prompt_steps, answer = self._drawn(seed, split, start, size, lengths)
+        step, steps = np.arange(inputs.shape[1]), prompt_steps + answer
+        mask = (step >= prompt_steps[:, None]) & (step < steps[:, None])
+        arrays = (inputs, targets, mask, steps)
+        return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`; each symbol is the bits of a vector."""
+        rows = zip(*self._drawn(seed, split, start, size, lengths), strict=True)
+        return [
+            Example(
+                tuple(self.symbol(token) for token in inputs[:prompt_steps].tolist()),
+                tuple(
+                    self._output_name(token)
+                    for token in targets[prompt_steps : prompt_steps + answer].tolist()
+                ),
+            )
+            for inputs, targets, prompt_steps, answer in rows
+        ]
+
+    def _output_name(self, token: int) -> str:
+        return "end" if self.ends and token >= self.flag else self.symbol(token)
+
+    def _drawn(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        return self.draw(stream, start + np.arange(size), chosen)
+
 
 Lengths = LengthRange | str | tuple[int, int]
 
@@ -113,3 +218,135 @@ def associative_recall(
     if errors:
         raise ConfigError(errors)
     return AssociativeRecall(bits, train, test)
+
+
+#: Vectors of an item of associative recall.
+ITEM = 3
+_Drawn = tuple[Integers, Integers, Integers, Integers]
+
+
+class BitCopy(BitTask):
+    """Copy bit vectors: x_1 ... x_k, a delimiter, then k steps with targets x_1 ... x_k.
+
+    Args:
+        bits: bits of a vector, at least 1.
+        train_lengths, test_lengths: k of the splits.
+    Source: Graves et al. 2014, section 4.1.
+    """
+
+    def __init__(self, bits: int, train_lengths: LengthRange, test_lengths: LengthRange) -> None:
+        super().__init__("ntm_copy", bits, ("end of input",), train_lengths, test_lengths)
+
+    def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
+        """See `BitTask.draw`; T is 2 k + 1."""
+        count, vectors = _vectors(stream, indices, lengths, self.data_bits)
+        inputs = np.zeros((len(indices), 2 * vectors.shape[1] + 1), dtype=np.int64)
+        targets = np.zeros_like(inputs)
+        rows, places = np.nonzero(np.arange(vectors.shape[1]) < count[:, None])
+        inputs[rows, places] = targets[rows, count[rows] + 1 + places] = vectors[rows, places]
+        inputs[np.arange(len(indices)), count] = self.flag
+        return inputs, targets, count + 1, count
+
+
+class RepeatCopy(BitTask):
+    """Copy bit vectors N times: x_1 ... x_k, the number N, then N times x_1 ... x_k, and the end.
+
+    N is fed as a plain number in its own channel (the paper shifts and scales it to mean 0 and
+    variance 1); the end has its own bit.
+
+    Args:
+        bits: bits of a vector, at least 1.
+        train_repeats, test_repeats: N of the split "train", and of the others.
+        train_lengths, test_lengths: k of the splits.
+    Source: Graves et al. 2014, section 4.2.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        train_repeats: LengthRange,
+        test_repeats: LengthRange,
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+    ) -> None:
+        most = max(train_repeats.maximum, test_repeats.maximum)
+        flags = tuple(f"{number} times" for number in range(1, most + 1))
+        super().__init__("repeat_copy", bits, flags, train_lengths, test_lengths, ends=True)
+        self.repeats = {"train": train_repeats, "validation": test_repeats, "test": test_repeats}
+
+    def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
+        """See `BitTask.draw`; T is k + 1 + N k + 1."""
+        count, vectors = _vectors(stream, indices, lengths, self.data_bits)
+        repeats = self.repeats[stream.split]
+        _, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
+        times = repeats.minimum + bounded(choices, len(repeats))
+        answer = times * count + 1
+        inputs = np.zeros((len(indices), int((count + 1 + answer).max())), dtype=np.int64)
+        targets = np.zeros_like(inputs)
+        rows, places = np.nonzero(np.arange(vectors.shape[1]) < count[:, None])
+        inputs[rows, places] = vectors[rows, places]
+        rows_all = np.arange(len(indices))
+        inputs[rows_all, count] = times * self.flag
+        rows, places = np.nonzero(np.arange(int(answer.max())) < answer[:, None] - 1)
+        symbols = vectors[rows, places % count[rows]]
+        targets[rows, count[rows] + 1 + places] = symbols
+        targets[rows_all, count + answer] = self.flag
+        return inputs, targets, count + 1, answer
+
+
+class AssociativeRecall(BitTask):
+    """Recall the item that came after the queried one; an item is three bit vectors.
+
+    Each item follows a delimiter. Then one of them, but not the last, is repeated between two
+    delimiters of another kind; the target is the next item's three vectors. Two items are equal
+    with probability 2**-18; the target then belongs to the drawn one.
+
+    Args:
+        bits: bits of a vector, at least 1; 6 in the paper.
+        train_lengths, test_lengths: items of a sequence, at least 2.
+    Raises:
+        ConfigError: a range starts below 2, when examples of it are drawn.
+    Source: Graves et al. 2014, section 4.3.
+    """
+
+    def __init__(self, bits: int, train_lengths: LengthRange, test_lengths: LengthRange) -> None:
+        flags = ("item", "query")
+        super().__init__("associative_recall", bits, flags, train_lengths, test_lengths)
+
+    def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
+        """See `BitTask.draw`; T is 4 k + 8."""
+        if lengths.minimum < 2:
+            raise ConfigError(
+                [
+                    f"lengths: a sequence has at least 2 items, the queried one and the next; got "
+                    f"{lengths}"
+                ]
+            )
+        length_words, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
+        count = lengths.minimum + bounded(length_words, len(lengths))
+        query = bounded(choices, count - 1)
+        most = int(count.max())
+        _, words = stream.sequence_words(indices, ITEM * most)
+        items = bounded(words, self.flag).reshape(len(indices), most, ITEM)
+        width = ITEM + 1
+        before = width * count + width + 1
+        inputs = np.zeros((len(indices), int(before.max()) + ITEM), dtype=np.int64)
+        targets = np.zeros_like(inputs)
+        rows, places = np.nonzero(np.arange(most) < count[:, None])
+        inputs[rows, width * places] = self.flag
+        rows_all, step = np.arange(len(indices)), np.arange(ITEM)
+        inputs[rows[:, None], width * places[:, None] + 1 + step] = items[rows, places]
+        for delimiter in (width * count, before - 1):
+            inputs[rows_all, delimiter] = 2 * self.flag
+        inputs[rows_all[:, None], width * count[:, None] + 1 + step] = items[rows_all, query]
+        targets[rows_all[:, None], before[:, None] + step] = items[rows_all, query + 1]
+        return inputs, targets, before, np.full_like(before, ITEM)
+
+
+def _vectors(
+    stream: Stream, indices: Integers, lengths: LengthRange, bits: int
+) -> tuple[Integers, Integers]:
+    """The number of vectors of each example [B], and the vectors [B, K]."""
+    length_words, words = stream.sequence_words(indices, lengths.maximum)
+    count = lengths.minimum + bounded(length_words, len(lengths))
+    return count, bounded(words[:, : int(count.max())], 2**bits)

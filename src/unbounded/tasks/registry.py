@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
-from unbounded.tasks import algorithmic, answers, bit_tasks, brackets
+from unbounded.tasks import algorithmic, answers, bit_tasks, dyck
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
@@ -199,8 +199,8 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "anbmcndm": algorithmic.anbmcndm,
     "memorization": algorithmic.memorization,
     "binary_addition": algorithmic.binary_addition,
-    "dyck_prefixes": brackets.dyck_prefixes,
-    "dyck": brackets.dyck,
+    "dyck_prefixes": dyck.dyck_prefixes,
+    "dyck": dyck.dyck,
     "ntm_copy": bit_tasks.ntm_copy,
     "repeat_copy": bit_tasks.repeat_copy,
     "associative_recall": bit_tasks.associative_recall,

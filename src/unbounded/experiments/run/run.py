@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, StorageError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.metric_sets import Evaluator
@@ -22,7 +23,6 @@ from unbounded.experiments.config.identity import model_name, with_id
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
-from unbounded.experiments.run.card_sections import card_sections
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.hardening import harden_model
@@ -37,14 +37,15 @@ from unbounded.experiments.run.kept_config import (
 )
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
-from unbounded.experiments.run.pictures import draw_finished
-from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.plan import Plan, plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, aside, is_begun, lock, made
 from unbounded.experiments.run.scored import own_evaluation_plan, scored
 from unbounded.experiments.run.traces import write_trace
 from unbounded.experiments.run.trackers import Trackers, tracker_errors
-from unbounded.files import json_text, write_text
+from unbounded.experiments.tables.markdown import grid
+from unbounded.figures import draw_lengths, draw_run
+from unbounded.files import json_text, storage_errors, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.notebook import shown
 from unbounded.tasks import Task
@@ -52,6 +53,86 @@ from unbounded.training.metrics_log import Listener
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
+
+
+def draw_finished(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> None:
+    """Draw a run's figures, before its report is written.
+
+    A figure that cannot be drawn causes only a warning.
+
+    Args:
+        folder: the run's folder.
+        planned: the run.
+        report: its report.
+    Raises:
+        StorageError: the disk is full or not writable; then the report cannot be written either.
+    """
+    try:
+        with storage_errors(folder.figures, "drawing"):
+            draw_run(folder.path)
+            _draw_curve(folder, planned, report)
+    except StorageError:
+        raise
+    except Exception as error:  # a failed figure must not lose the run
+        reason = str(error).split("\n", 1)[0]
+        print(
+            f"warning: the figures of {folder} could not be drawn "
+            f"({type(error).__name__}: {reason}); the run is finished without them",
+            file=sys.stderr,
+        )
+
+
+def _draw_curve(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> None:
+    """Draw the metric set's curve against n, if it has one for a single run."""
+    metric_set = planned.metric_set
+    points = [at for row in report["rows"] for at in row.get("per_n", ())]
+    curve = {at["n"]: at[metric_set.curve] for at in points if at[metric_set.curve] is not None}
+    if metric_set.curve_shaded and curve:
+        draw_lengths(
+            {report["model"]: [curve]},
+            folder.figures,
+            trained_to=planned.train_lengths.maximum,
+            title=folder.name,
+            what=metric_set.curve_title,
+            shaded=True,
+        )
+
+
+def card_sections(planned: Plan, report: Mapping[str, Any], *, hardened: bool = False) -> str:
+    """Sections of a model card, as Markdown.
+
+    Args:
+        planned: the run.
+        report: the run's report, or its part on the hardened model.
+        hardened: whether the model was hardened after training.
+    """
+    config, task = planned.config, planned.task
+    options = ", ".join(f"{name} {value}" for name, value in config.task.items() if name != "name")
+    facts = {"task": config.task["name"], "options of the task": options or "the defaults"}
+    if task.has_lengths:
+        facts["lengths of training"] = str(planned.train_lengths)
+    if hardened:
+        facts["hardening"] = _hardening(report)
+    unit = "batches of hardening" if hardened else "batches of training"
+    facts |= {"seed": str(config.seed), unit: str(report["batches"])}
+    facts |= {"ended": str(report["stopped"])} if "stopped" in report else {}
+    heading, *lines = planned.metric_set.lines(report["rows"])
+    notes = "".join(f"\n* {note}" for note in planned.metric_set.notes(report["rows"]))
+    return (
+        f"## Task and training\n\n{grid(['property', 'value'], list(facts.items()))}\n\n"
+        "## Scores\n\n"
+        "On the test split, which chose nothing:\n\n"
+        f"{grid(heading, lines)}\n{notes}"
+    )
+
+
+def _hardening(report: Mapping[str, Any]) -> str:
+    if report.get("harm"):
+        return "it made the model worse, which is as it was trained"
+    if report.get("saturated") is False:
+        return "some gates did not come to 0 or 1"
+    return "its gates were driven to 0 or 1 after training"
+
 
 #: Longest example to trace, in steps; a trace holds every memory row at every step.
 _MOST_TRACED = 2000

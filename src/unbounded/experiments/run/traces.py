@@ -9,7 +9,7 @@ from typing import TypeVar
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.files import storage_errors
 from unbounded.layers import Trace, save_trace
-from unbounded.layers.trace_json import save_run_trace
+from unbounded.layers.trace import save_run_trace
 from unbounded.memories.as_data import has_name
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace

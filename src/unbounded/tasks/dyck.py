@@ -1,4 +1,4 @@
-"""Membership of balanced words in a Dyck language; labels at each prefix or at the end.
+"""Dyck words: samplers, membership of balanced words, and labels at each prefix.
 
 Source: Deleu & Dureau 2016, arXiv:1612.00827, and the authors' program.
 """
@@ -17,8 +17,7 @@ from torch import Tensor
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
-from unbounded.tasks.dyck_words import dyck_count, dyck_paths, other_count, other_paths
-from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.randomness import (
     LAST_INDEX,
     Integers,
@@ -30,6 +29,125 @@ from unbounded.tasks.randomness import (
 )
 from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.task import Example, Task
+
+Lengths = LengthRange | str | tuple[int, int]
+
+
+def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:48") -> DyckPrefixes:
+    """Label each prefix of a bracket string: is it balanced so far?
+
+    Args:
+        train_lengths: brackets of a word of the split "train".
+        test_lengths: brackets of a word of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: a range is not valid; all errors together.
+    """
+    return DyckPrefixes(*named_ranges(train_lengths=train_lengths, test_lengths=test_lengths))
+
+
+def dyck(
+    kinds: int = 1,
+    labels: str = "prefixes",
+    length_distribution: str = "uniform",
+    train_lengths: Lengths = "1:5",
+    test_lengths: Lengths = "6:100",
+) -> DyckMembership:
+    """Classify balanced words as Dyck words or not; the length is n of 2n symbols.
+
+    Args:
+        kinds: kinds of brackets, 1 to 64.
+        labels: "prefixes" for a label at each prefix, or "word" for one at the last symbol alone.
+        length_distribution: "uniform" draws n uniformly, as in the authors' program; "catalan" in
+            proportion to the number of words, as the paper's text can be read.
+        train_lengths: n of the split "train".
+        test_lengths: n of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    Source: Deleu & Dureau 2016, arXiv:1612.00827.
+    """
+    errors = option_errors(kinds, labels, length_distribution)
+    try:
+        ranges = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    except ConfigError as error:
+        raise ConfigError([*errors, *error.errors]) from None
+    if errors:
+        raise ConfigError(errors)
+    train, test = ranges
+    return DyckMembership(kinds, labels, length_distribution, train, test)
+
+
+UP, DOWN = 0, 1
+_LAST = np.uint64(2**64 - 1)
+
+
+def dyck_count(semi_length: int) -> int:
+    """Number of Dyck words with n steps up: the Catalan number C(2n, n) / (n + 1)."""
+    return comb(2 * semi_length, semi_length) // (semi_length + 1)
+
+
+def other_count(semi_length: int) -> int:
+    """Number of balanced words with n steps up that are no Dyck words: C(2n, n - 1)."""
+    return comb(2 * semi_length, semi_length - 1)
+
+
+def dyck_paths(words: Words, semi_lengths: Integers) -> Integers:
+    """Uniform Dyck words: n ups and n + 1 downs in random order, cut at their first lowest point.
+
+    Exactly one of the 2n + 1 rotations of such an order is a Dyck word and a step down (the cycle
+    lemma), and every Dyck word belongs to as many orders.
+
+    Args:
+        words: random words, uint64 [B, at least 2 N + 1]; a row depends on its first 2n + 1 alone.
+        semi_lengths: n of each row, int64 [B], in 1..N.
+    Returns:
+        steps 0 (up) or 1 (down), int64 [B, 2 N]; 0 beyond 2n.
+    """
+    steps, width = _ordered(words, semi_lengths, semi_lengths), 2 * int(semi_lengths.max())
+    size = 2 * semi_lengths + 1
+    heights = np.cumsum(1 - 2 * steps, axis=1)
+    beyond = np.arange(steps.shape[1]) >= size[:, None]
+    lowest = np.where(beyond, np.iinfo(np.int64).max, heights).argmin(axis=1)
+    rotated = (lowest[:, None] + 1 + np.arange(width)) % size[:, None]
+    path = np.take_along_axis(steps, rotated, axis=1)
+    return _cut(path, semi_lengths)
+
+
+def other_paths(words: Words, semi_lengths: Integers) -> Integers:
+    """Uniform balanced words that are no Dyck words: all steps after the first below 0 are flipped.
+
+    Orders of n - 1 ups and n + 1 downs reach height -1. Flipping every later step is a bijection to
+    the balanced words whose path goes below 0 (the reflection principle).
+
+    Args:
+        words: random words, uint64 [B, at least 2 N]; a row depends on its first 2n alone.
+        semi_lengths: n of each row, int64 [B], in 1..N.
+    Returns:
+        steps 0 (up) or 1 (down), int64 [B, 2 N]; 0 beyond 2n.
+    """
+    steps = _ordered(words, semi_lengths - 1, semi_lengths)[:, : 2 * int(semi_lengths.max())]
+    below = (np.cumsum(1 - 2 * steps, axis=1) < 0).argmax(axis=1)
+    is_after = np.arange(steps.shape[1]) > below[:, None]
+    return _cut(np.where(is_after, 1 - steps, steps), semi_lengths)
+
+
+def _ordered(words: Words, ups: Integers, semi_lengths: Integers) -> Integers:
+    """A uniform order of `ups` steps up and n + 1 down, int64 [B, 2 N + 1]; then 1."""
+    size = ups + semi_lengths + 1
+    width = 2 * int(semi_lengths.max()) + 1
+    drawn = np.where(np.arange(width) < size[:, None], words[:, :width], _LAST)
+    # The places of the smallest words are a uniform subset: ties have probability below 2**-44.
+    order = np.argsort(drawn, axis=1, kind="stable")
+    steps = np.full(drawn.shape, DOWN, dtype=np.int64)
+    rows, ranks = np.nonzero(np.arange(width) < ups[:, None])
+    steps[rows, order[rows, ranks]] = UP
+    return steps
+
+
+def _cut(path: Integers, semi_lengths: Integers) -> Integers:
+    return np.where(np.arange(path.shape[1]) < 2 * semi_lengths[:, None], path, UP)
+
 
 DISTRIBUTIONS: Final = ("uniform", "catalan")
 LABELS: Final = ("prefixes", "word")
@@ -277,3 +395,91 @@ def _by_count(words: Words, lengths: LengthRange, count: Callable[[int], int]) -
     # Python integers; their quotient is exact to the last bit of a float.
     bounds = [so_far / total for so_far in accumulate(counts)]
     return np.searchsorted(np.array(bounds[:-1]), unit_floats(words), side="right")
+
+
+OPEN, CLOSE = 0, 1
+# At height 0 one bracket of so many closes an unopened one; all later labels are then 0.
+_ONE_OF = 16
+
+
+class DyckPrefixes(Task):
+    """Label each prefix of a bracket string: is it a Dyck word?
+
+    A string is a random walk: brackets open and close with equal probabilities; at height 0 one of
+    16 closes. The label of a prefix is 1 if every bracket is closed and none was closed before it
+    was opened.
+
+    Args:
+        train_lengths: brackets of a string of the split "train".
+        test_lengths: of the splits "validation" and "test".
+    """
+
+    layout = "labels"
+    objective = "binary"
+    metric_set = "labels"
+
+    def __init__(self, train_lengths: LengthRange, test_lengths: LengthRange) -> None:
+        self.name = "dyck_prefixes"
+        self.input_vocabulary = ("(", ")")
+        self.output_vocabulary = ("balanced",)
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`."""
+        words, labels, steps = self._draw(seed, split, start, size, lengths)
+        mask = np.arange(words.shape[1]) < steps[:, None]
+        arrays = (words * mask, labels * mask, mask, steps)
+        return Batch(*(torch.from_numpy(array) for array in arrays))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`; the target is the label of each prefix."""
+        words, labels, steps = self._draw(seed, split, start, size, lengths)
+        return [
+            Example(
+                tuple(self.input_vocabulary[bracket] for bracket in word[:length]),
+                tuple(str(label) for label in row[:length]),
+            )
+            for word, row, length in zip(
+                words.tolist(), labels.tolist(), steps.tolist(), strict=True
+            )
+        ]
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `Task.count_of`: every string of brackets, balanced or not."""
+        return int(2**length) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`; only the whole string is judged, not its prefixes."""
+        words = all_strings(2, length)
+        mask = np.broadcast_to(np.arange(length) == length - 1, words.shape)
+        labels = prefix_labels(words, 1) & mask
+        arrays = (words, labels.astype(np.int64), mask.copy(), np.full(len(words), length))
+        return Batch(*(torch.from_numpy(array) for array in arrays))
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> tuple[Integers, Integers, Integers]:
+        """Strings and labels [B, T], and the length of each string [B]."""
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        indices = start + np.arange(size)
+        length_words, words = stream.sequence_words(indices, chosen.maximum)
+        steps = chosen.minimum + bounded(length_words, len(chosen))
+        width = int(steps.max())
+        drawn = bounded(words[:, :width], 2 * _ONE_OF)
+        height = np.zeros(size, dtype=np.int64)
+        brackets, labels = np.zeros((2, size, width), dtype=np.int64)
+        is_prefix = np.ones(size, dtype=bool)
+        for step in range(width):
+            closes = np.where(height == 0, drawn[:, step] < 2, drawn[:, step] < _ONE_OF)
+            is_prefix &= ~(closes & (height == 0))
+            height = np.maximum(height + np.where(closes, -1, 1), 0)
+            brackets[:, step] = np.where(closes, CLOSE, OPEN)
+            labels[:, step] = is_prefix & (height == 0)
+        return brackets, labels, steps
