@@ -8,7 +8,7 @@ from unbounded.memories.core.backend import (
     without_autocast,
 )
 from unbounded.memories.core.head import ACTIVATIONS, Head
-from unbounded.memories.core.memory import Memory, StateT
+from unbounded.memories.core.memory import InstructionT, Memory, StateT
 from unbounded.memories.core.rows import live_rows, read_rows
 from unbounded.memories.core.state import (
     check_rows,
@@ -39,6 +39,7 @@ __all__ = [
     "Fixed",
     "Head",
     "Initializer",
+    "InstructionT",
     "Learned",
     "Memory",
     "StateField",

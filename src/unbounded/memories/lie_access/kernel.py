@@ -20,12 +20,8 @@ _STEPS: Final = tuple(STEPS)
 class LieAccessStructure(Structure[LieAccessMemory]):
     """Rows of a key, a value and a strength, read by their distances from a moving head.
 
-    Options:
-        width: M. key_size: n.
-        group: its place in GROUPS. step: its place in STEPS.
-        is_softmax: whether distances are weighted by a softmax instead of their inverse.
-        has_key_gates, has_action_gates: whether the heads have these gates.
-        capacity: of the memory; 0 for none. drop: number of oldest rows dropped at once.
+    The options are those of the header: group and step are places in GROUPS and STEPS, a capacity
+    of 0 is none.
     """
 
     name, memory_type = "lie_access", LieAccessMemory

@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import ABC
 from typing import Any
 
-from unbounded.memories.core import Memory
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
-from unbounded.memories.push_pop.reference import NeuralDeque, NeuralQueue, NeuralStack
+from unbounded.memories.push_pop.reference import (
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    RowMemory,
+)
 
 
-class PushPopStructure(Structure[Memory[Any, Any]], ABC):
+class PushPopStructure(Structure[RowMemory[Any, Any]], ABC):
     """Rows of values with strengths."""
 
     option_names = ("width",)
@@ -23,7 +27,7 @@ class PushPopStructure(Structure[Memory[Any, Any]], ABC):
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
         """Pushes and pops of each step, the changes by its pops, and dead rows."""
-        ends = len(self.memory.write_strengths)
+        ends = len(self.memory.ends)
         of_pops = (sizes.batch, sizes.steps, ends)
         rows = (sizes.batch, self.rows_after(sizes.rows, sizes.steps))
         return {

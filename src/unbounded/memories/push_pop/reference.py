@@ -13,7 +13,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.checks import check_number, check_positive
-from unbounded.memories.core import Head, Memory, StateField, StateT, live_rows, portable, read_rows
+from unbounded.memories.core import (
+    Head,
+    InstructionT,
+    Memory,
+    StateField,
+    StateT,
+    live_rows,
+    portable,
+    read_rows,
+)
 
 End = Literal["top", "bottom"]
 
@@ -31,14 +40,6 @@ class PushPop(NamedTuple):
     value: Tensor
     push: Tensor
     pop: Tensor
-
-
-def row_fields(width: int, growth: tuple[int, int]) -> tuple[StateField, StateField]:
-    """Declare values [B, N, M] and strengths [B, N], initially without rows."""
-    return (
-        StateField("values", ("N", width), growth),
-        StateField("strengths", ("N",), growth),
-    )
 
 
 def strength_nearer(strengths: Tensor, end: End) -> Tensor:
@@ -90,17 +91,65 @@ def read_weights(strengths: Tensor, end: End) -> Tensor:
     return torch.where(strengths > room, room, strengths)
 
 
-class PushPopMemory(Memory[StateT, PushPop]):
-    """Rows of values with strengths; each step adds one row.
+class RowMemory(Memory[StateT, InstructionT]):
+    """Rows of values with strengths.
 
-    A subclass defines `State` (a NamedTuple of values [B, N, M] and strengths [B, N]), `first_read`
-    and its equations in `step`.
+    A subclass defines `Instruction`, `State` (a NamedTuple of values [B, N, M] and strengths
+    [B, N]), `ends`, `growth`, `heads` and its equations in `step`.
     """
+
+    #: The ends that are popped and read, in the order of the read vector.
+    ends: ClassVar[tuple[End, ...]]
+    #: Rows that a step adds at the bottom and at the top.
+    growth: ClassVar[tuple[int, int]]
+    width: int
+
+    @property
+    def read_vector_size(self) -> int:
+        """M for each end."""
+        return len(self.ends) * self.width
+
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """Values [N, M] and strengths [N], initially without rows."""
+        return (
+            StateField("values", ("N", self.width), self.growth),
+            StateField("strengths", ("N",), self.growth),
+        )
+
+    @property
+    def observed_fields(self) -> tuple[StateField, ...]:
+        """Strengths and the read weights of each end."""
+        _, strengths = self.state_fields
+        return strengths, *(strengths._replace(name=name) for name in self._weights)
+
+    def observe(self, state: StateT) -> Mapping[str, Tensor]:
+        """Return the strengths and the read weights of each end, each [B, N]."""
+        _, strengths = state
+        weights = {name: read_weights(strengths, end) for name, end in self._weights.items()}
+        return {"strengths": strengths, **weights}
+
+    @property
+    def _weights(self) -> dict[str, End]:
+        if len(self.ends) == 1:
+            return {"read_weights": self.ends[0]}
+        return {f"read_weights.{end}": end for end in self.ends}
+
+    def trim(self, state: StateT) -> StateT:
+        """Remove rows of strength 0; see `Memory.trim`."""
+        values, strengths = state
+        strengths, values = live_rows(strengths, values)
+        make: type[Any] = self.State
+        trimmed: StateT = make(values, strengths)
+        return trimmed
+
+
+class PushPopMemory(RowMemory[StateT, PushPop]):
+    """A stack or queue: each step pops one amount, pushes one row and reads once."""
 
     Instruction = PushPop
     write_strengths = ("push",)
-    #: The end at which popping and reading start.
-    first_read: ClassVar[End]
+    growth = (0, 1)
 
     def __init__(self, width: int, pop_bias: float = -1.0, push_bias: float | None = None) -> None:
         check_positive("width", width)
@@ -122,36 +171,6 @@ class PushPopMemory(Memory[StateT, PushPop]):
             Head("push", (), "sigmoid", self.push_bias, gate=True),
             Head("pop", (), "sigmoid", self.pop_bias, gate=True),
         )
-
-    @property
-    def read_vector_size(self) -> int:
-        """M."""
-        return self.width
-
-    @property
-    def state_fields(self) -> tuple[StateField, ...]:
-        """Values and strengths; each step adds a row at the end."""
-        return row_fields(self.width, (0, 1))
-
-    @property
-    def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths and read weights."""
-        _, strengths = self.state_fields
-        return strengths, strengths._replace(name="read_weights")
-
-    def trim(self, state: StateT) -> StateT:
-        """Remove rows of strength 0; see `Memory.trim`."""
-        values, strengths = state
-        strengths, values = live_rows(strengths, values)
-        make: type[Any] = self.State
-        trimmed: StateT = make(values, strengths)
-        return trimmed
-
-    def observe(self, state: StateT) -> Mapping[str, Tensor]:
-        """Return the strengths and the read weights, each [B, N]."""
-        _, strengths = state
-        weights = read_weights(strengths, self.first_read)
-        return {"strengths": strengths, "read_weights": weights}
 
 
 @portable
@@ -181,7 +200,7 @@ class NeuralStack(PushPopMemory[StackState]):
     """
 
     State = StackState
-    first_read = "top"
+    ends = ("top",)
 
     def step(self, state: StackState, instruction: PushPop) -> tuple[Tensor, StackState]:
         """Pop, push, then read, for one time step.
@@ -237,7 +256,7 @@ class NeuralQueue(PushPopMemory[QueueState]):
     """
 
     State = QueueState
-    first_read = "bottom"
+    ends = ("bottom",)
 
     def step(self, state: QueueState, instruction: PushPop) -> tuple[Tensor, QueueState]:
         """Pop, push, then read, for one time step.
@@ -296,7 +315,7 @@ class DequeState(NamedTuple):
     strengths: Tensor
 
 
-class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
+class NeuralDeque(RowMemory[DequeState, TwoEndedPushPop]):
     """A double-ended queue of vectors whose pushes and pops have a strength between 0 and 1.
 
     Args:
@@ -312,6 +331,8 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
     Instruction = TwoEndedPushPop
     State = DequeState
     write_strengths = ("top_push", "bottom_push")
+    ends = ("top", "bottom")
+    growth = (1, 1)
 
     def __init__(
         self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None
@@ -342,23 +363,6 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
                 Head(f"{end}_pop", (), "sigmoid", self.pop_bias, gate=True),
             )
         )
-
-    @property
-    def read_vector_size(self) -> int:
-        """2M: the read vector of the top, then of the bottom."""
-        return 2 * self.width
-
-    @property
-    def state_fields(self) -> tuple[StateField, ...]:
-        """Values and strengths; each step adds a row at either end."""
-        return row_fields(self.width, (1, 1))
-
-    @property
-    def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths and the read weights of both ends."""
-        _, strengths = self.state_fields
-        names = ("strengths", "read_weights.top", "read_weights.bottom")
-        return tuple(strengths._replace(name=name) for name in names)
 
     def step(self, state: DequeState, instruction: TwoEndedPushPop) -> tuple[Tensor, DequeState]:
         """Pop the top, pop the bottom, push both, then read both, for one time step.
@@ -398,19 +402,6 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         top = read_rows(read_weights(strengths, "top"), values)
         bottom = read_rows(read_weights(strengths, "bottom"), values)
         return torch.cat([top, bottom], dim=-1), DequeState(values, strengths)
-
-    def trim(self, state: DequeState) -> DequeState:
-        """Remove rows of strength 0; see `Memory.trim`."""
-        strengths, values = live_rows(state.strengths, state.values)
-        return DequeState(values, strengths)
-
-    def observe(self, state: DequeState) -> Mapping[str, Tensor]:
-        """Return the strengths and the read weights of both ends, each [B, N]."""
-        return {
-            "strengths": state.strengths,
-            "read_weights.top": read_weights(state.strengths, "top"),
-            "read_weights.bottom": read_weights(state.strengths, "bottom"),
-        }
 
 
 def quiet_deque(width: int, pop_bias: float = -1.0) -> NeuralDeque:

@@ -24,11 +24,7 @@ _ROW_MARGIN = 2
 class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
     """Cells that are mixed by the weights of actions.
 
-    Options:
-        count: S. actions: A, of each structure. depth: k, cells read from each.
-        capacity: of the memory; 0 for none.
-        is_strict: whether a full structure that loses a cell that is not empty is an error.
-        is_zero: whether an empty cell holds 0 instead of -1.
+    The options are those of the header; a capacity of 0 is none.
     """
 
     memory_type: ClassVar[type[SuperpositionMemory[Any]]]

@@ -12,12 +12,7 @@ from unbounded.memories.turing_tape.reference import VARIANTS, TuringTape
 class TapeStructure(Structure[TuringTape]):
     """Locations that soft heads read and write.
 
-    Options:
-        slots: N. width: M. read_heads: R. write_heads: W.
-        shift_range: s; a head has 2 s + 1 shifts.
-        is_circular: whether the last location is next to the first.
-        reads_before: whether a step reads before it writes.
-        floor_digits: 10^-floor_digits is added to weights before sharpening.
+    The options are those of the header; 10^-floor_digits is added to weights before sharpening.
     """
 
     name, memory_type = "turing_tape", TuringTape
