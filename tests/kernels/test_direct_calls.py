@@ -8,7 +8,7 @@ from _cases import MEMORIES, STRUCTURES, make_case, make_state
 from torch import Tensor
 
 from unbounded.errors import UnboundedError
-from unbounded.kernels import kernel_of
+from unbounded.kernels import kernel_of, structure_of
 
 OPERATORS = torch.ops.unbounded
 
@@ -147,6 +147,38 @@ def test_unknown_names_and_options_are_errors(name):
             operator(*arguments[:2], ["tanh"], *arguments[3:], **by_name)
         with pytest.raises(UnboundedError, match="cubed"):
             operator(*arguments[:2], ["cubed"] * 6, *arguments[3:], **by_name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("queue", (0,), "width"),
+        (
+            "turing_tape",
+            (5, 3, 1, 1, 1, 1, 0, 10),
+            "floor_digits: expected one of .*, got 10",
+        ),
+        ("turing_tape", (5, 3, 1, 1, 3, 1, 0, 15), "shift_range"),
+        (
+            "superposition_stack",
+            (2, 2, 2, 0, 1, 1),
+            "is_zero: expected 0",
+        ),
+        ("superposition_stack", (2, 2, 3, 2, 1, 0), "capacity"),
+        (
+            "superposition_list",
+            (2, 2, 2, 0, 1, 0),
+            "has 3, with NO-OP 4, got 2",
+        ),
+        ("lie_access", (3, 2, 4, 0, 0, 1, 1, 0, 1), "group: expected a place in .*, got 4"),
+        ("lie_access", (3, 2, 0, 0, -1, 1, 1, 0, 1), "step: expected a place in .*, got -1"),
+        ("lie_access", (3, 2, 3, 0, 0, 1, 1, 0, 1), "key_size: expected 3"),
+        ("lie_access", (3, 2, 0, 0, 0, 1, 1, 4, 5), "drop"),
+    ],
+)
+def test_options_out_of_range_are_an_error(name, options, message):
+    with pytest.raises(UnboundedError, match=message):
+        structure_of(name, options)
 
 
 def test_lengths_out_of_range_are_an_error():
