@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from unbounded.cli import main
-from unbounded.cli.output import outliving
+from unbounded.cli.main import outliving
 from unbounded.experiments.config import plain_yaml
 
 Capture = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unbounded.errors import ShapeError
-from unbounded.evaluation.metric_sets.labels import label_scores
+from unbounded.evaluation.metric_sets.membership import label_scores
 from unbounded.training import OBJECTIVES, masked_binary_cross_entropy
 
 MASK = torch.tensor([[True, True, True], [True, True, False]])

@@ -12,8 +12,7 @@ from torch import nn
 
 from unbounded.errors import ShapeError
 from unbounded.evaluation import EvaluationPlan, Evaluator, Place, metric_set_of
-from unbounded.evaluation.auc import auc
-from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
+from unbounded.evaluation.metric_sets.membership import against_nan, auc, bands_of
 from unbounded.tasks import LengthRange, make_task
 
 METRIC_SET = metric_set_of("membership")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unbounded.evaluation import memory_use, table
-from unbounded.evaluation.use_text import use_lines
+from unbounded.evaluation.memory_use import use_lines
 from unbounded.models import MemoryModel, mean_gates
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, make_task

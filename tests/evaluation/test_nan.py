@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.evaluation import table
+from unbounded.evaluation.memory_use import use_text
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place, metric_set_of
-from unbounded.evaluation.use_text import use_text
 from unbounded.tasks import make_task
 
 OPTIONS = {"train_lengths": "2:4", "test_lengths": "5:6"}

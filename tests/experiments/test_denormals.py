@@ -10,9 +10,9 @@ import torch
 
 from tests.experiments.tiny import tiny
 from unbounded.experiments.run import evaluate, run
-from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.numerics import denormals_are_zero
 from unbounded.experiments.run.run import train_run
 
 if not torch.set_flush_denormal(False):

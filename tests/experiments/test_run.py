@@ -21,9 +21,8 @@ from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.identity import config_hash, run_name, with_id
 from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run import build
-from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.matmul_precision import matmul_precision
+from unbounded.experiments.run.numerics import device_of, matmul_precision
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.kernels import available, has_tiles

@@ -14,10 +14,9 @@ from unbounded.experiments.config.check import build_task, errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run, with_memory
+from unbounded.experiments.run.examples import course_of, typed_word
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
-from unbounded.experiments.run.traces import course_of
-from unbounded.experiments.run.word import typed_word
 from unbounded.figures import draw_run, read_tape
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task

@@ -19,14 +19,12 @@ from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageEr
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
-from unbounded.explorer.agreement import agreement
 from unbounded.explorer.built_in import RUNS, built_in_data
 from unbounded.explorer.model_data import model_tensors
 from unbounded.explorer.page import MARK, built_in_runs, html, template, write_page
-from unbounded.explorer.rule_data import no_rule, rule_of
 from unbounded.explorer.run_data import run_data
-from unbounded.explorer.task_data import samples_of, task_data
-from unbounded.explorer.weights import as_in_page, packed, unpacked
+from unbounded.explorer.task_data import no_rule, rule_of, samples_of, task_data
+from unbounded.explorer.weights import agreement, as_in_page, packed, unpacked
 from unbounded.layers.memory_rnn import drops_are_meant
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from unbounded.errors import BackendWarning, ConfigError, DTypeError, ShapeError
+from unbounded.evaluation.removal import without_stacks
 from unbounded.experiments.config.check import model_errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import ModelConfig
 from unbounded.models.inputs import bit_inputs, input_size
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.pruning import without_stacks
 
 
 def model(symbols, bits, **options):

@@ -10,10 +10,10 @@ import torch
 from tests.constructions import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
+from unbounded.evaluation.removal import without_stacks
 from unbounded.memories import SuperpositionList
 from unbounded.models import MemoryModel, discretized
 from unbounded.models.memory_room import with_room
-from unbounded.models.pruning import without_stacks
 
 OPTIONS = [
     {},

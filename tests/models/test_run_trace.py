@@ -13,7 +13,7 @@ import unbounded as ub
 from tests.explorer.vectors import MEMORIES, memory_of
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
-from unbounded.experiments.run.traces import write_trace
+from unbounded.experiments.run.examples import write_trace
 from unbounded.layers.read_only import trace_phases
 from unbounded.layers.trace import (
     RunTrace,

@@ -10,7 +10,7 @@ import torch
 
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel
-from unbounded.models.without_weights import without_weights
+from unbounded.models.saved_model import without_weights
 
 MEMORY = {"turing_tape": {"slots": 5, "width": 3}, "lie_access": {"width": 3}}
 
@@ -37,7 +37,7 @@ def test_the_compiler_of_torch_is_not_loaded():
     program = (
         "import sys\n"
         "from unbounded.models import MemoryModel\n"
-        "from unbounded.models.without_weights import without_weights\n"
+        "from unbounded.models.saved_model import without_weights\n"
         "with without_weights():\n"
         "    MemoryModel(inputs=9, outputs=9, memory='stack', hidden_size=4, embedding_size=4)\n"
         "    MemoryModel(\n"

@@ -150,8 +150,7 @@ def _judge(
 ) -> None:
     """Print the predicted label of each prefix of a string; draw it with --out."""
     from unbounded.evaluation.report import aligned
-    from unbounded.experiments.run.traces import course_of
-    from unbounded.experiments.run.word import draw_word, prefix_lines, typed_word
+    from unbounded.experiments.run.examples import course_of, draw_word, prefix_lines, typed_word
     from unbounded.figures import draw_course, read_tape
 
     if given.discretize:
@@ -173,13 +172,13 @@ def _answer(
 ) -> None:
     """Print the answer to a source, step by step; draw it with --out."""
     from unbounded.evaluation.report import aligned
-    from unbounded.experiments.run.answer import (
+    from unbounded.experiments.run.examples import (
         answer_text,
         asked,
+        course_of,
         draw_answer_keys,
         step_lines,
     )
-    from unbounded.experiments.run.traces import course_of
     from unbounded.figures import draw_key_course, read_keys
 
     if given.discretize:

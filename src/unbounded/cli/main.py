@@ -8,15 +8,19 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from threading import Event, current_thread, main_thread
 from types import FrameType, ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from unbounded import __version__, errors
-from unbounded.cli.output import outliving
-from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
+from unbounded.cli.names import NAMES
+from unbounded.cli.parsing import Parser
+from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, StorageError, UnboundedError
 from unbounded.files import printable_lines, refusal
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 #: Verbs and their descriptions; each module in this folder has its verb's name.
 VERBS: Final[dict[str, str]] = {
@@ -148,8 +152,6 @@ def _run(given: list[str]) -> int:
         print(f"unbounded {__version__}")
         return 0
     if given[0].split("=", 1)[0] == "--print_shtab":
-        from unbounded.cli.completion import print_completion
-
         return print_completion(given)
     verb, rest = given[0], given[1:]
     if verb not in VERBS:
@@ -180,3 +182,123 @@ def _fail(message: str, code: int) -> int:
     with suppress(OSError):
         print(f"unbounded: {printable_lines(message)}", file=sys.stderr)
     return code
+
+
+#: Choices of the positional arguments, by name.
+_CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(NAMES["papers"])}
+
+
+def print_completion(arguments: Sequence[str]) -> int:
+    """Print the completion script of a shell.
+
+    Args:
+        arguments: `--print_shtab SHELL` or `--print_shtab=SHELL`.
+    Raises:
+        ChoiceError: shtab does not support the shell.
+        ConfigError: the arguments name no shell.
+    """
+    import shtab
+
+    words = " ".join(arguments).replace("=", " ").split()
+    if len(words) != 2:
+        raise ConfigError([f"--print_shtab takes one shell: {', '.join(shtab.SUPPORTED_SHELLS)}"])
+    if words[1] not in shtab.SUPPORTED_SHELLS:
+        raise ChoiceError("shell", words[1], shtab.SUPPORTED_SHELLS)
+    print(full_parser().get_completion_script(f"shtab-{words[1]}"))
+    return 0
+
+
+def full_parser() -> Parser:
+    """One parser with every verb, for completion."""
+    parser = Parser(prog="unbounded")
+    verbs = parser.add_subcommands(required=True)
+    for verb, text in VERBS.items():
+        made = verb_module(verb).parser([])
+        for option in made.also:
+            made.add_argument(option, type=str | None, help="See `unbounded train --help`.")
+        for action in made._actions:
+            if not action.option_strings and action.dest in _CHOICES:
+                action.choices = _CHOICES[action.dest]
+        verbs.add_subcommand(verb, made, help=text)
+    return parser
+
+
+class _Output:
+    """A stream that discards all output after the first failed write.
+
+    Args:
+        stream: the underlying stream.
+        name: the stream's name, for the message.
+        needed: whether a failed write ends the command; else it continues without output.
+        tell: the stream for a notice of this; None for no notice.
+    """
+
+    def __init__(
+        self, stream: TextIO, name: str, needed: bool, tell: SupportsWrite[str] | None
+    ) -> None:
+        self._stream = stream
+        self._name = name
+        self._needed = needed
+        self._tell = tell
+
+    def write(self, text: str) -> int:
+        """Write, or discard the text after a failure.
+
+        Raises:
+            BrokenPipeError: the reader has gone and the stream is needed.
+            StorageError: another error, and the stream is needed.
+        """
+        try:
+            return self._stream.write(text)
+        except UnicodeEncodeError:  # the terminal's encoding lacks a symbol: escape it
+            encoding = self._stream.encoding
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            return len(text)
+        except OSError as error:
+            self._failed(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """As `write`."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._failed(error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _failed(self, error: OSError) -> None:
+        # Python flushes the buffer again at exit; redirect it to the null device.
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+        if self._needed and isinstance(error, BrokenPipeError):
+            raise error
+        if self._needed:
+            raise StorageError(f"writing {self._name} failed: {error.strerror}") from error
+        if self._tell is not None:
+            print(
+                f"unbounded: {self._name} cannot be written ({error.strerror}); continuing "
+                "without it",
+                file=self._tell,
+            )
+
+
+@contextmanager
+def outliving(work: bool) -> Iterator[None]:
+    """Replace the process's standard streams by streams that survive failed writes.
+
+    Args:
+        work: whether the command continues without standard output, as training does; else a
+            failed write ends it.
+    """
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        err = _Output(sys.stderr or nowhere, "standard error", needed=False, tell=None)
+        out = _Output(sys.stdout or nowhere, "standard output", not work, tell=err)
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                yield
+            finally:
+                out.flush()

@@ -5,14 +5,100 @@ Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding": the tree of removab
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from unbounded.checks import check_callable
 from unbounded.errors import ConfigError
+from unbounded.layers import MemoryRNN
+from unbounded.layers.controllers import WeightedController
+from unbounded.memories import SuperpositionMemory
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.pruning import without_stacks
+
+
+def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
+    """A model without some of its stacks or lists; the other weights stay.
+
+    A removed stack is replaced by the constant that the controller reads from an empty one. The
+    weighted constants are added to the bias if the controller has one, otherwise to the columns of
+    all one-hot symbols. The smaller model equals the whole one with the removed stacks always
+    empty.
+
+    Args:
+        model: trained or hardened; stays unchanged.
+        removed: numbers of the stacks, from 0; at least one stack must remain.
+    Returns:
+        a model with a smaller `count`, of the same dtype, device and mode.
+    Raises:
+        ConfigError: an unknown stack, none remains, or the model is of another kind.
+    """
+    layer, memory = superposition_layer(model)
+    kept = _check(model, layer, memory.count, set(removed))
+    config = model.config
+    with torch.random.fork_rng(devices=[]):  # these weights are discarded
+        smaller = MemoryModel(**{**config, "memory": {**config["memory"], "count": len(kept)}})
+    weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+    _slice_heads(weights, layer, kept)
+    _slice_inputs(weights, layer, memory, kept)
+    smaller.to(layer.heads.weight.device, layer.heads.weight.dtype).load_state_dict(weights)
+    return smaller.train(model.training)
+
+
+def _check(model: MemoryModel, layer: MemoryRNN, count: int, removed: set[int]) -> list[int]:
+    """The stacks that remain."""
+    errors = []
+    unknown = sorted(removed - set(range(count)))
+    if unknown:
+        errors.append(f"removed: expected stacks 0..{count - 1}, got {unknown}")
+    if removed >= set(range(count)):
+        errors.append(f"removed: at least one of the {count} stacks must remain")
+    controller = layer.controller
+    if not isinstance(controller, WeightedController):
+        errors.append(f"model: cannot slice the controller {type(controller).__name__}")
+    elif not model.sequence.one_hot and controller.bias_ih is None:
+        errors.append("model: expected one-hot symbols or a controller with a bias")
+    if errors:
+        raise ConfigError(errors)
+    return [stack for stack in range(count) if stack not in removed]
+
+
+def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) -> None:
+    """Keep the rows of the remaining stacks; every head of these memories starts with that axis."""
+    for part in ("weight", "bias"):
+        name = f"sequence.layer.heads.{part}"
+        if name in weights:
+            weights[name] = torch.cat(
+                [
+                    torch.unflatten(
+                        weights[name][layer.heads.rows(head.name)], 0, (head.shape[0], -1)
+                    )[kept].flatten(0, 1)
+                    for head in layer.memory.heads
+                ]
+            )
+
+
+def _slice_inputs(
+    weights: dict[str, Tensor],
+    layer: MemoryRNN,
+    memory: SuperpositionMemory[Any],
+    kept: list[int],
+) -> None:
+    """Drop the columns of removed stacks and add their constants to symbols or bias."""
+    name, bias = (f"sequence.layer.controller.{part}_ih" for part in ("weight", "bias"))
+    symbols, cells = weights[name].tensor_split([layer.input_size], dim=1)
+    cells = torch.unflatten(cells, 1, (memory.count, -1))
+    constant = torch.full_like(cells[0], memory.empty)
+    constant[kept] = 0
+    constants = (cells * constant).sum(dim=(1, 2))
+    if bias in weights:
+        weights[bias] = weights[bias] + constants
+    else:
+        symbols = symbols + constants.unsqueeze(1)
+    weights[name] = torch.cat([symbols, cells[:, kept].flatten(1)], dim=1)
 
 
 class Removal(NamedTuple):

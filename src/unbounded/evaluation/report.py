@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from unbounded.evaluation.memory_use import use_lines
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.evaluation.provenance import provenance
-from unbounded.evaluation.use_text import use_lines
 from unbounded.files import printable
 
 FORMAT = "unbounded-report"

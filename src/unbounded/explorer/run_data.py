@@ -9,10 +9,10 @@ from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import task_of_run
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
-from unbounded.explorer.agreement import weights_data
 from unbounded.explorer.model_data import model_data
 from unbounded.explorer.task_data import samples_of, task_data
 from unbounded.explorer.trace_data import traced_run
+from unbounded.explorer.weights import weights_data
 from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task, TextTask

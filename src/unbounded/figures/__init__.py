@@ -9,14 +9,12 @@ from unbounded.figures.automaton import draw_automaton
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.course import draw_course, draw_key_course
 from unbounded.figures.curves import Curves, read_curves
-from unbounded.figures.figure1a import draw_worked_example
 from unbounded.figures.keys import KeyTrace, draw_keys, read_keys
 from unbounded.figures.lengths import draw_lengths
 from unbounded.figures.matrix import draw_matrix
-from unbounded.figures.memory import draw_memory
-from unbounded.figures.path import draw_path
+from unbounded.figures.memory import draw_memory, draw_worked_example
 from unbounded.figures.run import draw_run
-from unbounded.figures.tape import TapeTrace, draw_tape, read_tape
+from unbounded.figures.tape import TapeTrace, draw_path, draw_tape, read_tape
 
 __all__ = [
     "Curves",

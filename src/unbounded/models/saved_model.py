@@ -7,20 +7,45 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from unbounded.checks import check_device
 from unbounded.errors import CheckpointError, ConfigError, DeviceError
 from unbounded.files import file_digest, refusal
-from unbounded.models.without_weights import without_weights
 from unbounded.options import options_of
+
+
+class _Undrawn(TorchFunctionMode):
+    """Skips normal draws: on the meta device they would load torch's compiler."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if func is nn.init.normal_ or func is Tensor.normal_:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Create modules inside without memory for their weights and without drawing them."""
+    with torch.device("meta"), _Undrawn():
+        yield
+
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -3,9 +3,8 @@
 from unbounded.verification.findings import Finding
 from unbounded.verification.margins import Margins, answer_margins
 from unbounded.verification.options import VerifyOptions
-from unbounded.verification.prediction import predict
+from unbounded.verification.prediction import Trend, predict, trend_of
 from unbounded.verification.report import report_of, text_of
-from unbounded.verification.trend import Trend, trend_of
 from unbounded.verification.verify import findings_of
 
 __all__ = [

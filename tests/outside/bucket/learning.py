@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from unbounded.evaluation import EvaluationPlan, Evaluator, MetricSet, score
-from unbounded.evaluation.metric_sets.labels import label_scores
+from unbounded.evaluation.metric_sets.membership import label_scores
 from unbounded.evaluation.score import Score, mean_nats
 from unbounded.tasks import Batch, Example, LengthRange, Stream, Task
 

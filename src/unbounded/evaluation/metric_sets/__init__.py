@@ -8,9 +8,8 @@ from unbounded.custom_components import find_part
 from unbounded.evaluation.metric_sets.answers import Programs, Sizes
 from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Place
 from unbounded.evaluation.metric_sets.bits import Bits
-from unbounded.evaluation.metric_sets.labels import labels
 from unbounded.evaluation.metric_sets.lengths import Lengths
-from unbounded.evaluation.metric_sets.membership import Membership
+from unbounded.evaluation.metric_sets.membership import Membership, labels
 from unbounded.evaluation.metric_sets.perplexity import Perplexity
 from unbounded.evaluation.metric_sets.sequences import Sequences
 

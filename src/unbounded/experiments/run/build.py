@@ -15,7 +15,7 @@ from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import Place
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.device import is_on_cpu
+from unbounded.experiments.run.numerics import is_on_cpu
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.ram_check import check_ram
 from unbounded.models.memory_model import MemoryModel

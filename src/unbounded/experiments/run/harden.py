@@ -16,8 +16,7 @@ from unbounded.experiments.config.components import component_errors
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.run.build import build_run, make_accelerator
 from unbounded.experiments.run.data_check import check_data
-from unbounded.experiments.run.denormals import denormals_are_zero
-from unbounded.experiments.run.matmul_precision import matmul_precision
+from unbounded.experiments.run.numerics import denormals_are_zero, matmul_precision
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder

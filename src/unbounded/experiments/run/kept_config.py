@@ -12,7 +12,7 @@ from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import config_hash, model_name, run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
-from unbounded.experiments.run.device import device_of
+from unbounded.experiments.run.numerics import device_of
 from unbounded.experiments.run.run_folder import RunFolder, without_used
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.state import LoopState

@@ -17,7 +17,7 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import evaluation_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.run.plan import Plan
-from unbounded.models.without_weights import without_weights
+from unbounded.models.saved_model import without_weights
 from unbounded.tasks import LengthRange, Task
 
 # A token's input and target are int64, its mask is a byte; numbers are float32.

@@ -21,10 +21,10 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.identity import model_name, with_id
 from unbounded.experiments.config.schema import RunConfig, to_dict
-from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.data_check import check_data, data_used
-from unbounded.experiments.run.denormals import denormals_are_zero
+from unbounded.experiments.run.evaluate import own_evaluation_plan, scored
+from unbounded.experiments.run.examples import write_answers, write_trace
 from unbounded.experiments.run.hardening import harden_model
 from unbounded.experiments.run.hooks import training_hooks
 from unbounded.experiments.run.kept_config import (
@@ -35,13 +35,11 @@ from unbounded.experiments.run.kept_config import (
     threads_and_kernels,
     trained_elsewhere,
 )
-from unbounded.experiments.run.matmul_precision import matmul_precision
+from unbounded.experiments.run.numerics import denormals_are_zero, matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan, plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, aside, is_begun, lock, made
-from unbounded.experiments.run.scored import own_evaluation_plan, scored
-from unbounded.experiments.run.traces import write_trace
 from unbounded.experiments.run.trackers import Trackers, tracker_errors
 from unbounded.experiments.tables.markdown import grid
 from unbounded.figures import draw_lengths, draw_run

@@ -11,15 +11,79 @@ from typing import Any
 
 import yaml
 
-from unbounded.errors import CheckpointError, CheckpointWarning, ConfigError, StorageError, say_once
+from unbounded.errors import (
+    CheckpointError,
+    CheckpointWarning,
+    ConfigError,
+    StorageError,
+    UnboundedError,
+    say_once,
+)
+from unbounded.evaluation.metric_sets import metric_set_of
+from unbounded.evaluation.report import details, table
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run.report_check import REMADE, check_report
 from unbounded.files import file_digest, read_text, storage_errors, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.saved_model import DIGEST, read_model
 from unbounded.training.checkpoint import checkpoint_folders, newest_usable, verify
+
+_NEEDED: dict[str, type | tuple[type, ...]] = {
+    "task": str,
+    "metric_set": str,
+    "split": str,
+    "seed": int,
+    "model": str,
+    "batches": int,
+    "minutes": (int, float),
+    "stopped": str,
+    "rows": list,
+    "config": dict,
+}
+#: Advice for a damaged report of an existing run.
+REMADE = "Delete it, and --resume makes it again from the newest checkpoint"
+#: Exceptions that damaged values cause in the code that reads them.
+OUTCOMES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    UnboundedError,
+)
+
+
+def check_report(report: dict[str, Any], path: Path) -> None:
+    """Check a finished run's report by formatting it as the output and the tables do.
+
+    Raises:
+        CheckpointError: an entry is missing or invalid; the message names it and the file, and says
+            what to do.
+    """
+    wrong = [name for name, kind in _NEEDED.items() if not isinstance(report.get(name), kind)]
+    reason = f"missing or invalid: {', '.join(wrong)}" if wrong else ""
+    if not wrong:
+        try:
+            from_dict(report["config"])
+            _look(report)
+            if "hardened" in report:
+                _look({**report, **report["hardened"]})
+        except OUTCOMES as error:
+            reason = str(error).split("\n", 1)[0] or type(error).__name__
+    if reason:
+        raise CheckpointError(f"{path} is damaged, or not a run's report ({reason}). {REMADE}")
+
+
+def _look(report: dict[str, Any]) -> None:
+    metric_set = metric_set_of(report["metric_set"])
+    table(report)
+    details(report)
+    metric_set.values(report)
+    metric_set.further(report["rows"])
+    metric_set.label(report["rows"])
+
 
 #: A path, or a RunFolder.
 AnyPath = str | os.PathLike[str]

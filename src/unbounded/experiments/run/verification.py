@@ -13,8 +13,7 @@ from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.data_check import task_of_run
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.report_check import REMADE
-from unbounded.experiments.run.run_folder import AnyPath, RunFolder, load_report
+from unbounded.experiments.run.run_folder import REMADE, AnyPath, RunFolder, load_report
 from unbounded.files import json_text, read_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unbounded.evaluation.memory_use import use_text
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.evaluation.metric_sets.base import row_of
-from unbounded.evaluation.use_text import use_text
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from unbounded.errors import CheckpointError
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run.report_check import OUTCOMES, REMADE
-from unbounded.experiments.run.run_folder import RunFolder
+from unbounded.experiments.run.run_folder import OUTCOMES, REMADE, RunFolder
 from unbounded.experiments.run.verification import is_verified, verification_of
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.tables.study_file import (

@@ -18,8 +18,7 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.data_check import check_data
-from unbounded.experiments.run.device import device_of
-from unbounded.experiments.run.matmul_precision import matmul_precision
+from unbounded.experiments.run.numerics import device_of, matmul_precision
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, is_begun, lock

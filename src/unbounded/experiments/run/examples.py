@@ -1,0 +1,228 @@
+"""A trained model on one example: its answer, its labels and its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ConfigError
+from unbounded.evaluation import answer_to, answers_of, read_symbols
+from unbounded.evaluation.answers import answers_json
+from unbounded.evaluation.following import head_position
+from unbounded.experiments.run.plan import Plan
+from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
+from unbounded.figures import draw_keys, draw_path, draw_tape
+from unbounded.files import json_text, storage_errors, write_text
+from unbounded.layers import Trace, save_trace
+from unbounded.layers.trace import save_run_trace
+from unbounded.memories.as_data import has_name
+from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
+from unbounded.tasks import Batch, ProgramTask, Task
+
+#: Examples per range in a run's answers.json.
+_SHOWN = 2
+
+
+def write_answers(model: MemoryModel, planned: Plan, path: Path) -> None:
+    """Write a model's answers to some test examples of the training and test lengths.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    task, seed = planned.task, planned.config.seed
+    ranges = dict.fromkeys((planned.train_lengths, task.test_lengths))
+    named = {
+        str(lengths): answers_of(model, task, task.batch(seed, "test", 0, _SHOWN, lengths))
+        for lengths in ranges
+    }
+    write_text(path, json_text(answers_json(named), indent=1) + "\n")
+
+
+def asked(model: MemoryModel, task: Task, text: str) -> Batch:
+    """A typed source with the model's answer, as a batch of one example.
+
+    Args:
+        model: a trained model.
+        task: defines the symbols. The text has one-letter symbols, or symbols between blanks. A
+            program is read character by character, with # between its lines.
+    Raises:
+        ConfigError: the task has no answer phase, the source is empty or has an unknown symbol.
+    """
+    if isinstance(task, ProgramTask):
+        return answer_to(model, task, text)
+    if task.answer_token is None:
+        return answer_to(model, task, ())
+    symbols = text.split() if len(text.split()) > 1 else [text]
+    if symbols[0] not in task.input_vocabulary:
+        symbols = read_symbols(task, text)
+    return answer_to(model, task, symbols)
+
+
+def answer_text(task: Task, batch: Batch) -> str:
+    """The answer of a batch from `asked`, and whether it has an end symbol."""
+    predicted = batch.targets[0][batch.mask[0]].tolist()
+    ended = predicted[-1] == task.end_token
+    symbols = [task.output_vocabulary[token] for token in predicted[: len(predicted) - ended]]
+    joined = ("" if max(map(len, symbols), default=0) == 1 else " ").join(symbols)
+    return f"answer: {joined}{'' if ended else ' ... (no end)'}"
+
+
+def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, ...]]:
+    """A heading and a line per step, with the input and the output.
+
+    For a Lie-access memory also the keys of its heads and the write strength.
+    """
+    steps = int(batch.lengths[0])
+    head = ["step", "input", "output"]
+    columns = [[str(step + 1) for step in range(steps)]]
+    columns += [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
+    pairs = zip(batch.targets[0].tolist(), batch.mask[0].tolist(), strict=True)
+    columns += [[task.output_vocabulary[token] if own else "" for token, own in pairs]]
+    run = run_trace(model, task, batch)
+    trace = None if run is None else run.steps
+    if trace is not None and "read_key" in trace.arrays:
+        for name, title in (("read_key", "read at"), ("write_key", "written at")):
+            head.append(title)
+            keys = trace.arrays[name][0].tolist()
+            columns.append([" ".join(f"{number:.2f}" for number in key) for key in keys])
+        head.append("strength")
+        strengths = trace.arrays["instruction.strength"][0].tolist()
+        columns.append([f"{strength:.3f}" for strength in strengths])
+    return [tuple(head), *zip(*columns, strict=True)]
+
+
+def draw_answer_keys(
+    model: MemoryModel, task: Task, batch: Batch, folder: Path, title: str
+) -> list[Path]:
+    """Draw the head positions of a Lie-access memory; draw nothing for other memories."""
+    run = run_trace(model, task, batch)
+    if run is None or "read_key" not in run.steps.arrays:
+        return []
+    return draw_keys(run.steps, folder, title=title)
+
+
+def typed_word(task: Task, text: str) -> Batch:
+    """A typed string as a batch of one example; it need not be balanced.
+
+    Args:
+        task: defines the symbols. The text has one-letter symbols, or symbols between blanks.
+    Raises:
+        ChoiceError: the task does not have a symbol.
+        ConfigError: the text has no symbol.
+    """
+    symbols = read_symbols(task, text)
+    if not symbols:
+        raise ConfigError(["input: expected at least one symbol, got none"])
+    tokens = torch.tensor([[task.input_vocabulary.index(symbol) for symbol in symbols]])
+    lengths = torch.tensor([len(symbols)])
+    return Batch(tokens, torch.zeros_like(tokens), torch.ones_like(tokens).bool(), lengths)
+
+
+def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
+    """A heading and a line per prefix: its last symbol, its height, the probability of yes.
+
+    For a tape also the position of each head: the location of its greatest weight.
+    """
+    with torch.no_grad():
+        chances = torch.sigmoid(model(word.inputs)[0][0, :, 0]).tolist()
+    head = ["step", "symbol"]
+    columns = [[str(step + 1) for step in range(len(chances))]]
+    columns += [[task.input_vocabulary[token] for token in word.inputs[0].tolist()]]
+    heights = task.heights(word.inputs)
+    if heights is not None:
+        head.append("height")
+        columns.append([str(height) for height in heights[0].tolist()])
+    head.append(f"chance: {task.output_vocabulary[0]}")
+    columns.append([f"{chance:.4f}" for chance in chances])
+    for name, positions in _positions(model, task, word):
+        head.append(name)
+        columns.append([f"{position:.1f}" for position in positions.tolist()])
+    return [tuple(head), *zip(*columns, strict=True)]
+
+
+def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: str) -> list[Path]:
+    """Draw the path of a string, if it has one, and the heads of a tape."""
+    paths: list[Path] = []
+    heights = task.heights(word.inputs)
+    if heights is not None:
+        symbols = [task.input_vocabulary[token] for token in word.inputs[0].tolist()]
+        paths += draw_path(symbols, heights[0].tolist(), folder, title=title)
+    run = run_trace(model, task, word)
+    if run is not None and "write_weights" in run.steps.arrays:
+        paths += draw_tape(run.steps, folder, title=title)
+    return paths
+
+
+def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, Tensor]]:
+    """The heads of a tape by name, with their positions at each step [T]."""
+    run = run_trace(model, task, word)
+    if run is None or "write_weights" not in run.steps.arrays:
+        return []
+    trace = run.steps
+    heads = []
+    for kind in ("read", "write"):
+        positions = head_position(trace.arrays[f"{kind}_weights"][0])
+        for number in range(positions.shape[1]):
+            name = f"{kind} head {number + 1}" if positions.shape[1] > 1 else f"{kind} head"
+            heads.append((name, positions[:, number]))
+    return heads
+
+
+def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Path | None:
+    """Write the trace of an example as JSON.
+
+    A custom memory has no registered name, so its states are written as safetensors.
+
+    Args:
+        model, task, batch: as for `run_trace`.
+        path: the file without its suffix; its folder is created.
+    Returns:
+        The file; None for a model without a memory.
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    trace = run_trace(model, task, batch)
+    if trace is None:
+        return None
+    with storage_errors(path, "writing trace"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if has_name(trace.memory):
+            file = path.with_name(f"{path.name}.json")
+            save_run_trace(file, trace)
+            return file
+        file = path.with_name(f"{path.name}.safetensors")
+        save_trace(file, trace.steps)
+        return file
+
+
+FrameT = TypeVar("FrameT")
+
+
+def course_of(
+    run: AnyPath,
+    task: Task,
+    batch_of: Callable[[MemoryModel], Batch],
+    read: Callable[[Trace], FrameT],
+) -> dict[int, FrameT]:
+    """The memory heads on an example at each kept checkpoint, by batch.
+
+    Args:
+        run: the run's folder, with kept checkpoints (training.keep_checkpoints).
+        batch_of: returns the example, which may include the checkpoint's answer.
+        read: `figures.read_tape` or `figures.read_keys`.
+    Raises:
+        ConfigError: the run has no checkpoint, or `read` does not support the memory.
+        CheckpointError: a checkpoint cannot be used.
+    """
+    frames = {}
+    for batches, folder in RunFolder(run).kept_checkpoints().items():
+        model = read_checkpoint(folder)
+        trace = run_trace(model, task, batch_of(model))
+        if trace is not None:
+            frames[batches] = read(trace.steps)
+    return frames
