@@ -92,59 +92,59 @@ inPage('with reduced motion it waits to be played', async (page) => {
 })
 
 inPage('a typed input is answered', async (page) => {
-  await page.getByLabel('Input').fill('s1 s2 s3')
+  await page.getByRole('textbox', { name: 'Input' }).fill('s1 s2 s3')
   await page.getByRole('button', { name: 'Run', exact: true }).click()
-  assert.deepEqual(await verdicts(page), ['All 4 symbols that count are right.'])
+  assert.deepEqual(await verdicts(page), ['All 4 outputs that count are correct.'])
   assert.equal(await counter(page), '1 / 8')
   await page.getByRole('slider', { name: 'step', exact: true }).fill('4')
-  await until(page.locator('table.step'), /Step 5 of 8.*says.*s1/)
+  await until(page.locator('table.step'), /Step 5 of 8.*predicted.*s1/)
   await page.waitForFunction(() => location.hash.includes('input=s1+s2+s3') && location.hash.includes('step=4'))
 })
 
 inPage('an input is drawn at a length', async (page) => {
   await page.getByLabel('of length').fill('12')
   await page.getByRole('button', { name: 'Draw' }).click()
-  assert.equal((await page.getByLabel('Input').inputValue()).split(' ').length, 12)
-  assert.deepEqual(await verdicts(page), ['All 13 symbols that count are right.'])
+  assert.equal((await page.getByRole('textbox', { name: 'Input' }).inputValue()).split(' ').length, 12)
+  assert.deepEqual(await verdicts(page), ['All 13 outputs that count are correct.'])
 })
 
 inPage('a moment is linked', async (page) => {
   assert.equal(await counter(page), '6 / 6')
-  assert.match((await verdicts(page))[0], /First error at step 5.*changed this run by hand/)
+  assert.match((await verdicts(page))[0], /First error at step 5.*run was changed by hand/)
 }, { hash: '#input=s1+s2+s3&step=5&edits=1.push.0=0,2.push.0=0' })
 
 inPage('a strength is changed by hand and the rest of the run follows', async (page) => {
-  await page.getByLabel('Input').fill('s1 s2 s3')
+  await page.getByRole('textbox', { name: 'Input' }).fill('s1 s2 s3')
   await page.keyboard.press('Enter')
   await page.getByRole('slider', { name: 'step', exact: true }).fill('2')
   await page.getByRole('slider', { name: /push/ }).fill('0')
-  assert.match((await verdicts(page))[0], /First error at step 6: it says s3, right is s2/)
+  assert.match((await verdicts(page))[0], /First error at step 6: predicted s3, target s2/)
   assert.equal(await page.locator('.first.error').count(), 1)
   await page.getByRole('button', { name: 'Undo the changes' }).click()
-  assert.deepEqual(await verdicts(page), ['All 4 symbols that count are right.'])
+  assert.deepEqual(await verdicts(page), ['All 4 outputs that count are correct.'])
 })
 
 inPage('an action is changed by hand', async (page) => {
-  await page.getByLabel('Input').fill('aabbaabb')
+  await page.getByRole('textbox', { name: 'Input' }).fill('aabbaabb')
   await page.keyboard.press('Enter')
-  assert.match((await verdicts(page))[0], /^All 4 symbols/)
+  assert.match((await verdicts(page))[0], /^All 4 outputs/)
   await page.getByRole('slider', { name: 'step', exact: true }).fill('1')
   await page.getByLabel('action').selectOption('POP')
   assert.match((await verdicts(page))[0], /^First error/)
 }, { hash: '#run=2' })
 
 inPage('two runs side by side', async (page) => {
-  await page.getByLabel('Beside it').selectOption({ label: 'Reversal with a stack, set by hand' })
-  await page.getByLabel('Input').fill('s1 s2')
+  await page.getByLabel('Compare with').selectOption({ label: 'Reversal with a stack, set by hand' })
+  await page.getByRole('textbox', { name: 'Input' }).fill('s1 s2')
   await page.keyboard.press('Enter')
   assert.equal(await page.locator('.stage').count(), 2)
   await page.getByRole('slider', { name: 'step', exact: true }).fill('3')
-  await until(page.locator('table.step').first(), /sayss1/)
-  await until(page.locator('table.step').last(), /sayss2/)
+  await until(page.locator('table.step').first(), /predicteds1/)
+  await until(page.locator('table.step').last(), /predicteds2/)
 })
 
 inPage('by keyboard alone', async (page) => {
-  await page.getByLabel('Input').focus()
+  await page.getByRole('textbox', { name: 'Input' }).focus()
   await page.keyboard.type('')
   await page.keyboard.press('Tab')
   await page.keyboard.press('ArrowRight')
@@ -168,8 +168,8 @@ inPage('by keyboard alone', async (page) => {
   assert.equal(await page.locator('.play').textContent(), 'Pause')
 })
 
-inPage('a cell says its value, its symbol and its step', async (page) => {
-  await page.getByLabel('Input').fill('s5 s2')
+inPage('a cell shows its value, its symbol and its step', async (page) => {
+  await page.getByRole('textbox', { name: 'Input' }).fill('s5 s2')
   await page.keyboard.press('Enter')
   await page.getByRole('slider', { name: 'step', exact: true }).fill('2')
   await page.locator('.rows li').nth(1).hover()
@@ -186,17 +186,17 @@ const BAD = {
 }
 for (const [text, message] of Object.entries(BAD)) {
   inPage(`bad input ${text.slice(0, 12)}`, async (page) => {
-    await page.getByLabel('Input').fill(text)
+    await page.getByRole('textbox', { name: 'Input' }).fill(text)
     await page.getByRole('button', { name: 'Run', exact: true }).click()
     assert.match(await page.getByRole('alert').textContent(), message)
-    assert.match((await verdicts(page))[0], /right/)
-    await page.getByLabel('Input').fill('s1')
+    assert.match((await verdicts(page))[0], /correct/)
+    await page.getByRole('textbox', { name: 'Input' }).fill('s1')
     await page.keyboard.press('Enter')
     assert.equal(await page.getByRole('alert').count(), 0)
   })
 }
 
-inPage('what a run says is shown as text', async (page) => {
+inPage('texts of a run are shown as text', async (page) => {
   assert.equal(await page.evaluate(() => globalThis.attacked), undefined)
   assert.equal(await page.locator('main script, main img').count(), 0)
   assert.match(await page.locator('.ribbon').textContent(), /<script>attacked=1<\/script>/)
@@ -256,20 +256,20 @@ test('what hinders a reader is found', { skip }, async () => {
 inPage('the trained machines work', async (page) => {
   for (const [place, input] of [['0', 's0 s3 s2 s1 s1'], ['1', 's2 s2 s0 s1'], ['2', 'aaaaabbbbbaabb']]) {
     await page.locator('.runs select').first().selectOption(place)
-    await page.getByLabel('Input').fill(input)
+    await page.getByRole('textbox', { name: 'Input' }).fill(input)
     await page.keyboard.press('Enter')
-    assert.match((await verdicts(page))[0], /^All \d+ symbols that count are right\.$/)
+    assert.match((await verdicts(page))[0], /^All \d+ outputs that count are correct\.$/)
     assert.match(await page.locator('.stage').textContent(), /Trained on lengths/)
   }
   await page.locator('.runs select').first().selectOption('4')
   assert.match(await page.locator('.stage').textContent(), /Not trained: its weights are set by hand/)
 }, { runs: machines })
 
-inPage('where no truth is known the page says why', async (page) => {
-  assert.equal((await verdicts(page))[0], 'There is no truth to compare this with: this task has sources with an even number of symbols.')
-  await page.getByLabel('Input').fill('s1 s2')
+inPage('without a target the page gives the reason', async (page) => {
+  assert.equal((await verdicts(page))[0], 'There is no target for this input: this task has sources with an even number of symbols.')
+  await page.getByRole('textbox', { name: 'Input' }).fill('s1 s2')
   await page.keyboard.press('Enter')
-  assert.match((await verdicts(page))[0], /First error|are right/)
+  assert.match((await verdicts(page))[0], /First error|are correct/)
 }, {
   hash: '#input=s1+s2+s3',
   runs: () => {
@@ -295,16 +295,16 @@ inPage('the memory over the course of training', async (page) => {
   await page.getByRole('button', { name: 'Training' }).click()
   const captions = page.locator('.moment > figcaption')
   assert.deepEqual(await captions.allTextContents(), [
-    'After 10 batches: First error at step 4: it says s2, right is s1.', 'After 20 batches: All 3 symbols that count are right.',
+    'After 10 batches: First error at step 4: predicted s2, target s1.', 'After 20 batches: All 3 outputs that count are correct.',
   ])
   assert.equal(await page.locator('.moment .map').count(), 2)
   assert.ok(await page.locator('.moment .rows').first().isHidden())
   // It is of the input that is watched.
   await page.getByRole('button', { name: 'Watch' }).click()
-  await page.getByLabel('Input').fill('s3')
+  await page.getByRole('textbox', { name: 'Input' }).fill('s3')
   await page.keyboard.press('Enter')
   await page.getByRole('button', { name: 'Training' }).click()
-  assert.match((await captions.allTextContents())[0], /^After 10 batches: All 2 symbols/)
+  assert.match((await captions.allTextContents())[0], /^After 10 batches: All 2 outputs/)
 }, {
   hash: '#input=s1+s2',
   runs: () => {
@@ -316,14 +316,14 @@ inPage('the memory over the course of training', async (page) => {
 const traced = () => JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/traces.json'), 'utf8'))
 inPage('where there are only traces they are replayed', async (page) => {
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
-  await until(page.locator('table.step'), /Step 8 of 60.*says/)
+  await until(page.locator('table.step'), /Step 8 of 60.*predicted/)
   assert.ok(await page.locator('.edit').isHidden())
   await page.getByLabel('or a sample').selectOption('1')
   await until(page.locator('.counter'), /^1 \/ 60/)
 }, { runs: () => [traced()] })
 
-inPage('a trace of another version is said', async (page) => {
-  assert.match(await page.getByRole('alert').textContent(), /Expected a trace of version 2, got unbounded-trace version 1\. Export the page again/)
+inPage('a trace of another version has a message', async (page) => {
+  assert.match(await page.getByRole('alert').textContent(), /Expected a trace of version 3, got unbounded-trace version 1\. Export the page again/)
 }, {
   runs: () => {
     const run = traced()
@@ -341,7 +341,7 @@ test('from an empty folder to a machine that plays', { skip: skip || noCommand }
   const { page, context, faults } = await openFile(browser, pathToFileURL(join(folder, 'sent.html')).href)
   await page.waitForFunction(() => document.querySelector('.counter').textContent.startsWith('3 /'))
   await page.getByRole('button', { name: 'Pause' }).click()
-  assert.match((await verdicts(page))[0], /right/)
+  assert.match((await verdicts(page))[0], /correct/)
   assert.deepEqual(faults, [])
   await context.close()
 })
@@ -405,8 +405,8 @@ test('in a notebook the page runs in its iframe, and takes the picture away', { 
       '<img alt="at work" src="data:,"><script>document.currentScript.previousElementSibling.remove()</script></div>',
   )
   const frame = page.frameLocator('iframe')
-  assert.match(await frame.locator('.verdict').textContent(), /are right/)
-  await frame.getByRole('button', { name: 'to the beginning' }).click()
+  assert.match(await frame.locator('.verdict').textContent(), /are correct/)
+  await frame.getByRole('button', { name: 'to the start' }).click()
   await frame.getByRole('button', { name: 'a step on' }).click()
   assert.match(await frame.locator('.counter').textContent(), /^2 \//)
   assert.equal(await page.locator('img').count(), 0)

@@ -56,7 +56,7 @@ export interface WeightsData {
   tensors: Record<string, TensorData>
 }
 
-/** How the page finds the truth for an input that no sample has, and draws one. */
+/** How the page finds the target of an input that no sample has, and draws one. */
 export interface RuleData {
   kind: 'order' | 'digits' | 'marks' | 'grammar' | 'counting' | 'sum' | 'backwards' | 'dyck'
   name: string
@@ -66,7 +66,7 @@ export interface RuleData {
   /** Of counting: letters of the alphabet, and how many times longer the second run is. */
   letters?: number
   repeats?: number
-  /** Of marks: symbols that are said again, for drawing. */
+  /** Of marks: symbols that the answer repeats, for drawing. */
   said?: number
   grammar?: GrammarData
 }

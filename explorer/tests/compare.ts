@@ -54,13 +54,13 @@ export function memoryDifference(data: MemoryCase): number {
   }
   let state = memory.begin(initial)
   let most = 0
-  data.read_vectors.forEach((reading, step) => {
-    const told = Object.fromEntries(
+  data.read_vectors.forEach((readVector, step) => {
+    const instruction = Object.fromEntries(
       Object.entries(data.instructions).map(([name, steps]) => [name, flat(steps[step])]),
     )
-    const outcome = memory.step(state, told, step)
+    const outcome = memory.step(state, instruction, step)
     state = outcome.state
-    most = Math.max(most, difference(outcome.reading, reading))
+    most = Math.max(most, difference(outcome.readVector, readVector))
   })
   for (const [name, numbers] of Object.entries(data.last)) {
     most = Math.max(most, difference(state.fields[name], numbers))
@@ -81,7 +81,7 @@ export function modelDifference(data: ModelCase): number {
   return most
 }
 
-/** Steps of the samples at which something else is said than in Python, of a stored and typed input. */
+/** Steps of the samples at which the predicted output differs from Python, of a stored and typed input. */
 export function taskDifferences(data: TaskCase): string[] {
   const { run } = data
   const model = new Model(run)
@@ -93,20 +93,20 @@ export function taskDifferences(data: TaskCase): string[] {
       const steps = runPlan(model, run.task, plan)
       const most = Math.min(steps.length, data.said[place].length)
       for (let step = 0; step < most; step++) {
-        if (steps[step].said !== data.said[place][step]) found.push(`sample ${place}, ${name}, step ${step}`)
+        if (steps[step].predicted !== data.said[place][step]) found.push(`sample ${place}, ${name}, step ${step}`)
       }
       // It may end early, by saying the end.
-      const ended = steps.at(-1)?.said === run.task.end_token
+      const ended = steps.at(-1)?.predicted === run.task.end_token
       if (most < data.said[place].length && !ended) found.push(`sample ${place}, ${name}: ${most} steps`)
       // The truth that the page finds is that of the sample, wherever it finds one.
-      plan.wanted.forEach((wanted, step) => {
-        if (step >= sample.targets.length || wanted === null) return
-        if (!sample.mask[step] || wanted !== sample.targets[step]) found.push(`sample ${place}, ${name}: truth at ${step}`)
+      plan.targets.forEach((target, step) => {
+        if (step >= sample.targets.length || target === null) return
+        if (!sample.mask[step] || target !== sample.targets[step]) found.push(`sample ${place}, ${name}: truth at ${step}`)
       })
       // And it finds one wherever the sample has one, of a task whose rule it knows.
       if (name === 'typed' && !run.task.rule) continue
       sample.mask.forEach((counts, step) => {
-        if (counts && plan.wanted[step] == null) found.push(`sample ${place}, ${name}: no truth at ${step}`)
+        if (counts && plan.targets[step] == null) found.push(`sample ${place}, ${name}: no truth at ${step}`)
       })
     }
   })

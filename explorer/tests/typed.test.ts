@@ -3,7 +3,7 @@ import type { RunData, TaskData } from '../src/data.ts'
 import { readAddress, writeAddress } from '../src/page/address.ts'
 import { MOST_SYMBOLS, readSymbols, writeSymbols } from '../src/machine/plan.ts'
 import { drawn, truthOf } from '../src/machine/rules/index.ts'
-import { sayingText } from '../src/machine/run.ts'
+import { outputText } from '../src/machine/run.ts'
 import { grown } from '../src/machine/grown.ts'
 import { decode, half } from '../src/machine/tensors.ts'
 import { Replay } from '../src/machine/replay.ts'
@@ -24,7 +24,7 @@ describe('typed symbols', () => {
     const text = 'print((7 if 3<4 else 5))'
     expect(writeSymbols(task, readSymbols(task, text))).toBe(text)
   })
-  test('what cannot be read is said', () => {
+  test('an unknown symbol has a message', () => {
     expect(() => readSymbols(taskOf('copy'), ' ')).toThrow('Type at least one symbol, such as s0 s1 s2.')
     expect(() => readSymbols(taskOf('copy'), 's1 s9')).toThrow('Symbol 2, “s9”, is unknown here. Symbols: s0 s1 s2, with blanks between them.')
     expect(() => readSymbols(taskOf('anbn'), 'a'.repeat(MOST_SYMBOLS + 1))).toThrow('Type at most 500 symbols; these are 501.')
@@ -38,24 +38,24 @@ describe('truths and draws', () => {
     for (let n = 2; n < 12; n++) {
       const source = drawn(task, n)!
       expect(source.every((token) => token >= task.source[0] && token < task.source[0] + task.source[1])).toBe(true)
-      const truth = truthOf(task, source).wanted!
-      expect(truth.some((wanted) => wanted !== null)).toBe(true)
+      const truth = truthOf(task, source).targets!
+      expect(truth.some((targets) => targets !== null)).toBe(true)
       if (name === 'copy') expect(truth).toEqual([...source.map((token) => token - 1), 0])
       if (name === 'dyck') expect(truth.at(-1)).toBe(1)
     }
   })
   test('memorization says backwards what came before', () => {
     // 1 2 = 2 1, then a word of which nothing is known
-    expect(truthOf(taskOf('memorization'), [1, 2, 0, 2, 1, 1]).wanted).toEqual([null, null, null, 2, 1, null, null])
+    expect(truthOf(taskOf('memorization'), [1, 2, 0, 2, 1, 1]).targets).toEqual([null, null, null, 2, 1, null, null])
   })
   test('there is none where no rule is known', () => {
     expect(drawn(taskOf('programs'), 5)).toBeNull()
-    expect(truthOf(taskOf('programs'), [1])).toEqual({ wanted: null, why: 'the page runs no programs; the samples have their truth.' })
+    expect(truthOf(taskOf('programs'), [1])).toEqual({ targets: null, why: 'the page runs no programs; the samples have their truth.' })
   })
   const typed = (name: string, text: string) => {
     const task = taskOf(name)
-    const { wanted, why } = truthOf(task, readSymbols(task, text))
-    return why || wanted!.map((each) => (each === null ? '.' : sayingText(task, each))).join(' ')
+    const { targets, why } = truthOf(task, readSymbols(task, text))
+    return why || targets!.map((each) => (each === null ? '.' : outputText(task, each))).join(' ')
   }
   test.each([
     ['copy', 's1 s2', 's1 s2 </s>'],
@@ -93,7 +93,7 @@ describe('truths and draws', () => {
     const task = taskOf('svo_sov')
     const clauses = Array.from({ length: 120 }, () => 'rpi si2 vi3').join(' ')
     const begun = performance.now()
-    expect(truthOf(task, readSymbols(task, `si1 ${clauses} vi1 oi2`)).wanted).toHaveLength(364)
+    expect(truthOf(task, readSymbols(task, `si1 ${clauses} vi1 oi2`)).targets).toHaveLength(364)
     expect(performance.now() - begun).toBeLessThan(5000)
   })
 })
@@ -104,10 +104,10 @@ describe('a stored trace', () => {
     const { steps } = new Replay(run(), 0)
     expect(steps).toHaveLength(60)
     expect(steps[1].state.memory!.fields.cells).toHaveLength(2 * 2)
-    expect(steps.every(({ chance }) => chance > 0 && chance <= 1)).toBe(true)
+    expect(steps.every(({ probability }) => probability > 0 && probability <= 1)).toBe(true)
     expect(steps.map(({ token }) => traced.task.inputs[token])).toEqual(traced.traces[0].symbols)
   })
-  test('of another version, another memory, or not there, is said', () => {
+  test('of another version, another memory, or not there, has a message', () => {
     const old = run()
     old.traces![0].version = 1
     expect(() => new Replay(old, 0)).toThrow('Expected a trace of version 3, got unbounded-trace version 1. Export the page again')

@@ -88,7 +88,7 @@ def test_a_run_has_its_page_in_its_folder(capsys: Capture, folder: Path, opened:
     (run,) = data_of((folder / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert run["name"] == folder.name
     assert run["title"] == "queue-lstm on copy"
-    assert run["curves"][0]["name"].startswith("words right, ")
+    assert run["curves"][0]["name"].startswith("exact match, length ")
     assert "half precision" in capsys.readouterr().out
 
 

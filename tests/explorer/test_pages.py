@@ -160,7 +160,7 @@ def test_half_precision_is_taken_where_the_answers_are_the_same() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     run = run_data(CONSTRUCTIONS["copy"](symbols=4), task, "machine")
     assert run["weights"]["precision"] == "float16"
-    assert "32 of 32 test words" in run["note"]
+    assert "32 of 32 test strings" in run["note"]
 
 
 def test_float32_is_taken_where_an_answer_differs() -> None:
@@ -174,7 +174,7 @@ def test_float32_is_taken_where_an_answer_differs() -> None:
     assert agreement(model, task, 0, LengthRange(2, 4)).differing == 32
     run = run_data(model, task, "close")
     assert run["weights"]["precision"] == "float32"
-    assert "in half precision 32 of 32 test words are answered otherwise" in run["note"]
+    assert "in half precision 32 of 32 test strings have other outputs" in run["note"]
 
 
 @pytest.mark.parametrize("weights", ["half", "int8"])
@@ -202,7 +202,7 @@ def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:
     model = CONSTRUCTIONS["copy"](symbols=4)
     run = run_data(model, task, "machine", weights="int8")
     assert run["weights"]["precision"] == "int8"
-    assert run["note"].startswith("Weights in 8 bits: 32 of 32 test words are answered as with")
+    assert run["note"].startswith("Weights in 8 bits: 32 of 32 test strings have the same")
     in_page = as_in_page(model, "int8")
     stored, own = unpacked(run["weights"]), model_tensors(in_page)
     assert set(stored) == set(own)

@@ -1,4 +1,4 @@
-// The controllers: recurrent cells that see the input and the last reading. A state is a list of
+// The controllers: recurrent cells that see the input and the last read vector. A state is a list of
 // vectors, the output h first.
 
 import type { ControllerData } from '../data.ts'

@@ -19,13 +19,13 @@ export function instructionOf(
   hidden: Vector,
 ): Instruction {
   const products = linear(weight, bias, hidden)
-  const told: Instruction = {}
+  const instruction: Instruction = {}
   let at = 0
   for (const head of heads) {
     const size = sizeOf(head)
     const part = products.slice(at, at + size)
-    told[head.name] = activated(head.activation, part, head.shape.at(-1) ?? 1)
+    instruction[head.name] = activated(head.activation, part, head.shape.at(-1) ?? 1)
     at += size
   }
-  return told
+  return instruction
 }

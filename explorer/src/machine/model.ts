@@ -10,7 +10,7 @@ import { type Tensor, type Vector, joined, linear, unpack, vectorOf } from './te
 
 export interface ModelState {
   controller: ControllerState
-  reading: Vector
+  readVector: Vector
   memory: MemoryState | null
   /** Whether an answer has begun, in which nothing is written. */
   silent: boolean
@@ -20,7 +20,7 @@ export interface ModelState {
 export interface Outcome {
   state: ModelState
   logits: Vector
-  told: Instruction | null
+  instruction: Instruction | null
 }
 
 /** Numbers of an instruction that a reader has changed, by the name of the head and the place. */
@@ -48,10 +48,10 @@ export class Model {
   begin(): ModelState {
     const controller = this.initial('initial.controller.')
     const fields = this.initial('initial.memory.')
-    const reading = this.tensors['initial.reading']
+    const readVector = this.tensors['initial.reading']
     return {
       controller: Object.values(controller).map(vectorOf),
-      reading: reading ? vectorOf(reading) : new Float64Array(),
+      readVector: readVector ? vectorOf(readVector) : new Float64Array(),
       memory: this.memory ? this.memory.begin(fields) : null,
       silent: false,
       step: 0,
@@ -60,23 +60,23 @@ export class Model {
 
   step(state: ModelState, token: number, changes?: Changes): Outcome {
     const x = this.seen(token)
-    const controller = this.controller.step(joined(x, state.reading), state.controller)
+    const controller = this.controller.step(joined(x, state.readVector), state.controller)
     const hidden = controller[0]
     const silent = state.silent || token === this.data.read_only_token
     const next = { ...state, controller, silent, step: state.step + 1 }
     if (!this.memory || !this.data.memory || !state.memory) {
-      return { state: next, logits: this.logits(hidden), told: null }
+      return { state: next, logits: this.logits(hidden), instruction: null }
     }
     const { heads, write_strengths } = this.data.memory
     const { 'heads.weight': weight, 'heads.bias': bias } = this.tensors
-    const told = instructionOf(heads, weight, bias, hidden)
-    if (silent) for (const name of write_strengths) told[name].fill(0)
+    const instruction = instructionOf(heads, weight, bias, hidden)
+    if (silent) for (const name of write_strengths) instruction[name].fill(0)
     for (const [name, places] of Object.entries(changes ?? {})) {
-      for (const [place, value] of Object.entries(places)) told[name][Number(place)] = value
+      for (const [place, value] of Object.entries(places)) instruction[name][Number(place)] = value
     }
-    const { reading, state: memory } = this.memory.step(state.memory, told, state.step)
-    const seen = this.data.output_read_vector ? joined(hidden, reading) : hidden
-    return { state: { ...next, reading, memory }, logits: this.logits(seen), told }
+    const { readVector, state: memory } = this.memory.step(state.memory, instruction, state.step)
+    const seen = this.data.output_read_vector ? joined(hidden, readVector) : hidden
+    return { state: { ...next, readVector, memory }, logits: this.logits(seen), instruction }
   }
 
   private logits(seen: Vector): Vector {

@@ -1,4 +1,4 @@
-// What a model is given to read, and what it should say: from a typed source or a stored sample.
+// What a model is given to read, and its targets: from a typed source or a stored sample.
 
 import type { RunData, SampleData, TaskData } from '../data.ts'
 import { truthOf } from './rules/index.ts'
@@ -6,15 +6,15 @@ import { truthOf } from './rules/index.ts'
 export interface Plan {
   /** Tokens that are given, the first of them read at step 0. */
   given: number[]
-  /** What happens when these are read: nothing more, what was said is fed back, or one token. */
+  /** What happens when these are read: nothing more, the predicted output is fed back, or one token. */
   then: 'stop' | 'feed back' | 'answer'
-  /** The right output at each step, null where none is known or none counts. */
-  wanted: (number | null)[]
+  /** The target at each step, null where none is known or none counts. */
+  targets: (number | null)[]
   /** Most steps. */
   most: number
   /** Steps before the answer; all of them where there is no answer. */
   prompt: number
-  /** Why no truth is known. */
+  /** Why no target is known. */
   why: string
 }
 
@@ -53,33 +53,33 @@ export function writeSymbols(task: TaskData, tokens: number[]): string {
 /** What to run for a typed source. */
 export function planOf(task: TaskData, source: number[]): Plan {
   const given = [...task.before, ...source, ...task.after]
-  const { wanted: truth, why } = truthOf(task, source)
+  const { targets: truth, why } = truthOf(task, source)
   if (task.layout === 'pairs' || task.layout === 'answer') {
     const prompt = given.length
     const answer = truth ?? []
-    const wanted = [...new Array<null>(prompt - 1).fill(null), ...answer]
+    const targets = [...new Array<null>(prompt - 1).fill(null), ...answer]
     const room = truth === null ? 4 * source.length + 40 : answer.length + 4
     const then = task.layout === 'pairs' ? 'feed back' : 'answer'
-    return { given, then, wanted, most: prompt - 1 + room, prompt, why }
+    return { given, then, targets, most: prompt - 1 + room, prompt, why }
   }
-  const wanted = truth ?? new Array<null>(given.length).fill(null)
-  return { given, then: 'stop', wanted, most: given.length, prompt: given.length, why }
+  const targets = truth ?? new Array<null>(given.length).fill(null)
+  return { given, then: 'stop', targets, most: given.length, prompt: given.length, why }
 }
 
 /** What to run for a stored sample. */
 export function planOfSample(run: RunData, sample: SampleData): Plan {
   const { task } = run
-  const wanted = sample.targets.map((target, step) => (sample.mask[step] ? target : null))
+  const targets = sample.targets.map((target, step) => (sample.mask[step] ? target : null))
   const prompt = sample.prompt
   const why = sample.mask.some((counts) => counts) ? '' : task.no_rule
   if (task.layout === 'stream' || task.layout === 'labels') {
-    return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt: wanted.length, why }
+    return { given: sample.inputs, then: 'stop', targets, most: targets.length, prompt: targets.length, why }
   }
   if (task.objective === 'bits') {
-    return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt, why: '' }
+    return { given: sample.inputs, then: 'stop', targets, most: targets.length, prompt, why: '' }
   }
   const then = task.layout === 'pairs' ? 'feed back' : 'answer'
-  return { given: sample.inputs.slice(0, prompt), then, wanted, most: wanted.length + 4, prompt, why: '' }
+  return { given: sample.inputs.slice(0, prompt), then, targets, most: targets.length + 4, prompt, why: '' }
 }
 
 /** The source tokens of a sample; null where a person could not type it. */

@@ -1,4 +1,4 @@
-// A stored trace (version 2): what was read and said stands in it, what the memory held is replayed.
+// A stored trace (version 3): it holds inputs and outputs; the memory is replayed.
 
 import type { BlockData, RunData } from '../data.ts'
 import type { Instruction } from './heads.ts'
@@ -32,24 +32,24 @@ export class Replay {
       initial[name] = { shape: block.shape, data: numbersOf(block) }
     }
     this.first = this.memory.begin(initial)
-    const told = Object.entries(trace.instructions).map(([name, block]) => ({ name, numbers: numbersOf(block), size: block.shape.slice(1).reduce((a, b) => a * b, 1) }))
+    const fields = Object.entries(trace.instructions).map(([name, block]) => ({ name, numbers: numbersOf(block), size: block.shape.slice(1).reduce((a, b) => a * b, 1) }))
     let memory = this.first
     trace.symbols.forEach((symbol, step) => {
       const instruction: Instruction = {}
-      for (const { name, numbers, size } of told) {
+      for (const { name, numbers, size } of fields) {
         instruction[name] = Float64Array.from(numbers.subarray(step * size, (step + 1) * size))
       }
       const outcome = this.memory.step(memory, instruction, step)
       memory = outcome.state
-      const wanted = trace.target[step]
+      const target = trace.target[step]
       this.steps.push({
         token: run.task.inputs.indexOf(symbol),
-        told: instruction,
-        state: { controller: [], reading: outcome.reading, memory, silent: false, step: step + 1 },
-        said: run.task.outputs.indexOf(trace.predicted[step]),
-        chance: trace.probability[step],
-        wanted: wanted === null ? null : run.task.outputs.indexOf(wanted),
-        answers: wanted !== null,
+        instruction,
+        state: { controller: [], readVector: outcome.readVector, memory, silent: false, step: step + 1 },
+        predicted: run.task.outputs.indexOf(trace.predicted[step]),
+        probability: trace.probability[step],
+        target: target === null ? null : run.task.outputs.indexOf(target),
+        answers: target !== null,
       })
     })
   }

@@ -1,4 +1,4 @@
-// A model run over a plan: every step with what was told, said and should have been said.
+// A model run over a plan: every step with its instruction, predicted output and target.
 
 import type { TaskData } from '../data.ts'
 import { sigmoid, softmax } from './activations.ts'
@@ -9,13 +9,13 @@ import type { Vector } from './tensors.ts'
 
 export interface Step {
   token: number
-  told: Instruction | null
+  instruction: Instruction | null
   state: ModelState
   /** The output that is likeliest; of bits the number that they make, of labels 0 or 1. */
-  said: number
-  /** The chance of it; of labels that of yes. */
-  chance: number
-  wanted: number | null
+  predicted: number
+  /** The probability of it; of labels that of yes. */
+  probability: number
+  target: number | null
   /** Whether it belongs to the answer, where there is one. */
   answers: boolean
 }
@@ -35,10 +35,10 @@ export function runPlan(
     if (token === null) break
     const outcome = model.step(state, token, edits[t])
     state = outcome.state
-    const { said, chance } = sayingOf(task, outcome.logits)
-    const wanted = plan.wanted[t] ?? null
-    const answers = plan.then !== 'stop' ? t >= plan.prompt - 1 : wanted !== null
-    steps.push({ token, told: outcome.told, state, said, chance, wanted, answers })
+    const { predicted, probability } = predictionOf(task, outcome.logits)
+    const target = plan.targets[t] ?? null
+    const answers = plan.then !== 'stop' ? t >= plan.prompt - 1 : target !== null
+    steps.push({ token, instruction: outcome.instruction, state, predicted, probability, target, answers })
   }
   return steps
 }
@@ -47,44 +47,44 @@ export function runPlan(
 function tokenAt(task: TaskData, plan: Plan, steps: Step[]): number | null {
   const t = steps.length
   if (t < plan.given.length) return plan.given[t]
-  const { said } = steps[t - 1]
-  if (plan.then === 'stop' || said === task.end_token) return null
-  return plan.then === 'answer' ? task.answer_token : (task.output_to_input?.[said] ?? null)
+  const { predicted } = steps[t - 1]
+  if (plan.then === 'stop' || predicted === task.end_token) return null
+  return plan.then === 'answer' ? task.answer_token : (task.output_to_input?.[predicted] ?? null)
 }
 
-export function sayingOf(task: TaskData, logits: Vector): { said: number; chance: number } {
+export function predictionOf(task: TaskData, logits: Vector): { predicted: number; probability: number } {
   if (task.objective === 'binary') {
-    const chance = sigmoid(logits[0])
-    return { said: logits[0] > 0 ? 1 : 0, chance }
+    const probability = sigmoid(logits[0])
+    return { predicted: logits[0] > 0 ? 1 : 0, probability }
   }
   if (task.objective === 'bits') {
-    let said = 0
-    let chance = 1
+    let predicted = 0
+    let probability = 1
     logits.forEach((logit, place) => {
-      if (logit > 0) said += 2 ** place
-      chance *= sigmoid(Math.abs(logit))
+      if (logit > 0) predicted += 2 ** place
+      probability *= sigmoid(Math.abs(logit))
     })
-    return { said, chance }
+    return { predicted, probability }
   }
-  const chances = softmax(logits)
-  const said = chances.reduce((best, chance, place) => (chance > chances[best] ? place : best), 0)
-  return { said, chance: chances[said] }
+  const probabilities = softmax(logits)
+  const predicted = probabilities.reduce((best, probability, place) => (probability > probabilities[best] ? place : best), 0)
+  return { predicted, probability: probabilities[predicted] }
 }
 
-/** The first step whose answer is wrong; null where none is, or no truth is known. */
+/** The first step whose answer is wrong; null where none is, or no target is known. */
 export function firstError(steps: Step[]): number | null {
-  const place = steps.findIndex((step) => step.wanted !== null && step.said !== step.wanted)
+  const place = steps.findIndex((step) => step.target !== null && step.predicted !== step.target)
   return place < 0 ? null : place
 }
 
-/** What is said at a step, as text. */
-export function sayingText(task: TaskData, said: number): string {
-  if (task.objective === 'binary') return said ? 'yes' : 'no'
+/** What is predicted at a step, as text. */
+export function outputText(task: TaskData, predicted: number): string {
+  if (task.objective === 'binary') return predicted ? 'yes' : 'no'
   if (task.objective === 'bits') {
     const names = task.outputs
     const bits = names.filter((name) => name !== 'end').length
-    const flagged = names.length > bits && said >= 2 ** bits
-    return flagged ? 'end' : Array.from({ length: bits }, (_, k) => (said >> k) & 1).join('')
+    const flagged = names.length > bits && predicted >= 2 ** bits
+    return flagged ? 'end' : Array.from({ length: bits }, (_, k) => (predicted >> k) & 1).join('')
   }
-  return task.outputs[said] ?? '?'
+  return task.outputs[predicted] ?? '?'
 }

@@ -60,7 +60,7 @@ export class App {
     if (fresh && !matchMedia('(prefers-reduced-motion: reduce)').matches) this.player.play()
   }
 
-  /** Begin with a moment; what is wrong with it is said, and what was shown stays. */
+  /** Begin with a moment; what is wrong with it is shown, and the page stays as it was. */
   private start(moment: Moment): void {
     this.player.pause()
     const inRange = (place: number | null): number | null =>
@@ -84,8 +84,8 @@ export class App {
     const run = this.data.runs[place]
     if (!run.weights) {
       const replay = new Replay(run, moment.sample)
-      const wanted = replay.steps.map((step) => step.wanted)
-      return new Session(run, { given: [], then: 'stop', wanted, most: wanted.length, prompt: wanted.length, why: '' }, replay)
+      const targets = replay.steps.map((step) => step.target)
+      return new Session(run, { given: [], then: 'stop', targets, most: targets.length, prompt: targets.length, why: '' }, replay)
     }
     let model = this.models.get(place)
     if (!model) {
@@ -206,7 +206,7 @@ export class App {
 }
 
 function help(): HTMLElement {
-  const keys = [['Space', 'play or pause'], ['← →', 'a step back, a step on'], ['Home End', 'to the beginning, to the end'], ['[ ]', 'slower, faster']]
+  const keys = [['Space', 'play or pause'], ['← →', 'a step back, a step on'], ['Home End', 'to the start, to the end'], ['[ ]', 'slower, faster']]
   const rows = keys.map(([key, text]) => el('div', {}, el('dt', {}, key), el('dd', {}, text)))
   return el('footer', {}, el('dl', { class: 'keys' }, ...rows), el('p', { class: 'faint' }, 'The network runs in this page; nothing is sent or fetched.'))
 }

@@ -1,4 +1,4 @@
-// Editing the thought: the strengths of a step, changed by hand; the rest of the run follows.
+// The gates of a step, changed by hand; the rest of the run follows.
 
 import type { Head } from '../data.ts'
 import { sizeOf } from '../machine/heads.ts'
@@ -35,7 +35,7 @@ export class Editor {
     this.step = step
   }
 
-  /** Show what the step says. */
+  /** Show the values of the step. */
   show(): void {
     for (const update of this.updates) update(this.step)
     this.forget.hidden = !this.session.edited
@@ -49,7 +49,7 @@ export class Editor {
       changed()
     })
     this.updates.push((step) => {
-      const value = this.session.steps[step]?.told?.[name]?.[0] ?? 0
+      const value = this.session.steps[step]?.instruction?.[name]?.[0] ?? 0
       if (input.value !== String(value)) input.value = String(value)
       write(output, short(value))
     })
@@ -62,7 +62,7 @@ export class Editor {
     const memoryWord = names.includes('INSERT') ? 'list' : 'stack'
     return Array.from({ length: count }, (_, place) => {
       const options = names.slice(0, actions).map((name, action) => el('option', { value: action }, name))
-      const select = el('select', {}, el('option', { value: '' }, 'as it says'), ...options)
+      const select = el('select', {}, el('option', { value: '' }, 'network'), ...options)
       select.addEventListener('change', () => {
         if (select.value === '') return
         for (let action = 0; action < actions; action++) {

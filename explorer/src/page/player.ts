@@ -17,7 +17,7 @@ export class Player {
   private last = 0
   /** The frame that is waited for after a move of the slider, and where it has got to since. */
   private frame = 0
-  private wanted: number | null = null
+  private sought: number | null = null
 
   constructor(show: (step: number) => void) {
     this.show = show
@@ -28,7 +28,7 @@ export class Player {
       el('button', { type: 'button', 'aria-label': label, title: label, click: () => { this.pause(); act() } }, text)
     this.element = el(
       'div', { class: 'player', role: 'group', 'aria-label': 'player' },
-      step('|◀', 'to the beginning', () => this.seek(0)),
+      step('|◀', 'to the start', () => this.seek(0)),
       step('◀', 'a step back', () => this.seek(this.at - 1)),
       this.button,
       step('▶', 'a step on', () => this.seek(this.at + 1)),
@@ -65,13 +65,13 @@ export class Player {
   /** Follow the slider, at most once a frame. */
   private scrub(step: number): void {
     this.pause()
-    this.wanted = step
+    this.sought = step
     if (this.frame) return
-    this.wanted = null
+    this.sought = null
     this.seek(step)
     this.frame = requestAnimationFrame(() => {
       this.frame = 0
-      if (this.wanted !== null) this.scrub(this.wanted)
+      if (this.sought !== null) this.scrub(this.sought)
     })
   }
 

@@ -1,6 +1,6 @@
-// The steps side by side: what was read, what was said, what is right; the first error marked.
+// The steps side by side: input, predicted output and target; the first error is marked.
 
-import { firstError, sayingText } from '../machine/run.ts'
+import { firstError, outputText } from '../machine/run.ts'
 import { el } from './dom.ts'
 import type { Session } from './session.ts'
 
@@ -14,10 +14,10 @@ const PENCIL = 0.9
 
 export class Ribbon {
   readonly element = el('div', {
-    class: 'ribbon', tabindex: 0, role: 'group', 'aria-label': 'steps: what is read, said and right',
+    class: 'ribbon', tabindex: 0, role: 'group', 'aria-label': 'steps: input, predicted, target',
   })
   private readonly session: Session
-  private readonly heading = el('div', { class: 'heading' }, el('span', {}, 'reads'), el('span', {}, 'says'), el('span', {}, 'right'))
+  private readonly heading = el('div', { class: 'heading' }, el('span', {}, 'input'), el('span', {}, 'predicted'), el('span', {}, 'target'))
   /** Lies below the columns and moves alone: no column is painted again while it does. */
   private readonly marker = el('div', { class: 'now' })
   private readonly line = el('div', { class: 'line' }, this.marker)
@@ -137,19 +137,19 @@ export class Ribbon {
 
   private texts(place: number): [string, string, string] {
     const { steps, task } = this.session
-    const { token, said, wanted } = steps[place]
-    return [task.inputs[token], sayingText(task, said), wanted === null ? '' : sayingText(task, wanted)]
+    const { token, predicted, target } = steps[place]
+    return [task.inputs[token], outputText(task, predicted), target === null ? '' : outputText(task, target)]
   }
 
   private column(place: number): HTMLElement {
     const { steps, edits } = this.session
     const step = steps[place]
-    const wrong = step.wanted !== null && step.said !== step.wanted
-    const counts = step.answers || step.wanted !== null
-    const [read, said, right] = this.texts(place)
+    const wrong = step.target !== null && step.predicted !== step.target
+    const counts = step.answers || step.target !== null
+    const [input, predicted, goal] = this.texts(place)
     const column = el(
-      'div', { 'data-step': place }, el('span', {}, read),
-      el('span', { class: `said${counts ? '' : ' faint'}${wrong ? ' wrong' : ''}` }, said), el('span', { class: 'right' }, right),
+      'div', { 'data-step': place }, el('span', {}, input),
+      el('span', { class: `predicted${counts ? '' : ' faint'}${wrong ? ' wrong' : ''}` }, predicted), el('span', { class: 'target' }, goal),
     )
     if (place === this.error) column.className = 'first error'
     if (edits[place]) column.classList.add('edited')

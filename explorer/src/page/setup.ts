@@ -1,4 +1,4 @@
-// What is watched: the run, a second one beside it, and the input.
+// The run, a second run to compare with, and the input.
 
 import type { PageData } from '../data.ts'
 import { MOST_SYMBOLS } from '../machine/plan.ts'
@@ -28,7 +28,7 @@ export class Setup {
     this.data = data
     const titles = data.runs.map((run, place) => el('option', { value: place }, run.title))
     this.run.append(...titles)
-    this.beside.append(el('option', { value: '' }, 'nothing'), ...titles.map((title) => title.cloneNode(true)))
+    this.beside.append(el('option', { value: '' }, 'no second run'), ...titles.map((title) => title.cloneNode(true)))
     this.run.addEventListener('change', () => wishes.run(Number(this.run.value)))
     this.beside.addEventListener('change', () => wishes.beside(this.beside.value === '' ? null : Number(this.beside.value)))
     this.samples.addEventListener('change', () => this.samples.value !== '' && wishes.sample(Number(this.samples.value)))
@@ -42,7 +42,7 @@ export class Setup {
       this.length.value = String(length)
       wishes.draw(length)
     })
-    const runs = el('div', { class: 'runs' }, el('label', {}, 'Run', this.run), el('label', {}, 'Beside it', this.beside))
+    const runs = el('div', { class: 'runs' }, el('label', {}, 'Run', this.run), el('label', {}, 'Compare with', this.beside))
     shown(runs, data.runs.length > 1)
     this.element = el('div', { class: 'setup' }, runs, form, draw, el('label', {}, 'or a sample', this.samples))
   }

@@ -84,11 +84,11 @@ export class Stage {
     this.detailed = -DETAILS
   }
 
-  /** Say how the answer stands beside the truth. */
+  /** Compare the outputs with the targets. */
   private judge(): void {
-    const { text, right } = verdictOf(this.session)
+    const { text, correct } = verdictOf(this.session)
     this.verdict.textContent = text
-    this.verdict.classList.toggle('bad', right === false)
-    this.verdict.classList.toggle('good', right === true)
+    this.verdict.classList.toggle('bad', correct === false)
+    this.verdict.classList.toggle('good', correct === true)
   }
 }

@@ -1,6 +1,6 @@
 // The current step as a table: for those who do not see the picture, and for exact numbers.
 
-import { sayingText } from '../machine/run.ts'
+import { outputText } from '../machine/run.ts'
 import { el, resized, short, write } from './dom.ts'
 import type { Session } from './session.ts'
 import type { View } from './views/view.ts'
@@ -27,15 +27,15 @@ export class StepTable {
     const step = steps[place]
     if (!step) return
     const rows: [string, string][] = [
-      ['reads', task.inputs[step.token]],
-      ['says', `${sayingText(task, step.said)} (${task.objective === 'binary' ? 'chance of yes' : 'chance'} ${short(step.chance)})`],
+      ['input', task.inputs[step.token]],
+      ['predicted', `${outputText(task, step.predicted)} (${task.objective === 'binary' ? 'probability of yes' : 'probability'} ${short(step.probability)})`],
     ]
-    if (step.wanted !== null) rows.push(['right', sayingText(task, step.wanted)])
-    if (step.told) rows.push(...this.view.words(place))
-    for (const [name, numbers] of Object.entries(step.told ?? {})) {
+    if (step.target !== null) rows.push(['target', outputText(task, step.target)])
+    if (step.instruction) rows.push(...this.view.words(place))
+    for (const [name, numbers] of Object.entries(step.instruction ?? {})) {
       rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
     }
-    if (step.told) rows.push(['reading', numbersText(step.state.reading)])
+    if (step.instruction) rows.push(['read vector', numbersText(step.state.readVector)])
     write(this.caption, `Step ${place + 1} of ${steps.length}`)
     while (this.lines.length < rows.length) {
       this.lines.push(el('tr', {}, el('th', { scope: 'row' }), el('td')))

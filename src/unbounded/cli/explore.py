@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
             raise ConfigError(
                 [f"{flag}: needs a RUN; the built-in networks have no options" for flag in idle]
             )
-        runs, path, title = built_in_runs(), Path(BUILT_IN_PAGE), "Machines with a memory"
+        runs, path, title = built_in_runs(), Path(BUILT_IN_PAGE), "Networks with an external memory"
     if given.export is not None:
         path = Path(given.export)
     if path.is_dir():

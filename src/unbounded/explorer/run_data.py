@@ -184,7 +184,9 @@ def _curves(folder: RunFolder) -> tuple[list[dict[str, Any]], str]:
     except CheckpointError as error:
         return [], f"There are no curves of its training: {error}. "
     named = {"training perplexity": curves.perplexity}
-    named |= {f"words right, {lengths}": points for lengths, points in curves.exact_match.items()}
+    named |= {
+        f"exact match, length {lengths}": points for lengths, points in curves.exact_match.items()
+    }
     drawn = [
         {
             "name": name,

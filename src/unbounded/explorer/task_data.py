@@ -46,14 +46,14 @@ def rule_of(task: Task) -> dict[str, Any] | None:
 def no_rule(task: Task) -> str:
     """The reason why the page knows no target of a typed source, as the end of a sentence."""
     if isinstance(task, ProgramTask):
-        return "the page runs no programs; the samples have their truth."
+        return "the page runs no programs; the samples have targets."
     if isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs):
-        return "the pairs of this task come from a file; the samples have their truth."
+        return "the pairs of this task come from a file; the samples have targets."
     if isinstance(task, TransductionTask) and isinstance(task.pairs, GrammarPairs):
-        return "in this grammar a source may have several targets; the samples have their truth."
+        return "in this grammar a source may have several targets; the samples have targets."
     if isinstance(task, NumberedSymbols | NumberedYesNo):
         return "the model came without its task; ub.explore(model, task) has one."
-    return "the page does not know the rule of this task; the samples have their truth."
+    return "the page does not know the rule of this task; the samples have targets."
 
 
 def _of_pairs(pairs: PairSource) -> dict[str, Any] | None:

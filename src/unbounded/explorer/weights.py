@@ -175,8 +175,8 @@ class Agreement(NamedTuple):
     def error(self) -> str:
         """A sentence on the differing outputs."""
         return (
-            f"in {_WORDS[self.precision]} {self.differing} of {self.words} test words are "
-            "answered otherwise"
+            f"in {_WORDS[self.precision]} {self.differing} of {self.words} test "
+            "strings have other outputs"
         )
 
 
@@ -225,7 +225,7 @@ def weights_data(
     for precision in tried:
         answers = agreement(model, task, seed, lengths, precision)
         if answers.differing == 0:
-            same = f"{WORDS} of {WORDS} test words are answered as with the weights of the run"
+            same = f"{WORDS} of {WORDS} test strings have the same outputs as in float32"
             chosen, reasons = precision, [same, *reasons]
             break
         reasons.append(answers.error)

@@ -16,12 +16,12 @@ export interface HeadTold {
 
 /** The weights of a head, [N]: content, gate, shift, sharpening                       (5)-(9) */
 export function addressed(
-  told: HeadTold, cells: Vector, before: Vector, tape: { circular: boolean; floor: number },
+  instruction: HeadTold, cells: Vector, before: Vector, tape: { circular: boolean; floor: number },
 ): Vector {
-  const content = contentWeights(told.key, told.strength, cells)
-  const gated = content.map((weight, i) => told.gate * weight + (1 - told.gate) * before[i])
-  const moved = shifted(gated, told.shift, tape.circular)
-  return softmax(moved.map((weight) => told.sharpening * Math.log(weight + tape.floor)))
+  const content = contentWeights(instruction.key, instruction.strength, cells)
+  const gated = content.map((weight, i) => instruction.gate * weight + (1 - instruction.gate) * before[i])
+  const moved = shifted(gated, instruction.shift, tape.circular)
+  return softmax(moved.map((weight) => instruction.sharpening * Math.log(weight + tape.floor)))
 }
 
 /** Proportional to exp(beta K[k, M(i)]), with K the cosine of the angle               (5), (6) */

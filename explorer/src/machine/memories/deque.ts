@@ -10,17 +10,17 @@ export const deque: MemoryMaker = (data) => {
   const width = optionOf(data, 'width')
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
-    step(state, told, step) {
-      const without = popped(state.fields.strengths, told.top_pop[0], 'top')
-      const left = popped(without, told.bottom_pop[0], 'bottom')
-      const strengths = joined(told.bottom_push, left, told.top_push)
-      const values = grown(told.bottom_value, state.fields.values, told.top_value)
-      const reading = joined(
+    step(state, instruction, step) {
+      const without = popped(state.fields.strengths, instruction.top_pop[0], 'top')
+      const left = popped(without, instruction.bottom_pop[0], 'bottom')
+      const strengths = joined(instruction.bottom_push, left, instruction.top_push)
+      const values = grown(instruction.bottom_value, state.fields.values, instruction.top_value)
+      const readVector = joined(
         readRows(readWeights(strengths, 'top'), values, width),
         readRows(readWeights(strengths, 'bottom'), values, width),
       )
       const origins = withOrigins([step], state.origins, [step])
-      return { reading, state: { fields: { values, strengths }, origins } }
+      return { readVector, state: { fields: { values, strengths }, origins } }
     },
     weights: (state) => ({
       top: readWeights(state.fields.strengths, 'top'),

@@ -31,12 +31,12 @@ export const lieAccess: MemoryMaker = (data) => {
   const mixed = (gate: Vector | undefined, fresh: Vector, old: Vector): Vector =>
     gate ? fresh.map((number, i) => gate[0] * number + (1 - gate[0]) * old[i]) : fresh
 
-  const moved = (who: string, told: Instruction, state: MemoryState): [Vector, Vector] => {
-    const key = mixed(told[`${who}_key_gate`], told[`${who}_key`], state.fields[`${who}_key`])
+  const moved = (who: string, instruction: Instruction, state: MemoryState): [Vector, Vector] => {
+    const key = mixed(instruction[`${who}_key_gate`], instruction[`${who}_key`], state.fields[`${who}_key`])
     const bounded = (action: Vector): Vector =>
       floor !== null && group.hasLength ? shortened(action, floor) : action
-    const candidate = candidateFirst ? bounded(told[`${who}_action`]) : told[`${who}_action`]
-    let action = mixed(told[`${who}_action_gate`], candidate, state.fields[`${who}_action`])
+    const candidate = candidateFirst ? bounded(instruction[`${who}_action`]) : instruction[`${who}_action`]
+    let action = mixed(instruction[`${who}_action_gate`], candidate, state.fields[`${who}_action`])
     if (!candidateFirst) action = bounded(action)
     action = group.normalise(action)
     return [group.act(action, group.place(key)), action]
@@ -47,25 +47,25 @@ export const lieAccess: MemoryMaker = (data) => {
       const fields = fieldsOf(initial)
       return { fields, origins: new Int32Array(fields.strengths.length).fill(-1) }
     },
-    step(state, told, step) {
+    step(state, instruction, step) {
       const { keys, values, strengths } = state.fields
-      const [readKey, readAction] = moved('read', told, state)
-      const [writeKey, writeAction] = moved('write', told, state)
+      const [readKey, readAction] = moved('read', instruction, state)
+      const [writeKey, writeAction] = moved('write', instruction, state)
       const distances = strengths.map((_, row) => {
         let sum = 0
         for (let k = 0; k < keySize; k++) sum += (readKey[k] - keys[row * keySize + k]) ** 2
         return sum
       })
       const weights = isSoftmax
-        ? softmaxWeights(distances, strengths, told.temperature[0])
+        ? softmaxWeights(distances, strengths, instruction.temperature[0])
         : inverseSquares(distances, strengths)
-      const rows = appended({ keys, values, strengths }, state.origins, [writeKey, told.value, told.strength], step)
+      const rows = appended({ keys, values, strengths }, state.origins, [writeKey, instruction.value, instruction.strength], step)
       const fields = {
         ...rows.fields,
         read_key: readKey, read_action: readAction, write_key: writeKey, write_action: writeAction,
       }
       return {
-        reading: readRows(weights, values, width),
+        readVector: readRows(weights, values, width),
         state: { fields, origins: rows.origins, weights: { read: weights } },
       }
     },

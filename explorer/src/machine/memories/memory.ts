@@ -1,4 +1,4 @@
-// What a memory is: a pure step from a state and an instruction to a reading and the next state.
+// What a memory is: a pure step from a state and an instruction to a read vector and the next state.
 
 import type { MemoryData } from '../../data.ts'
 import type { Instruction } from '../heads.ts'
@@ -17,7 +17,7 @@ export interface MemoryState {
 export interface Memory {
   begin(initial: Record<string, Tensor>): MemoryState
   /** `step` is the number of the step, from 0. */
-  step(state: MemoryState, told: Instruction, step: number): { reading: Vector; state: MemoryState }
+  step(state: MemoryState, instruction: Instruction, step: number): { readVector: Vector; state: MemoryState }
   /** What is read of each row, by the name of the head or end; empty where a memory has no rows. */
   weights(state: MemoryState): Record<string, Vector>
 }

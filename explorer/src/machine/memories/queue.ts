@@ -9,12 +9,12 @@ export const queue: MemoryMaker = (data) => {
   const width = optionOf(data, 'width')
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
-    step(state, told, step) {
-      const strengths = joined(popped(state.fields.strengths, told.pop[0], 'bottom'), told.push)
-      const values = grown(new Float64Array(), state.fields.values, told.value)
-      const reading = readRows(readWeights(strengths, 'bottom'), values, width)
+    step(state, instruction, step) {
+      const strengths = joined(popped(state.fields.strengths, instruction.pop[0], 'bottom'), instruction.push)
+      const values = grown(new Float64Array(), state.fields.values, instruction.value)
+      const readVector = readRows(readWeights(strengths, 'bottom'), values, width)
       const origins = withOrigins([], state.origins, [step])
-      return { reading, state: { fields: { values, strengths }, origins } }
+      return { readVector, state: { fields: { values, strengths }, origins } }
     },
     weights: (state) => ({ bottom: readWeights(state.fields.strengths, 'bottom') }),
   }

@@ -29,13 +29,13 @@ export function readWeights(strengths: Vector, end: End): Vector {
 
 /** r = sum_i w[i] V[i], of values laid out row by row. */
 export function readRows(weights: Vector, values: Vector, width: number): Vector {
-  const reading = new Float64Array(width)
+  const readVector = new Float64Array(width)
   for (let i = 0; i < weights.length; i++) {
     const weight = weights[i]
     if (weight === 0) continue
-    for (let k = 0; k < width; k++) reading[k] += weight * values[i * width + k]
+    for (let k = 0; k < width; k++) readVector[k] += weight * values[i * width + k]
   }
-  return reading
+  return readVector
 }
 
 function forEachFrom(count: number, end: End, visit: (i: number) => void): void {

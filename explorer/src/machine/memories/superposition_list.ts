@@ -17,7 +17,7 @@ export const superpositionList: MemoryMaker = (data) => {
   const actions = data.heads[0].shape[1]
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array(count).fill(-1) }),
-    step(state, told, step) {
+    step(state, instruction, step) {
       const before = {
         cells: state.fields.cells,
         origins: state.origins,
@@ -28,7 +28,7 @@ export const superpositionList: MemoryMaker = (data) => {
       // A list that grows has one more cell on its left.
       const shift = (size - before.size) / 2
       const { cells, origins } = mixed(
-        before, count, actions, told.action, told.value, size, empty,
+        before, count, actions, instruction.action, instruction.value, size, empty,
         (action, i) => {
           const place = i - shift
           if (action === RIGHT) return { place: place + 1 }
@@ -38,13 +38,13 @@ export const superpositionList: MemoryMaker = (data) => {
         },
         step,
       )
-      const reading = new Float64Array(count * depth)
+      const readVector = new Float64Array(count * depth)
       for (let s = 0; s < count; s++) {
         for (let k = 0; k < depth; k++) {
-          reading[s * depth + k] = head - k >= 0 ? cells[s * size + head - k] : empty
+          readVector[s * depth + k] = head - k >= 0 ? cells[s * size + head - k] : empty
         }
       }
-      return { reading, state: { fields: { cells }, origins } }
+      return { readVector, state: { fields: { cells }, origins } }
     },
     weights: () => ({}),
   }

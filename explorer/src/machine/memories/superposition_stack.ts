@@ -14,7 +14,7 @@ export const superpositionStack: MemoryMaker = (data) => {
   const actions = data.heads[0].shape[1]
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
-    step(state, told, step) {
+    step(state, instruction, step) {
       const before = {
         cells: state.fields.cells,
         origins: state.origins,
@@ -22,20 +22,20 @@ export const superpositionStack: MemoryMaker = (data) => {
       }
       const size = Math.min(before.size + 1, capacity)
       const { cells, origins } = mixed(
-        before, count, actions, told.action, told.value, size, empty,
+        before, count, actions, instruction.action, instruction.value, size, empty,
         (action, i) => {
           if (action === PUSH) return i === 0 ? { fresh: true } : { place: i - 1 }
           return { place: action === POP ? i + 1 : i }
         },
         step,
       )
-      const reading = new Float64Array(count * depth)
+      const readVector = new Float64Array(count * depth)
       for (let s = 0; s < count; s++) {
         for (let k = 0; k < depth; k++) {
-          reading[s * depth + k] = k < size ? cells[s * size + k] : empty
+          readVector[s * depth + k] = k < size ? cells[s * size + k] : empty
         }
       }
-      return { reading, state: { fields: { cells }, origins } }
+      return { readVector, state: { fields: { cells }, origins } }
     },
     weights: () => ({}),
   }

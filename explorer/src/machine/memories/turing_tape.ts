@@ -19,17 +19,17 @@ export const turingTape: MemoryMaker = (data) => {
   const readsBefore = data.options.reads === 'before'
   const counts = { read: optionOf(data, 'read_heads'), write: optionOf(data, 'write_heads') }
 
-  const address = (who: 'read' | 'write', cells: Vector, before: Vector, told: Instruction): Vector => {
+  const address = (who: 'read' | 'write', cells: Vector, before: Vector, instruction: Instruction): Vector => {
     const weights = new Float64Array(counts[who] * slots)
-    const shifts = told[`${who}_shift`].length / counts[who]
+    const shifts = instruction[`${who}_shift`].length / counts[who]
     for (let head = 0; head < counts[who]; head++) {
       const own = addressed(
         {
-          key: told[`${who}_key`].subarray(head * width, (head + 1) * width),
-          strength: told[`${who}_strength`][head],
-          gate: told[`${who}_gate`][head],
-          shift: told[`${who}_shift`].subarray(head * shifts, (head + 1) * shifts),
-          sharpening: told[`${who}_sharpening`][head],
+          key: instruction[`${who}_key`].subarray(head * width, (head + 1) * width),
+          strength: instruction[`${who}_strength`][head],
+          gate: instruction[`${who}_gate`][head],
+          shift: instruction[`${who}_shift`].subarray(head * shifts, (head + 1) * shifts),
+          sharpening: instruction[`${who}_sharpening`][head],
         },
         cells, before.subarray(head * slots, (head + 1) * slots), { circular, floor },
       )
@@ -40,10 +40,10 @@ export const turingTape: MemoryMaker = (data) => {
 
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array(slots).fill(-1) }),
-    step(state, told, step) {
+    step(state, instruction, step) {
       const { cells, read_weights: reads, write_weights: writes } = state.fields
-      const readWeights = address('read', cells, reads, told)
-      const writeWeights = address('write', cells, writes, told)
+      const readWeights = address('read', cells, reads, instruction)
+      const writeWeights = address('write', cells, writes, instruction)
       const after = new Float64Array(cells.length)
       const origins = state.origins.slice()
       for (let i = 0; i < slots; i++) {
@@ -55,22 +55,22 @@ export const turingTape: MemoryMaker = (data) => {
           let added = 0
           for (let head = 0; head < counts.write; head++) {
             const weight = writeWeights[head * slots + i]
-            kept *= 1 - weight * told.erase[head * width + k]
-            added += weight * told.add[head * width + k]
+            kept *= 1 - weight * instruction.erase[head * width + k]
+            added += weight * instruction.add[head * width + k]
           }
           after[i * width + k] = cells[i * width + k] * kept + added
         }
       }
       const seen = readsBefore ? cells : after
-      const reading = new Float64Array(counts.read * width)
+      const readVector = new Float64Array(counts.read * width)
       for (let head = 0; head < counts.read; head++) {
         for (let i = 0; i < slots; i++) {
           const weight = readWeights[head * slots + i]
-          for (let k = 0; k < width; k++) reading[head * width + k] += weight * seen[i * width + k]
+          for (let k = 0; k < width; k++) readVector[head * width + k] += weight * seen[i * width + k]
         }
       }
       const fields = { cells: after, read_weights: readWeights, write_weights: writeWeights }
-      return { reading, state: { fields, origins } }
+      return { readVector, state: { fields, origins } }
     },
     weights(state) {
       const named: Record<string, Vector> = {}

@@ -41,9 +41,9 @@ export function carried(name: string, digits: number[]): Answer {
 /** Symbols as often as there are marks before them. */
 export function repeated(symbols: number[], mark: number): Answer {
   const times = symbols.findIndex((symbol) => symbol !== mark)
-  const said = symbols.slice(Math.max(0, times))
-  if (times < 1 || said.includes(mark)) return 'this task has sources of marks, and then symbols.'
-  return Array.from({ length: times }, () => said).flat()
+  const block = symbols.slice(Math.max(0, times))
+  if (times < 1 || block.includes(mark)) return 'this task has sources of marks, and then symbols.'
+  return Array.from({ length: times }, () => block).flat()
 }
 
 /** Symbols by the number of marks before each. */

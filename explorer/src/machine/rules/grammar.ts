@@ -81,7 +81,7 @@ export function translated(grammar: GrammarData, words: string[], sources: strin
     }
   }
 
-  const said = (nonterminal: number, begin: number, end: number): number[] => {
+  const translate = (nonterminal: number, begin: number, end: number): number[] => {
     const span = begin * (size + 1) + end
     const { source, target, inner } = rules[derived[nonterminal][span] - 1]
     const split = splits[nonterminal][span]
@@ -89,7 +89,7 @@ export function translated(grammar: GrammarData, words: string[], sources: strin
     let place = begin
     source.forEach(({ key, kind, nonterminal: own }, k) => {
       const next = own < 0 ? place + 1 : k === inner[0] ? split : end - (source.length - 1 - k)
-      if (own >= 0) parts.set(key, said(own, place, next))
+      if (own >= 0) parts.set(key, translate(own, place, next))
       else if (kind >= 0) parts.set(key, [targets.indexOf(`${grammar.classes[kind][2]}${numbers[place]}`)])
       place = next
     })
@@ -97,7 +97,7 @@ export function translated(grammar: GrammarData, words: string[], sources: strin
   }
 
   const root = names.indexOf(grammar.root)
-  return size > 0 && derived[root][size] ? said(root, 0, size) : null
+  return size > 0 && derived[root][size] ? translate(root, 0, size) : null
 }
 
 /** The class of each word, -1 for one of none, and its number in it. */

@@ -1,26 +1,26 @@
-// The truth for a typed source, and random sources, of the tasks whose rule the page knows.
+// The target of a typed source, and random sources, of the tasks whose rule the page knows.
 
 import type { RuleData, TaskData } from '../../data.ts'
 import { type Answer, EVEN, carried, ordered, repeated, sorted } from './answers.ts'
 import { translated } from './grammar.ts'
 import { added, backwards, counted, dyckLabels } from './streams.ts'
 
-/** What is right at each step of the answer or of the input, null where anything is; or why no one knows. */
+/** The target at each step of the answer or of the input, null where anything is; or why no one knows. */
 export interface Truth {
-  wanted: (number | null)[] | null
+  targets: (number | null)[] | null
   why: string
 }
 
 export function truthOf(task: TaskData, source: number[]): Truth {
   const { rule } = task
-  if (!rule) return { wanted: null, why: task.no_rule }
+  if (!rule) return { targets: null, why: task.no_rule }
   const answer = answerOf(task, rule, source)
-  if (typeof answer === 'string') return { wanted: null, why: answer }
+  if (typeof answer === 'string') return { targets: null, why: answer }
   // The end is output 0, and symbols have their numbers behind it.
-  if (answer) return { wanted: [...answer.map((symbol) => symbol + 1), task.end_token], why: '' }
+  if (answer) return { targets: [...answer.map((symbol) => symbol + 1), task.end_token], why: '' }
   const next = nextOf(rule, source)
   // The first step of a stream reads what stands before every stream.
-  return { wanted: task.layout === 'stream' ? [null, ...next] : next, why: '' }
+  return { targets: task.layout === 'stream' ? [null, ...next] : next, why: '' }
 }
 
 /** The symbols of the answer, why there is none, or null where the task has no answers. */
@@ -96,8 +96,8 @@ function drawnMarks(rule: RuleData, length: number, symbols: number): number[] {
     }
     return order.flatMap((marks) => [...new Array<number>(marks).fill(symbols), below(symbols)])
   }
-  const said = Array.from({ length: rule.said ?? 1 }, () => below(symbols))
-  return [...new Array<number>(length).fill(symbols), ...said]
+  const predicted = Array.from({ length: rule.said ?? 1 }, () => below(symbols))
+  return [...new Array<number>(length).fill(symbols), ...predicted]
 }
 
 /** Two binary numbers of so many digits together, with what they make. */

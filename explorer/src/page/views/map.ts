@@ -9,7 +9,7 @@ export interface MapData {
   rows: number
   /** In 0..1, or NaN where there is nothing. */
   value(step: number, row: number): number
-  says(step: number, row: number): string
+  textOf(step: number, row: number): string
   hue: Hue | ((row: number) => Hue)
 }
 
@@ -25,7 +25,7 @@ export class StepMap {
     this.element = el('figure', { class: 'map' }, el('figcaption'), this.frame)
     this.frame.addEventListener('pointermove', (event) => {
       const place = this.placeOf(event)
-      if (place) inspect(this.data?.says(place.step, place.row) ?? '')
+      if (place) inspect(this.data?.textOf(place.step, place.row) ?? '')
     })
     this.frame.addEventListener('pointerdown', (event) => {
       const place = this.placeOf(event)

@@ -29,16 +29,16 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
   let scale = (key: Float64Array): [number, number] => [key[0], key[1] ?? 0]
   let trailPoints: string[] = []
   const dots: SVGCircleElement[] = []
-  const says: (() => string)[] = []
+  const textOf: (() => string)[] = []
   const drawnAs: string[] = []
 
   const dotAt = (place: number): SVGCircleElement => {
     if (!dots[place]) {
-      const say = (): void => {
-        dots[place].setAttribute('aria-label', says[place]())
-        inspect(says[place]())
+      const tell = (): void => {
+        dots[place].setAttribute('aria-label', textOf[place]())
+        inspect(textOf[place]())
       }
-      dots[place] = svg('circle', { class: 'row', tabindex: 0, role: 'img', 'aria-label': `row ${place + 1}`, pointerenter: say, focus: say })
+      dots[place] = svg('circle', { class: 'row', tabindex: 0, role: 'img', 'aria-label': `row ${place + 1}`, pointerenter: tell, focus: tell })
     }
     return dots[place]
   }
@@ -69,8 +69,8 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
       }
       const origin = state.origins[row]
       const weight = weights[row] ?? 0
-      says[row] = () => {
-        const from = origin < 0 ? 'there from the beginning' : `${session.symbolAt(origin)}, written at step ${origin + 1}`
+      textOf[row] = () => {
+        const from = origin < 0 ? 'initial' : `${session.symbolAt(origin)}, written at step ${origin + 1}`
         const key = [...keys.subarray(row * keySize, (row + 1) * keySize)].map(short).join(', ')
         return `Row ${row + 1}: ${from}, at (${key}), strength ${short(strength)}, read with weight ${short(weight)}`
       }
@@ -113,7 +113,7 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
       rows,
       hue: 'blue',
       value: weightAt,
-      says: (step, row) => {
+      textOf: (step, row) => {
         const weight = weightAt(step, row)
         if (Number.isNaN(weight)) return `Step ${step + 1}: the row of step ${row + 1} is not there yet.`
         return `Step ${step + 1} reads the row of step ${row + 1} (${session.symbolAt(row)}) with weight ${short(weight)}`

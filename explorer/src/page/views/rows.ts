@@ -24,7 +24,7 @@ interface Item {
   track: HTMLElement
   lengths: string
   value: HTMLElement
-  says: () => string
+  textOf: () => string
 }
 
 export const rowsView: ViewMaker = (session, inspect, seek): View => {
@@ -32,7 +32,7 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   const ends = ENDS[kind]
   const list = el('ol', { class: 'rows', 'aria-label': `items of the ${kind}, ${ends.first} first` })
   const more = el('p', { class: 'faint' })
-  const legend = el('p', { class: 'legend' }, el('span', { class: 'of strength' }, 'strength'), el('span', { class: 'of reading' }, 'read'))
+  const legend = el('p', { class: 'legend' }, el('span', { class: 'of strength' }, 'strength'), el('span', { class: 'of read' }, 'read'))
   const map = new StepMap(inspect, seek)
   const element = el(
     'div', { class: 'memory' },
@@ -44,14 +44,14 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   const itemAt = (place: number): Item => {
     if (!items[place]) {
       const parts = { symbol: el('span', { class: 'symbol' }), track: el('span', { class: 'track' }), value: el('span', { class: 'value' }) }
-      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, lengths: '', says: () => '' }
+      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, lengths: '', textOf: () => '' }
       item.element.append(parts.symbol, parts.track, parts.value)
-      const say = (): void => {
-        item.element.setAttribute('aria-label', item.says())
-        inspect(item.says())
+      const tell = (): void => {
+        item.element.setAttribute('aria-label', item.textOf())
+        inspect(item.textOf())
       }
-      item.element.addEventListener('pointerenter', say)
-      item.element.addEventListener('focus', say)
+      item.element.addEventListener('pointerenter', tell)
+      item.element.addEventListener('focus', tell)
       items[place] = item
     }
     return items[place]
@@ -74,7 +74,7 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
         item.track.style.backgroundSize = lengths
       }
       write(item.value, short(strength))
-      item.says = () => rowText(session, state, row, weights)
+      item.textOf = () => rowText(session, state, row, weights)
     })
     resized(list, items.slice(0, visible.length).map((item) => item.element))
     write(more, rows.length > visible.length ? `and ${rows.length - visible.length} more` : rows.length ? '' : 'empty')
@@ -101,7 +101,7 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
         const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
         return row < 0 ? Number.NaN : steps[step].state.memory!.fields.strengths[row]
       },
-      says: (step, line) => {
+      textOf: (step, line) => {
         const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
         const state = steps[step].state.memory!
         if (row < 0) return `Step ${step + 1}: this item is not there yet.`

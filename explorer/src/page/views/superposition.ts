@@ -57,12 +57,12 @@ export const superpositionView: ViewMaker = (session, inspect, seek): View => {
       hue: (row) => styles[row % (actions + 1)]?.hue ?? 'grey',
       value: (step, row) => {
         const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
-        return action === actions ? Number.NaN : steps[step].told!.action[place * actions + action]
+        return action === actions ? Number.NaN : steps[step].instruction!.action[place * actions + action]
       },
-      says: (step, row) => {
+      textOf: (step, row) => {
         const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
         if (action === actions) return ''
-        const weight = steps[step].told!.action[place * actions + action]
+        const weight = steps[step].instruction!.action[place * actions + action]
         return `Step ${step + 1}, ${what} ${place + 1}: ${styles[action].name} to ${short(weight)}`
       },
     })
@@ -86,7 +86,7 @@ class Column {
   private hue: Hue | null = null
   private readonly list: HTMLElement
   private readonly cells: HTMLElement[] = []
-  private readonly says: (() => string)[] = []
+  private readonly textOf: (() => string)[] = []
   private readonly looks: string[] = []
 
   constructor(session: Session, place: number, styles: ActionStyle[], isList: boolean, inspect: (text: string) => void) {
@@ -103,10 +103,10 @@ class Column {
 
   show(step: number): void {
     const { steps, run } = this.session
-    const { told, state } = steps[step] ?? {}
-    if (!told || !state?.memory) return
+    const { instruction, state } = steps[step] ?? {}
+    if (!instruction || !state?.memory) return
     const [count, actions] = run.model.memory!.heads[0].shape
-    const weights = told.action.subarray(this.place * actions, (this.place + 1) * actions)
+    const weights = instruction.action.subarray(this.place * actions, (this.place + 1) * actions)
     const best = weights.indexOf(Math.max(...weights))
     const style = this.styles[best]
     if (this.hue !== style.hue) this.action.className = `action ${style.hue}`
@@ -126,10 +126,10 @@ class Column {
   /** Its action, and its cells from the top or HEAD on. */
   words(step: number): string {
     const { steps, run } = this.session
-    const { told, state } = steps[step] ?? {}
-    if (!told || !state?.memory) return ''
+    const { instruction, state } = steps[step] ?? {}
+    if (!instruction || !state?.memory) return ''
     const [count, actions] = run.model.memory!.heads[0].shape
-    const weights = this.styles.map((style, action) => `${style.name} ${short(told.action[this.place * actions + action])}`)
+    const weights = this.styles.map((style, action) => `${style.name} ${short(instruction.action[this.place * actions + action])}`)
     const size = state.memory.fields.cells.length / count
     const own = state.memory.fields.cells.subarray(this.place * size, (this.place + 1) * size)
     // What is read of a list are HEAD and the cells on its left.
@@ -141,13 +141,13 @@ class Column {
   private cell(k: number, value: number, origin: number, i: number, isHead: boolean): HTMLElement {
     if (!this.cells[k]) {
       const cell = el('li', { tabindex: 0 })
-      const say = (): void => {
-        const says = this.says[k]()
-        cell.setAttribute('aria-label', says)
-        this.inspect(says)
+      const tell = (): void => {
+        const textOf = this.textOf[k]()
+        cell.setAttribute('aria-label', textOf)
+        this.inspect(textOf)
       }
-      cell.addEventListener('pointerenter', say)
-      cell.addEventListener('focus', say)
+      cell.addEventListener('pointerenter', tell)
+      cell.addEventListener('focus', tell)
       this.cells[k] = cell
     }
     const cell = this.cells[k]
@@ -160,9 +160,9 @@ class Column {
       cell.style.setProperty('--share', share)
     }
     if (this.isList) cell.classList.toggle('head', isHead)
-    this.says[k] = () => {
+    this.textOf[k] = () => {
       if (isEmpty) return `Cell ${i}: empty (${short(value)})`
-      const from = origin < 0 ? 'there from the beginning' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
+      const from = origin < 0 ? 'initial' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
       return `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
     }
     return cell

@@ -31,7 +31,7 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   let most = 1
   const mark = el('div', { class: 'cursor' })
   let image: ImageData | null = null
-  const items: { element: HTMLElement; symbol: HTMLElement; heads: HTMLElement; says: string }[] = []
+  const items: { element: HTMLElement; symbol: HTMLElement; heads: HTMLElement; textOf: string }[] = []
 
   canvas.addEventListener('pointermove', (event) => {
     const box = canvas.getBoundingClientRect()
@@ -50,11 +50,11 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   const itemAt = (place: number): (typeof items)[number] => {
     if (!items[place]) {
       const parts = { symbol: el('span', { class: 'symbol' }), heads: el('span') }
-      const say = (): void => {
-        item.element.setAttribute('aria-label', item.says)
-        inspect(item.says)
+      const tell = (): void => {
+        item.element.setAttribute('aria-label', item.textOf)
+        inspect(item.textOf)
       }
-      const item = { element: el('li', { tabindex: 0, pointerenter: say, focus: say }, parts.symbol, parts.heads), ...parts, says: '' }
+      const item = { element: el('li', { tabindex: 0, pointerenter: tell, focus: tell }, parts.symbol, parts.heads), ...parts, textOf: '' }
       items[place] = item
     }
     return items[place]
@@ -80,7 +80,7 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
       const there = names.filter((name) => weights[name][slot] >= THERE)
       if (there.length === 0) continue
       const item = itemAt(shown++)
-      item.says = `Slot ${slot}: ${there.map((name) => `${name} ${short(weights[name][slot])}`).join(', ')}; ${writtenText(slot, step)}`
+      item.textOf = `Slot ${slot}: ${there.map((name) => `${name} ${short(weights[name][slot])}`).join(', ')}; ${writtenText(slot, step)}`
       const origin = state.origins[slot]
       write(item.symbol, `${slot}: ${origin < 0 ? '' : session.symbolAt(origin)}`)
       write(item.heads, there.map((name) => `${name.startsWith('read') ? '◀' : '✎'} ${name} ${short(weights[name][slot])}`).join('  '))
@@ -108,7 +108,7 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
         rows: last - first + 1,
         hue: name.startsWith('read') ? 'blue' : 'orange',
         value: (step, row) => all[step][name][first + row],
-        says: (step, row) => `After step ${step + 1}: ${name} at slot ${first + row} with weight ${short(all[step][name][first + row])}`,
+        textOf: (step, row) => `After step ${step + 1}: ${name} at slot ${first + row} with weight ${short(all[step][name][first + row])}`,
       })
     })
     const heights = heightsOf(task, steps.map((step) => step.token))
