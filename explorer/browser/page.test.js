@@ -74,7 +74,11 @@ async function until(locator, pattern) {
   for (let wait = 0; wait < 40 && !pattern.test(await locator.textContent()); wait++) await locator.page().waitForTimeout(50)
   assert.match(await locator.textContent(), pattern)
 }
-const verdicts = (page) => page.locator('.verdict').allTextContents()
+/** The verdict on the whole run: the future is shown for it. */
+async function verdicts(page) {
+  await page.getByLabel('Show the future').check()
+  return page.locator('.verdict').allTextContents()
+}
 
 inPage('it plays by itself', async (page) => {
   await page.waitForFunction(() => !document.querySelector('.counter').textContent.startsWith('1 /'))
@@ -142,6 +146,63 @@ inPage('two runs side by side', async (page) => {
   await until(page.locator('table.step').first(), /predicteds1/)
   await until(page.locator('table.step').last(), /predicteds2/)
 })
+
+inPage('two runs open side by side', async (page) => {
+  assert.equal(await page.locator('.stage').count(), 2)
+  await page.getByLabel('Compare with').selectOption('')
+  await page.waitForFunction(() => location.hash.includes('input='))
+  await page.reload()
+  assert.equal(await page.locator('.stage').count(), 1)
+}, { runs: () => byHand().slice(0, 2) })
+
+inPage('the future is hidden until it is played', async (page) => {
+  const seen = () => page.locator('.ribbon [data-step] span:visible').evaluateAll((spans) => spans.filter((span) => getComputedStyle(span).visibility === 'visible').map((span) => span.textContent).join(' ').trim())
+  // The source is known, the answer is not.
+  assert.equal(await page.locator('.ribbon [data-step]:not(.future)').count(), 2)
+  assert.match(await seen(), /^<s> \S+ +s1 \S+ +s2 \|\|\|$/)
+  assert.match(await page.locator('.verdict').textContent(), /Play on/)
+  await page.locator('.map .frame').hover({ position: { x: 600, y: 5 } })
+  assert.match(await page.locator('.inspect').textContent(), /^Step \d is not played yet/)
+  await page.getByLabel('Show the future').check()
+  assert.equal(await page.locator('.ribbon .future').count(), 0)
+  await page.waitForFunction(() => location.hash.includes('future=1'))
+  await page.getByLabel('Show the future').uncheck()
+  await page.getByRole('button', { name: 'to the end' }).click()
+  assert.match(await page.locator('.verdict').textContent(), /^All 3 outputs that count are correct/)
+}, { hash: '#run=0&input=s1+s2&step=1' })
+
+inPage('the tour stops five times and points at parts of the page', async (page) => {
+  await page.getByRole('button', { name: 'Tour in five stops' }).click()
+  const parts = []
+  for (let stop = 1; stop <= 5; stop++) {
+    assert.match(await page.locator('.tour h2').textContent(), new RegExp(`^${stop} of 5`))
+    parts.push(await page.locator('.spot').getAttribute('data-part'))
+    assert.ok(await page.locator('.spot').isVisible())
+    if (stop === 3) assert.deepEqual(await hindrances(page), [])
+    await page.keyboard.press('Enter')
+  }
+  assert.deepEqual(parts, ['ribbon', 'flow', 'memory', 'flow', 'edit'])
+  assert.ok(await page.locator('.tour').isHidden())
+  assert.equal(await page.locator('.spot').count(), 0)
+}, { runs: () => byHand().slice(0, 1) })
+
+inPage('a link opens its moment', async (page) => {
+  await page.getByRole('button', { name: 'a step on' }).click()
+  const hash = await page.getByText('Link to this step').getAttribute('href')
+  assert.match(hash, /input=s0\+s1\+s2\+s3/)
+  const other = await page.context().newPage()
+  await other.goto(page.url().split('#')[0] + hash)
+  assert.equal(await counter(other), '2 / 10')
+  await page.getByText('Link to this step').click()
+  await until(page.locator('.options [role=status]'), /^(Link copied|Copy the link)/)
+})
+
+inPage('touch targets have 44 pixels', async (page) => {
+  const small = await page.locator('button:visible, select:visible, input:visible, summary:visible, .ribbon [data-step], a.button, .rows li').evaluateAll((all) => all
+    .map((each) => ({ box: (each.type === 'checkbox' ? each.closest('label') : each).getBoundingClientRect(), html: each.outerHTML.slice(0, 60) }))
+    .filter(({ box }) => box.height < 43.5 || box.width < 43.5).map(({ html }) => html))
+  assert.deepEqual(small, [])
+}, { options: { ...REDUCED, viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }, hash: '#step=3' })
 
 inPage('by keyboard alone', async (page) => {
   await page.getByRole('textbox', { name: 'Input' }).focus()
@@ -214,7 +275,7 @@ inPage('texts of a run are shown as text', async (page) => {
 inPage('on a narrow screen', async (page) => {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
   assert.ok(wide <= 0, `it is ${wide} pixels too wide`)
-}, { options: { ...REDUCED, viewport: { width: 360, height: 740 } }, hash: '#beside=1&step=8' })
+}, { options: { ...REDUCED, viewport: { width: 360, height: 740 } }, hash: '#second=1&step=8' })
 
 inPage('in the dark', async (page) => {
   const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor)
@@ -318,7 +379,7 @@ inPage('where there are only traces they are replayed', async (page) => {
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
   await until(page.locator('table.step'), /Step 8 of 60.*predicted/)
   assert.ok(await page.locator('.edit').isHidden())
-  await page.getByLabel('or a sample').selectOption('1')
+  await page.getByLabel('Sample').selectOption('1')
   await until(page.locator('.counter'), /^1 \/ 60/)
 }, { runs: () => [traced()] })
 
@@ -405,7 +466,9 @@ test('in a notebook the page runs in its iframe, and takes the picture away', { 
       '<img alt="at work" src="data:,"><script>document.currentScript.previousElementSibling.remove()</script></div>',
   )
   const frame = page.frameLocator('iframe')
+  await frame.getByLabel('Show the future').check()
   assert.match(await frame.locator('.verdict').textContent(), /are correct/)
+  assert.ok(await frame.getByText('Link to this step').isHidden())
   await frame.getByRole('button', { name: 'to the start' }).click()
   await frame.getByRole('button', { name: 'a step on' }).click()
   assert.match(await frame.locator('.counter').textContent(), /^2 \//)

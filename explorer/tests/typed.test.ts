@@ -120,12 +120,12 @@ describe('a stored trace', () => {
 
 test('an address comes back', () => {
   const moment = {
-    run: 1, beside: 0, typed: 's1 <b>&#=', sample: 0, step: 7,
+    run: 1, second: 0, typed: 's1 <b>&#=', sample: 0, step: 7, future: true,
     edits: { 3: { push: { 0: 0.25 } }, 4: { action: { 2: 1, 3: 0 } } },
   }
   expect(readAddress(writeAddress(moment))).toEqual(moment)
   expect(readAddress('#edits=x,1.push.0=nothing&step=-3&run=a')).toEqual({
-    run: 0, beside: null, typed: null, sample: 0, step: null, edits: {},
+    run: 0, second: null, typed: null, sample: 0, step: null, edits: {}, future: false,
   })
 })
 

@@ -48,6 +48,7 @@ export class Replay {
         state: { controller: [], readVector: outcome.readVector, memory, silent: false, step: step + 1 },
         predicted: run.task.outputs.indexOf(trace.predicted[step]),
         probability: trace.probability[step],
+        distribution: null,
         target: target === null ? null : run.task.outputs.indexOf(target),
         answers: target !== null,
       })

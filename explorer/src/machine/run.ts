@@ -15,6 +15,8 @@ export interface Step {
   predicted: number
   /** The probability of it; of labels that of yes. */
   probability: number
+  /** The probability of each output; of labels no and yes, of bits that each is 1; null of a stored trace. */
+  distribution: Vector | null
   target: number | null
   /** Whether it belongs to the answer, where there is one. */
   answers: boolean
@@ -35,10 +37,10 @@ export function runPlan(
     if (token === null) break
     const outcome = model.step(state, token, edits[t])
     state = outcome.state
-    const { predicted, probability } = predictionOf(task, outcome.logits)
+    const { predicted, probability, distribution } = predictionOf(task, outcome.logits)
     const target = plan.targets[t] ?? null
     const answers = plan.then !== 'stop' ? t >= plan.prompt - 1 : target !== null
-    steps.push({ token, instruction: outcome.instruction, state, predicted, probability, target, answers })
+    steps.push({ token, instruction: outcome.instruction, state, predicted, probability, distribution, target, answers })
   }
   return steps
 }
@@ -52,10 +54,10 @@ function tokenAt(task: TaskData, plan: Plan, steps: Step[]): number | null {
   return plan.then === 'answer' ? task.answer_token : (task.output_to_input?.[predicted] ?? null)
 }
 
-export function predictionOf(task: TaskData, logits: Vector): { predicted: number; probability: number } {
+export function predictionOf(task: TaskData, logits: Vector): { predicted: number; probability: number; distribution: Vector } {
   if (task.objective === 'binary') {
     const probability = sigmoid(logits[0])
-    return { predicted: logits[0] > 0 ? 1 : 0, probability }
+    return { predicted: logits[0] > 0 ? 1 : 0, probability, distribution: Float64Array.of(1 - probability, probability) }
   }
   if (task.objective === 'bits') {
     let predicted = 0
@@ -64,11 +66,11 @@ export function predictionOf(task: TaskData, logits: Vector): { predicted: numbe
       if (logit > 0) predicted += 2 ** place
       probability *= sigmoid(Math.abs(logit))
     })
-    return { predicted, probability }
+    return { predicted, probability, distribution: logits.map(sigmoid) }
   }
   const probabilities = softmax(logits)
   const predicted = probabilities.reduce((best, probability, place) => (probability > probabilities[best] ? place : best), 0)
-  return { predicted, probability: probabilities[predicted] }
+  return { predicted, probability: probabilities[predicted], distribution: probabilities }
 }
 
 /** The first step whose answer is wrong; null where none is, or no target is known. */

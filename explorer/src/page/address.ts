@@ -4,12 +4,15 @@ import type { Edits } from '../machine/run.ts'
 
 export interface Moment {
   run: number
-  beside: number | null
+  /** A second run to compare with. */
+  second: number | null
   /** What was typed; null where a stored sample is shown. */
   typed: string | null
   sample: number
   step: number | null
   edits: Edits
+  /** Whether steps that are not played yet are shown. */
+  future: boolean
 }
 
 export function readAddress(hash: string): Moment {
@@ -20,23 +23,25 @@ export function readAddress(hash: string): Moment {
   }
   return {
     run: number('run') ?? 0,
-    beside: number('beside'),
+    second: number('second'),
     typed: parameters.get('input'),
     sample: number('sample') ?? 0,
     step: number('step'),
     edits: readEdits(parameters.get('edits') ?? ''),
+    future: parameters.get('future') === '1',
   }
 }
 
 export function writeAddress(moment: Moment): string {
   const parameters = new URLSearchParams()
   if (moment.run) parameters.set('run', String(moment.run))
-  if (moment.beside !== null) parameters.set('beside', String(moment.beside))
+  if (moment.second !== null) parameters.set('second', String(moment.second))
   if (moment.typed !== null) parameters.set('input', moment.typed)
   else parameters.set('sample', String(moment.sample))
   if (moment.step !== null) parameters.set('step', String(moment.step))
   const edits = writeEdits(moment.edits)
   if (edits) parameters.set('edits', edits)
+  if (moment.future) parameters.set('future', '1')
   return `#${parameters}`
 }
 

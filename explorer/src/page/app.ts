@@ -9,6 +9,9 @@ import { type Moment, readAddress, writeAddress } from './address.ts'
 import { onSchemeChange } from './colours.ts'
 import { el, shown } from './dom.ts'
 import { courseFigures } from './course.ts'
+import { exampleOf } from './examples.ts'
+import { Introduction, Tour } from './guide.ts'
+import type { Stop } from './lessons.ts'
 import { Player } from './player.ts'
 import { Session } from './session.ts'
 import { Setup } from './setup.ts'
@@ -20,6 +23,11 @@ export class App {
   private readonly setup: Setup
   private readonly player: Player
   private readonly stages = el('div', { class: 'stages' })
+  private readonly introduction = new Introduction(() => this.guide())
+  private readonly tour = new Tour((stop) => this.visit(stop))
+  private readonly future = el('input', { type: 'checkbox' })
+  private readonly link = el('a', { class: 'button' }, 'Link to this step')
+  private readonly linked = el('span', { class: 'faint', role: 'status' })
   private readonly alert = el('p', { class: 'alert', role: 'alert', hidden: true })
   private readonly models = new Map<number, Model>()
   private shownStages: Stage[] = []
@@ -28,28 +36,38 @@ export class App {
 
   constructor(data: PageData, root: HTMLElement) {
     this.data = data
-    this.moment = readAddress(location.hash)
+    this.moment = this.opened(location.hash)
     this.player = new Player((step) => this.show(step))
     this.setup = new Setup(data, {
       run: (run) => {
         // Runs that read the same symbols are seen on the same input, as those of a course are.
         const same = String(data.runs[run].task.inputs) === String(data.runs[this.moment.run].task.inputs)
-        const input = same ? {} : { typed: null, sample: 0, step: null }
+        const input = same ? {} : { ...this.example(run), step: null }
         this.start({ ...this.moment, run, ...input, edits: {} })
       },
-      beside: (beside) => this.start({ ...this.moment, beside, edits: {} }),
+      second: (second) => this.start({ ...this.moment, second, edits: {} }),
       type: (typed) => this.start({ ...this.moment, typed, step: null, edits: {} }),
       draw: (length) => this.draw(length),
       sample: (sample) => this.start({ ...this.moment, typed: null, sample, step: null, edits: {} }),
     })
-    const watch = el('section', { 'aria-label': 'watch' }, this.setup.element, this.alert, this.player.element, this.stages)
+    const options = el('div', { class: 'options' }, el('label', {}, this.future, 'Show the future'), this.link, this.linked)
+    this.future.addEventListener('change', () => {
+      this.moment.future = this.future.checked
+      this.reveal()
+      this.player.seek(this.player.step)
+    })
+    this.link.addEventListener('click', (event) => { event.preventDefault(); void this.copy() })
+    const watch = el(
+      'section', { 'aria-label': 'watch' },
+      this.introduction.element, this.setup.element, this.alert, this.player.element, options, this.stages, this.tour.element,
+    )
     const training = trainingTab(data)
     const tabs = training ? this.tabs(watch, training) : null
     root.replaceChildren(el('h1', {}, data.title), ...(tabs ? [tabs] : []), watch, ...(training ? [training] : []), help())
     document.title = `${data.title} – unbounded`
     document.addEventListener('keydown', (event) => this.pressed(event))
     window.addEventListener('hashchange', () => {
-      if (location.hash !== this.address()) this.start(readAddress(location.hash))
+      if (location.hash !== this.address()) this.start(this.opened(location.hash))
     })
     onSchemeChange(() => {
       for (const stage of this.shownStages) stage.redraw()
@@ -57,21 +75,26 @@ export class App {
     })
     const fresh = this.moment.step === null
     this.start(this.moment)
+    // In an iframe without an address of its own there is nothing to link.
+    shown(this.link, location.protocol !== 'about:')
     if (fresh && !matchMedia('(prefers-reduced-motion: reduce)').matches) this.player.play()
   }
 
   /** Begin with a moment; what is wrong with it is shown, and the page stays as it was. */
   private start(moment: Moment): void {
     this.player.pause()
+    this.tour.end()
     const inRange = (place: number | null): number | null =>
       place !== null && place < this.data.runs.length ? place : null
-    const next = { ...moment, run: inRange(moment.run) ?? 0, beside: inRange(moment.beside) }
-    const places = next.beside === null ? [next.run] : [next.run, next.beside]
+    const next = { ...moment, run: inRange(moment.run) ?? 0, second: inRange(moment.second) }
+    const places = next.second === null ? [next.run] : [next.run, next.second]
     try {
       const sessions = places.map((place) => this.session(place, next))
       sessions[0].restart(sessions[0].plan, next.edits)
       this.say('')
       this.moment = next
+      this.future.checked = next.future
+      this.introduction.show(sessions)
       this.stage(sessions)
     } catch (error) {
       this.say(error instanceof Error ? error.message : String(error))
@@ -87,12 +110,17 @@ export class App {
       const targets = replay.steps.map((step) => step.target)
       return new Session(run, { given: [], then: 'stop', targets, most: targets.length, prompt: targets.length, why: '' }, replay)
     }
+    return new Session(run, this.plan(run, place, moment), this.model(place)!)
+  }
+
+  /** The network of a run; null where the page has only traces. */
+  private model(place: number): Model | null {
     let model = this.models.get(place)
-    if (!model) {
-      model = new Model(run)
+    if (!model && this.data.runs[place].weights) {
+      model = new Model(this.data.runs[place])
       this.models.set(place, model)
     }
-    return new Session(run, this.plan(run, place, moment), model)
+    return model ?? null
   }
 
   private plan(run: RunData, place: number, moment: Moment): Plan {
@@ -113,7 +141,50 @@ export class App {
     this.shownStages = sessions.map((session) => new Stage(session, this.data.runs.length > 1, seek, edited))
     this.stages.replaceChildren(...this.shownStages.map((stage) => stage.element))
     this.stages.classList.toggle('two', sessions.length > 1)
+    this.reveal()
     this.player.restart(this.longest(), this.moment.step ?? 0)
+  }
+
+  /** Show or hide the steps that are not played yet. */
+  private reveal(): void {
+    for (const stage of this.shownStages) stage.session.future = this.moment.future
+  }
+
+  /** The moment of an address; where it names no input, the instructive one. */
+  private opened(hash: string): Moment {
+    const moment = readAddress(hash)
+    const names = new URLSearchParams(hash.slice(1))
+    const run = moment.run < this.data.runs.length ? moment.run : 0
+    const input = names.has('input') || names.has('sample') ? {} : this.example(run)
+    return { ...moment, ...input, second: hash.length > 1 ? moment.second : secondOf(this.data) }
+  }
+
+  private example(run: number): { typed: string | null; sample: number } {
+    return exampleOf(this.data.runs[run], this.model(run))
+  }
+
+  /** Begin the tour, on the instructive input. */
+  private guide(): void {
+    this.start({ ...this.moment, ...this.example(this.moment.run), step: 0, edits: {} })
+    this.tour.start(this.shownStages[0].session)
+  }
+
+  private visit(stop: Stop | null): void {
+    if (stop) {
+      this.player.pause()
+      this.player.seek(stop.step)
+    }
+    this.shownStages[0].point(stop?.part ?? null)
+  }
+
+  private async copy(): Promise<void> {
+    history.replaceState(null, '', this.address())
+    try {
+      await navigator.clipboard.writeText(location.href)
+      this.linked.textContent = 'Link copied.'
+    } catch {
+      this.linked.textContent = 'Copy the link from the address bar.'
+    }
   }
 
   private longest(): number {
@@ -135,6 +206,8 @@ export class App {
   private show(step: number): void {
     for (const stage of this.shownStages) stage.show(step)
     this.moment.step = step
+    this.link.setAttribute('href', this.address())
+    if (this.linked.textContent) this.linked.textContent = ''
     // Not at every frame: browsers refuse an address that changes too often.
     if (!this.waiting) {
       this.waiting = window.setTimeout(() => {
@@ -203,6 +276,13 @@ export class App {
     if (event.key !== ' ' && event.key !== '[' && event.key !== ']') this.player.pause()
     act()
   }
+}
+
+/** Two runs are compared at once, and of the course of a training its first and last moment. */
+function secondOf({ runs }: PageData): number | null {
+  if (runs.length === 2) return 1
+  const isCourse = runs.length > 2 && runs.every((run) => run.after_batches !== undefined)
+  return isCourse ? runs.length - 1 : null
 }
 
 function help(): HTMLElement {

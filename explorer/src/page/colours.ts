@@ -21,3 +21,15 @@ export function shade(value: number, hue: Hue): [number, number, number, number]
 export function onSchemeChange(redraw: () => void): void {
   dark?.addEventListener('change', redraw)
 }
+
+const GROUND = [255, 255, 255]
+const DARK_GROUND = [20, 22, 27]
+
+/** The same colour on the page's ground, without transparency: 0 is the ground itself. */
+export function opaque(value: number, hue: Hue): [number, number, number, number] {
+  const [red, green, blue, opacity] = shade(value, hue)
+  const share = opacity / 255
+  const ground = dark?.matches ? DARK_GROUND : GROUND
+  const mixed = [red, green, blue].map((each, k) => Math.round(share * each + (1 - share) * ground[k]))
+  return [mixed[0], mixed[1], mixed[2], 255]
+}

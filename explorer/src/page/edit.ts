@@ -25,7 +25,7 @@ export class Editor {
     }
     this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
     this.element = el(
-      'fieldset', { class: controls.length > 6 ? 'edit many' : 'edit' }, el('legend', {}, 'Change this step by hand'), ...controls, this.forget,
+      'fieldset', { class: controls.length > 6 ? 'edit many' : 'edit', 'data-part': 'edit' }, el('legend', {}, 'Change this step by hand'), el('p', { class: 'faint' }, 'Set a value and play on: the rest of the run is computed again.'), ...controls, this.forget,
     )
     this.element.hidden = controls.length === 0 || !session.isLive
   }
@@ -53,7 +53,7 @@ export class Editor {
       if (input.value !== String(value)) input.value = String(value)
       write(output, short(value))
     })
-    return el('label', {}, name.replaceAll('_', ' '), input, output)
+    return el('label', {}, el('span', {}, name.replaceAll('_', ' ')), input, output)
   }
 
   /** Of each stack or list the action that is taken to its full weight. */

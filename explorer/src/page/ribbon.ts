@@ -7,14 +7,14 @@ import type { Session } from './session.ts'
 /** Columns that are drawn on each side of those in view. */
 const BESIDE = 16
 /** Of a column, in parts of the letters' size: the least width, and what stands beside its text. */
-const LEAST = 2.2
+const LEAST = 2.95
 const PADDING = 0.85
 /** The mark of a step that was changed by hand. */
 const PENCIL = 0.9
 
 export class Ribbon {
   readonly element = el('div', {
-    class: 'ribbon', tabindex: 0, role: 'group', 'aria-label': 'steps: input, predicted, target',
+    class: 'ribbon', tabindex: 0, role: 'group', 'aria-label': 'steps: input, predicted, target', 'data-part': 'ribbon',
   })
   private readonly session: Session
   private readonly heading = el('div', { class: 'heading' }, el('span', {}, 'input'), el('span', {}, 'predicted'), el('span', {}, 'target'))
@@ -27,6 +27,8 @@ export class Ribbon {
   private scrolled = 0
   private view = 0
   private current = -1
+  /** Whether the future was shown when the columns were drawn. */
+  private future = true
   private error: number | null = null
 
   constructor(session: Session, seek: (step: number) => void) {
@@ -59,9 +61,11 @@ export class Ribbon {
 
   show(step: number): void {
     if (this.lefts.length === 0) this.measure()
-    if (this.current === step) return
+    if (this.current === step && this.future === this.session.future) return
     this.columns.get(this.current)?.removeAttribute('aria-current')
     this.current = step
+    this.future = this.session.future
+    for (const [place, column] of this.columns) this.veil(place, column)
     const [left, right] = [this.lefts[step], this.lefts[step + 1]]
     this.marker.style.transform = `translateX(${left}px)`
     const width = `${right - left}px`
@@ -124,6 +128,13 @@ export class Ribbon {
     this.line.append(...fresh)
   }
 
+  /** Hide what is not played yet; inputs that were given stay. */
+  private veil(place: number, column: HTMLElement): void {
+    const hidden = !this.session.future && place > this.current
+    column.classList.toggle('future', hidden)
+    column.classList.toggle('given', hidden && this.session.isGiven(place))
+  }
+
   /** The column at a place of the line. */
   private at(x: number): number {
     let [low, high] = [0, this.session.steps.length - 1]
@@ -154,6 +165,7 @@ export class Ribbon {
     if (place === this.error) column.className = 'first error'
     if (edits[place]) column.classList.add('edited')
     if (place === this.current) column.setAttribute('aria-current', 'step')
+    this.veil(place, column)
     column.style.left = `${this.lefts[place]}px`
     column.style.width = `${this.lefts[place + 1] - this.lefts[place]}px`
     return column

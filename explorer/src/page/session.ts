@@ -13,6 +13,8 @@ export class Session {
   plan: Plan
   steps: Step[] = []
   edits: Edits = {}
+  /** Whether steps that are not played yet are shown. */
+  future = true
 
   constructor(run: RunData, plan: Plan, model: Model | Replay) {
     this.run = run
@@ -52,7 +54,12 @@ export class Session {
     return Object.keys(this.edits).length > 0
   }
 
-  /** The symbol that was read at a step. */
+  /** Whether the input of a step is known before it is played. */
+  isGiven(step: number): boolean {
+    return step < this.plan.given.length
+  }
+
+  /** The input symbol of a step. */
   symbolAt(step: number): string {
     const read = this.steps[step]
     return read ? this.task.inputs[read.token] : ''

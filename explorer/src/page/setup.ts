@@ -7,7 +7,7 @@ import { el, shown } from './dom.ts'
 
 export interface Wishes {
   run(place: number): void
-  beside(place: number | null): void
+  second(place: number | null): void
   type(text: string): void
   draw(length: number): void
   sample(place: number): void
@@ -17,7 +17,7 @@ export class Setup {
   readonly element: HTMLElement
   private readonly data: PageData
   private readonly run = el('select')
-  private readonly beside = el('select')
+  private readonly second = el('select')
   private readonly input = el('input', { type: 'text', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', maxlength: 20 * MOST_SYMBOLS })
   private readonly length = el('input', { type: 'number', min: 1, max: MOST_SYMBOLS })
   private readonly samples = el('select')
@@ -28,29 +28,29 @@ export class Setup {
     this.data = data
     const titles = data.runs.map((run, place) => el('option', { value: place }, run.title))
     this.run.append(...titles)
-    this.beside.append(el('option', { value: '' }, 'no second run'), ...titles.map((title) => title.cloneNode(true)))
+    this.second.append(el('option', { value: '' }, 'no second run'), ...titles.map((title) => title.cloneNode(true)))
     this.run.addEventListener('change', () => wishes.run(Number(this.run.value)))
-    this.beside.addEventListener('change', () => wishes.beside(this.beside.value === '' ? null : Number(this.beside.value)))
+    this.second.addEventListener('change', () => wishes.second(this.second.value === '' ? null : Number(this.second.value)))
     this.samples.addEventListener('change', () => this.samples.value !== '' && wishes.sample(Number(this.samples.value)))
     const form = el('form', { class: 'typing' }, el('label', {}, 'Input', this.input), el('button', {}, 'Run'))
     form.addEventListener('submit', (event) => { event.preventDefault(); wishes.type(this.input.value) })
     this.typing = form
-    const draw = el('form', { class: 'drawing' }, el('label', {}, 'of length', this.length), el('button', {}, 'Draw'))
+    const draw = el('form', { class: 'drawing' }, el('label', {}, 'of length', this.length), el('button', {}, 'Draw an input'))
     draw.addEventListener('submit', (event) => {
       event.preventDefault()
       const length = Math.min(MOST_SYMBOLS, Math.max(1, Math.round(Number(this.length.value)) || 1))
       this.length.value = String(length)
       wishes.draw(length)
     })
-    const runs = el('div', { class: 'runs' }, el('label', {}, 'Run', this.run), el('label', {}, 'Compare with', this.beside))
+    const runs = el('div', { class: 'runs' }, el('label', {}, 'Run', this.run), el('label', {}, 'Compare with', this.second))
     shown(runs, data.runs.length > 1)
-    this.element = el('div', { class: 'setup' }, runs, form, draw, el('label', {}, 'or a sample', this.samples))
+    this.element = el('div', { class: 'setup' }, runs, form, draw, el('label', {}, 'Sample', this.samples))
   }
 
   show(moment: Moment, typed: string): void {
     const { task, samples } = this.data.runs[moment.run]
     this.run.value = String(moment.run)
-    this.beside.value = moment.beside === null ? '' : String(moment.beside)
+    this.second.value = moment.second === null ? '' : String(moment.second)
     if (this.shownRun !== moment.run) {
       this.shownRun = moment.run
       this.length.value = String(Math.min(task.lengths[1], Math.max(task.lengths[0], 8)))

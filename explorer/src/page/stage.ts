@@ -1,7 +1,10 @@
 // One run at work: its ribbon of steps, its memory, the table of the step, and the edits.
 
-import { el } from './dom.ts'
+import { el, write } from './dom.ts'
 import { Editor } from './edit.ts'
+import { Flow } from './flow.ts'
+import type { Part } from './lessons.ts'
+import { Outputs } from './outputs.ts'
 import { Ribbon } from './ribbon.ts'
 import type { Session } from './session.ts'
 import { StepTable } from './table.ts'
@@ -20,6 +23,8 @@ export class Stage {
   private readonly ribbon: Ribbon
   private readonly view: View
   private readonly table: StepTable
+  private readonly flow: Flow
+  private readonly outputs: Outputs
   private readonly editor: Editor
   private shown = 0
   private detailed = -DETAILS
@@ -36,6 +41,9 @@ export class Stage {
     const kind = session.run.model.memory?.kind ?? 'none'
     this.view = (VIEWS[kind] ?? noView)(session, inspect, seek)
     this.table = new StepTable(session, this.view)
+    this.flow = new Flow(session)
+    this.outputs = new Outputs(session)
+    this.view.element.dataset.part = 'memory'
     this.editor = new Editor(session, () => {
       this.changed()
       edited()
@@ -43,11 +51,11 @@ export class Stage {
     this.element = el(
       'article', { class: 'stage' },
       titled ? el('h2', {}, session.run.title) : null,
-      this.ribbon.element, this.verdict, this.view.element, inspected,
-      el('div', { class: 'details' }, this.editor.element, this.table.element),
+      this.ribbon.element, this.verdict, this.flow.element,
+      el('div', { class: 'details' }, this.outputs.element, this.editor.element),
+      this.view.element, inspected, this.table.element,
       el('p', { class: 'faint' }, session.run.note),
     )
-    this.judge()
   }
 
   show(step: number): void {
@@ -55,7 +63,10 @@ export class Stage {
     this.shown = Math.min(step, this.session.steps.length - 1)
     this.ribbon.show(this.shown)
     this.view.show(this.shown)
+    this.flow.show(this.shown)
+    this.outputs.show(this.shown)
     this.editor.at(this.shown)
+    this.judge()
     clearTimeout(this.waiting)
     const wait = this.detailed + DETAILS - now
     // Bars glide where steps are slow enough to be seen one by one.
@@ -72,6 +83,16 @@ export class Stage {
     this.editor.show()
   }
 
+  /** Mark the part that a stop of the tour is about, and bring it into view. */
+  point(part: Part | null): void {
+    for (const each of this.element.querySelectorAll('.spot')) each.classList.remove('spot')
+    const element = part && this.element.querySelector(`[data-part=${part}]`)
+    if (!element) return
+    element.classList.add('spot')
+    const calm = matchMedia('(prefers-reduced-motion: reduce)').matches
+    element.scrollIntoView({ block: 'start', behavior: calm ? 'auto' : 'smooth' })
+  }
+
   /** Draw again, as after a change between light and dark. */
   redraw(): void {
     this.view.changed()
@@ -80,14 +101,13 @@ export class Stage {
   changed(): void {
     this.ribbon.changed()
     this.view.changed()
-    this.judge()
     this.detailed = -DETAILS
   }
 
   /** Compare the outputs with the targets. */
   private judge(): void {
-    const { text, correct } = verdictOf(this.session)
-    this.verdict.textContent = text
+    const { text, correct } = verdictOf(this.session, this.session.future ? undefined : this.shown)
+    write(this.verdict, text)
     this.verdict.classList.toggle('bad', correct === false)
     this.verdict.classList.toggle('good', correct === true)
   }

@@ -74,10 +74,33 @@ export function drawn(task: TaskData, length: number): number[] | null {
   return lengths.flatMap((n) => drawnRuns(rule, n))
 }
 
+/** A short input that shows what the memory does; null where only a stored sample can. */
+export function instructive(task: TaskData): number[] | null {
+  const { rule } = task
+  const [first, count] = task.source
+  if (!rule || !task.typed) return null
+  if (rule.kind === 'order') {
+    const length = Math.max(task.lengths[0], Math.min(4, task.lengths[1]))
+    const size = EVEN.has(rule.name) ? 2 * Math.ceil(length / 2) : length
+    return Array.from({ length: size }, (_, place) => first + (place % count))
+  }
+  if (rule.kind === 'counting') return [3, 2].flatMap((n) => runsOf(rule, n, 1))
+  if (rule.kind !== 'dyck') return null
+  const kinds = rule.kinds ?? 1
+  const inner = kinds > 1 ? 1 : 0
+  return [0, inner, kinds + inner, 0, kinds, kinds]
+}
+
+const TWO_RUNS = new Set(['sum', 'product', 'crossed'])
+
 function drawnRuns(rule: RuleData, n: number): number[] {
-  const two = ['sum', 'product', 'crossed'].includes(rule.name)
-  const m = two ? 1 + below(Math.max(1, n - 1)) : 0
-  const begin = [...new Array<number>(two ? Math.max(1, n - m) : n).fill(0), ...new Array<number>(m).fill(1)]
+  return runsOf(rule, n, 1 + below(Math.max(1, n - 1)))
+}
+
+/** A sequence of counting: a first run of n symbols, of which m belong to a second run where there are two. */
+function runsOf(rule: RuleData, n: number, m: number): number[] {
+  const two = TWO_RUNS.has(rule.name)
+  const begin = [...new Array<number>(two ? Math.max(1, n - m) : n).fill(0), ...new Array<number>(two ? m : 0).fill(1)]
   const run = [...begin, two ? 2 : 1]
   // What comes then, up to the beginning of the next sequence, is determined.
   for (;;) {

@@ -2,6 +2,7 @@
 
 import { el, resized, short, svg } from '../dom.ts'
 import { StepMap } from './map.ts'
+import { originText } from './rows.ts'
 import type { View, ViewMaker } from './view.ts'
 
 const SIZE = 320
@@ -18,9 +19,10 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
   const writer = svg('rect', { class: 'writer', width: 12, height: 12, x: -6, y: -6 })
   const plane = svg(
     'svg', { viewBox: `0 0 ${SIZE} ${SIZE}`, class: 'plane', role: 'group', 'aria-label': 'plane of keys' },
+    svg('text', { x: SIZE - 4, y: SIZE - 6, 'text-anchor': 'end' }, 'key 1 →'), svg('text', { x: 6, y: 14 }, '↑ key 2'),
     lines, trail, points, writer, reader,
   )
-  const map = new StepMap(inspect, seek)
+  const map = new StepMap(session, inspect, seek)
   const element = el(
     'div', { class: 'memory' },
     el('figure', {}, el('figcaption', {}, `Keys${keySize > 2 ? ` (the first two of ${keySize} numbers)` : ''}: ○ read head, □ write head, dots are rows`), plane),
@@ -108,10 +110,12 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
       return weight ?? Number.NaN
     }
     map.draw({
-      title: 'What is read of each row over time, the row of step 1 above',
+      title: 'Read weight of each row over time, by the step that wrote it',
       steps: steps.length,
       rows,
       hue: 'blue',
+      legend: ['weight 0', '1', 'no row yet'],
+      label: (row) => originText(session, row),
       value: weightAt,
       textOf: (step, row) => {
         const weight = weightAt(step, row)

@@ -33,10 +33,10 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   const list = el('ol', { class: 'rows', 'aria-label': `items of the ${kind}, ${ends.first} first` })
   const more = el('p', { class: 'faint' })
   const legend = el('p', { class: 'legend' }, el('span', { class: 'of strength' }, 'strength'), el('span', { class: 'of read' }, 'read'))
-  const map = new StepMap(inspect, seek)
+  const map = new StepMap(session, inspect, seek)
   const element = el(
     'div', { class: 'memory' },
-    el('div', { class: 'column' }, el('p', { class: 'end' }, ends.first), list, more, el('p', { class: 'end' }, ends.last), legend),
+    el('div', { class: 'column' }, el('p', { class: 'rows-head', 'aria-hidden': 'true' }, el('span', {}, 'item'), el('span', {}, 'strength and read weight'), el('span', {}, 'strength')), el('p', { class: 'end' }, ends.first), list, more, el('p', { class: 'end' }, ends.last), legend),
     map.element,
   )
   const items: Item[] = []
@@ -93,10 +93,15 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
       return place >= 0 && place < own ? place : -1
     }
     map.draw({
-      title: 'Strength of each item over time',
+      title: `Strength of each item over time, by the step that pushed it`,
       steps: steps.length,
       rows: count,
       hue: 'blue',
+      legend: ['strength 0', '1', 'no item yet'],
+      label: (line) => {
+        const origin = last?.origins[ends.newestFirst ? count - 1 - line : line] ?? -1
+        return originText(session, origin)
+      },
       value: (step, line) => {
         const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
         return row < 0 ? Number.NaN : steps[step].state.memory!.fields.strengths[row]
@@ -120,6 +125,12 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   }
   changed()
   return { element, show, changed, words }
+}
+
+/** The step that wrote a row, with its symbol where that is no part of the future. */
+export function originText(session: Session, origin: number): string {
+  if (origin < 0) return 'initial'
+  return session.isGiven(origin) ? `${origin + 1} ${session.symbolAt(origin)}` : String(origin + 1)
 }
 
 const percent = (share: number): string => `${Math.min(100, 100 * share).toFixed(1)}%`

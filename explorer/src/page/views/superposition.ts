@@ -4,7 +4,7 @@ import { el, resized, short, write } from '../dom.ts'
 import type { Hue } from '../colours.ts'
 import type { Session } from '../session.ts'
 import { emptyOf } from '../../machine/memories/superposition.ts'
-import { StepMap } from './map.ts'
+import { GAP, StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
 /** Cells that are drawn of a stack, and on each side of a list's HEAD. */
@@ -37,11 +37,11 @@ export const superpositionView: ViewMaker = (session, inspect, seek): View => {
   const styles = ACTIONS[kind].slice(0, actions)
   const isList = kind === 'superposition_list'
   const what = isList ? 'list' : 'stack'
-  const map = new StepMap(inspect, seek)
+  const map = new StepMap(session, inspect, seek)
   const columns = Array.from({ length: count }, (_, place) => new Column(session, place, styles, isList, inspect))
   const element = el(
     'div', { class: 'memory' },
-    el('div', { class: 'structures' }, ...columns.map((column) => column.element)),
+    el('div', {}, el('div', { class: 'structures' }, ...columns.map((column) => column.element)), el('p', { class: 'scale' }, el('span', { class: 'none' }, el('i'), `empty cell, never written; it counts as ${short(emptyOf(session.run.model.memory!))}`))),
     map.element,
   )
   const show = (step: number): void => {
@@ -51,13 +51,18 @@ export const superpositionView: ViewMaker = (session, inspect, seek): View => {
   const changed = (): void => {
     const { steps } = session
     map.draw({
-      title: `Actions of each ${what} over time: ${styles.map((style) => `${style.mark} ${style.name}`).join(', ')} from top to bottom`,
+      title: `Weight of each action over time, ${what} by ${what}`,
       steps: steps.length,
       rows: count * actions + (count - 1),
       hue: (row) => styles[row % (actions + 1)]?.hue ?? 'grey',
       value: (step, row) => {
         const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
-        return action === actions ? Number.NaN : steps[step].instruction!.action[place * actions + action]
+        return action === actions ? GAP : steps[step].instruction!.action[place * actions + action]
+      },
+      legend: ['weight 0', '1', ''],
+      label: (row) => {
+        const action = row % (actions + 1)
+        return action === actions ? '' : `${count > 1 ? `${Math.floor(row / (actions + 1)) + 1} ` : ''}${styles[action].name}`
       },
       textOf: (step, row) => {
         const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
@@ -135,7 +140,7 @@ class Column {
     // What is read of a list are HEAD and the cells on its left.
     const cells = this.isList ? [...own.subarray(0, (size + 1) / 2)].reverse() : [...own]
     const where = this.isList ? 'HEAD and left of it' : 'from the top'
-    return `${weights.join(', ')}; ${where}: ${cells.slice(0, 4).map(short).join(' ')}`
+    return `${weights.join(', ')}; ${where}: ${cells.slice(0, 4).map((each) => (Math.abs(each - this.empty) < 1e-9 ? 'empty' : short(each))).join(' ')}`
   }
 
   private cell(k: number, value: number, origin: number, i: number, isHead: boolean): HTMLElement {
@@ -153,7 +158,9 @@ class Column {
     const cell = this.cells[k]
     // A written value may be as near to what an empty cell holds.
     const isEmpty = origin < 0 && Math.abs(value - this.empty) < 1e-9
-    write(cell, isEmpty ? '·' : short(value))
+    write(cell, isEmpty ? '' : short(value))
+    cell.classList.toggle('empty', isEmpty)
+    cell.dataset.place = this.isList && isHead ? 'HEAD' : String(i)
     const share = isEmpty ? '0' : Math.max(0, Math.min(1, value)).toFixed(2)
     if (this.looks[k] !== share) {
       this.looks[k] = share
@@ -161,7 +168,7 @@ class Column {
     }
     if (this.isList) cell.classList.toggle('head', isHead)
     this.textOf[k] = () => {
-      if (isEmpty) return `Cell ${i}: empty (${short(value)})`
+      if (isEmpty) return `Cell ${i}: empty, counts as ${short(value)}`
       const from = origin < 0 ? 'initial' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
       return `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
     }

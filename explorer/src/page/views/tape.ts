@@ -3,7 +3,7 @@
 import { heightsOf } from '../../machine/rules/index.ts'
 import { shade } from '../colours.ts'
 import { el, resized, short, svg, write } from '../dom.ts'
-import { StepMap } from './map.ts'
+import { StepMap, heightOf, rowLabels } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
 /** Slots that no head was ever at with more weight are not drawn at the ends of the tape. */
@@ -16,15 +16,16 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   const width = Number(memory.options.width)
   const slots = Number(memory.options.slots)
   const names = Object.keys(session.model.memory!.weights(session.model.begin().memory!))
-  const maps = names.map(() => new StepMap(inspect, seek))
+  const maps = names.map(() => new StepMap(session, inspect, seek))
   const path = el('div', { class: 'path' })
   const canvas = el('canvas', { role: 'img', 'aria-label': 'what each slot holds' })
   const context = canvas.getContext('2d')
   const list = el('ol', { class: 'rows heads', 'aria-label': 'slots where a head is' })
   const caption = el('figcaption')
+  const labels = el('div', { class: 'labels' })
   const element = el(
     'div', { class: 'memory' },
-    el('div', { class: 'column' }, list, el('figure', { class: 'cells-map' }, caption, canvas)),
+    el('div', { class: 'column' }, list, el('figure', { class: 'cells-map' }, caption, el('div', { class: 'axes' }, labels, canvas))),
     el('div', {}, path, ...maps.map((map) => map.element)),
   )
   let [first, last] = [0, slots - 1]
@@ -100,13 +101,17 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
     canvas.height = last - first + 1
     image = context?.createImageData(width, canvas.height) ?? null
     caption.textContent = `Slots ${first} to ${last}, ${width} numbers each: blue above 0, orange below`
-    canvas.style.height = `${Math.max(60, Math.min(260, 8 * (last - first + 1)))}px`
+    const height = heightOf(last - first + 1)
+    canvas.style.height = `${height}px`
+    labels.replaceChildren(...rowLabels(last - first + 1, height, (row) => `slot ${first + row}`))
     names.forEach((name, place) => {
       maps[place].draw({
-        title: `Weights of the ${name} over time, slot ${first} above`,
+        title: `Weight of the ${name} at each slot over time`,
         steps: steps.length,
         rows: last - first + 1,
         hue: name.startsWith('read') ? 'blue' : 'orange',
+        legend: ['weight 0', '1', ''],
+        label: (row) => `slot ${first + row}`,
         value: (step, row) => all[step][name][first + row],
         textOf: (step, row) => `After step ${step + 1}: ${name} at slot ${first + row} with weight ${short(all[step][name][first + row])}`,
       })

@@ -1,0 +1,143 @@
+// What happens in the memory at a step: pushes, pops, moves, writes and reads, in words and weights.
+
+import type { MemoryState } from '../machine/memories/memory.ts'
+import { type End, popped } from '../machine/memories/strengths.ts'
+import { short } from './dom.ts'
+import type { Session } from './session.ts'
+import { ACTIONS } from './views/superposition.ts'
+
+export type EventKind = 'push' | 'pop' | 'keep' | 'move' | 'write' | 'read'
+
+export interface MemoryEvent {
+  kind: EventKind
+  text: string
+  weight: number
+  /** Rows that leave, enter or are read, by the step that wrote them. */
+  origins: number[]
+}
+
+/** Weights below this are no event. */
+export const LEAST = 0.05
+
+/** An end of a stack, queue or deque: its name, its gates, and the end at which it pops. */
+interface Gates {
+  push: string
+  pop: string
+  popEnd: End
+  pushPlace: string
+  popPlace: string
+}
+
+const ENDS: Record<string, Gates[]> = {
+  stack: [{ push: 'push', pop: 'pop', popEnd: 'top', pushPlace: 'top', popPlace: 'top' }],
+  queue: [{ push: 'push', pop: 'pop', popEnd: 'bottom', pushPlace: 'back', popPlace: 'front' }],
+  deque: [
+    { push: 'top_push', pop: 'top_pop', popEnd: 'top', pushPlace: 'top', popPlace: 'top' },
+    { push: 'bottom_push', pop: 'bottom_pop', popEnd: 'bottom', pushPlace: 'bottom', popPlace: 'bottom' },
+  ],
+}
+
+export function eventsOf(session: Session, step: number): MemoryEvent[] {
+  const kind = session.run.model.memory?.kind ?? 'none'
+  if (!session.steps[step]?.instruction) return []
+  if (kind in ENDS) return rowEvents(session, step, ENDS[kind])
+  if (kind in ACTIONS) return actionEvents(session, step)
+  if (kind === 'turing_tape') return tapeEvents(session, step)
+  return kind === 'lie_access' ? keyEvents(session, step) : []
+}
+
+/** The state before a step. */
+export function stateBefore(session: Session, step: number): MemoryState {
+  return (step > 0 ? session.steps[step - 1].state.memory : session.model.begin().memory)!
+}
+
+function rowEvents(session: Session, step: number, ends: Gates[]): MemoryEvent[] {
+  const { instruction, state } = session.steps[step]
+  const before = stateBefore(session, step)
+  const events: MemoryEvent[] = []
+  let strengths = before.fields.strengths
+  for (const end of ends) {
+    const gate = instruction![end.pop][0]
+    const left = popped(strengths, gate, end.popEnd)
+    const origins = [...left.keys()].filter((row) => strengths[row] - left[row] >= LEAST).map((row) => before.origins[row])
+    strengths = left
+    if (gate < LEAST) continue
+    const what = origins.length ? `${names(session, origins)} ${origins.length > 1 ? 'leave' : 'leaves'} the ${end.popPlace}` : 'no item to remove'
+    events.push({ kind: 'pop', weight: gate, origins, text: `${spaced(end.pop)} ${short(gate)}: ${what}` })
+  }
+  for (const end of ends) {
+    const gate = instruction![end.push][0]
+    if (gate < LEAST) continue
+    const text = `${spaced(end.push)} ${short(gate)}: ${session.symbolAt(step)} enters at the ${end.pushPlace}`
+    events.push({ kind: 'push', weight: gate, origins: [step], text })
+  }
+  if (events.length === 0) events.push({ kind: 'keep', weight: 1, origins: [], text: 'no push, no pop' })
+  const weights = session.model.memory!.weights(state.memory!)
+  for (const [end, each] of Object.entries(weights)) {
+    const rows = [...each.keys()].filter((row) => each[row] >= LEAST)
+    if (rows.length === 0) continue
+    const where = ends.length > 1 ? ` ${end}` : ''
+    const text = `read${where}: ${rows.map((row) => `${session.symbolAt(state.memory!.origins[row])} with weight ${short(each[row])}`).join(', ')}`
+    events.push({ kind: 'read', weight: Math.max(...each), origins: rows.map((row) => state.memory!.origins[row]), text })
+  }
+  return events
+}
+
+/** The action with the largest weight, of each stack or list. */
+function actionEvents(session: Session, step: number): MemoryEvent[] {
+  const { kind, heads } = session.run.model.memory!
+  const [count, actions] = heads[0].shape
+  const { action, value } = session.steps[step].instruction!
+  return Array.from({ length: count }, (_, place) => {
+    const weights = action.subarray(place * actions, (place + 1) * actions)
+    const best = weights.indexOf(Math.max(...weights))
+    const { name } = ACTIONS[kind][best]
+    const isNew = name === 'PUSH' || name === 'INSERT'
+    const what = isNew ? ` the number ${short(value[place])}` : ''
+    const what2 = kind === 'superposition_list' ? 'list' : 'stack'
+    return {
+      kind: isNew ? 'push' : name === 'POP' ? 'pop' : name === 'NO-OP' ? 'keep' : 'move',
+      weight: weights[best], origins: isNew ? [step] : [],
+      text: `${what2} ${place + 1}: ${name}${what} with weight ${short(weights[best])}`,
+    }
+  })
+}
+
+function tapeEvents(session: Session, step: number): MemoryEvent[] {
+  const { instruction, state } = session.steps[step]
+  const weights = session.model.memory!.weights(state.memory!)
+  return Object.entries(weights).map(([name, each]) => {
+    const slot = each.indexOf(Math.max(...each))
+    const isRead = name.startsWith('read')
+    const erased = isRead ? 0 : Math.max(...instruction!.erase)
+    const doing = isRead ? 'reads' : erased >= LEAST ? `erases up to ${short(erased)} and adds` : 'adds'
+    const text = each[slot] < LEAST ? `${name} is at no slot` : `${name} ${doing} at slot ${slot} with weight ${short(each[slot])}`
+    return { kind: isRead ? 'read' : 'write', weight: each[slot], origins: [], text }
+  })
+}
+
+function keyEvents(session: Session, step: number): MemoryEvent[] {
+  const { instruction, state } = session.steps[step]
+  const { fields, origins, weights } = state.memory!
+  const at = (key: Float64Array): string => `(${[...key.subarray(0, 2)].map(short).join(', ')})`
+  const strength = instruction!.strength[0]
+  const events: MemoryEvent[] = []
+  if (strength >= LEAST) {
+    const text = `write: ${session.symbolAt(step)} becomes a row at ${at(fields.write_key)} with strength ${short(strength)}`
+    events.push({ kind: 'write', weight: strength, origins: [step], text })
+  }
+  const read = weights?.read ?? new Float64Array()
+  const rows = [...read.keys()].filter((row) => read[row] >= LEAST).sort((a, b) => read[b] - read[a]).slice(0, 3)
+  const what = rows.map((row) => `${session.symbolAt(origins[row]) || 'an initial row'} with weight ${short(read[row])}`).join(', ')
+  events.push({
+    kind: 'read', weight: rows.length ? read[rows[0]] : 0, origins: rows.map((row) => origins[row]),
+    text: `read head at ${at(fields.read_key)}: ${what || 'no row near it'}`,
+  })
+  return events
+}
+
+const spaced = (name: string): string => name.replaceAll('_', ' ')
+
+function names(session: Session, origins: number[]): string {
+  return origins.map((origin) => session.symbolAt(origin) || 'an initial item').join(', ')
+}

@@ -1,0 +1,166 @@
+// What a first-time reader gets: three sentences on each memory, the symbols of a task, and a tour.
+
+import type { TaskData } from '../data.ts'
+import { type MemoryEvent, eventsOf } from './events.ts'
+import type { Session } from './session.ts'
+
+const STRENGTH = 'Its push and pop are gates between 0 and 1; a push of 0.5 stores a vector with strength 0.5.'
+
+/** Three sentences on each kind of memory. */
+export const INTRODUCTIONS: Record<string, [title: string, ...sentences: string[]]> = {
+  stack: [
+    'Stack', 'A stack holds a pile of vectors.',
+    'A push puts a vector on top and a pop removes the top, so the last vector in is the first out.', STRENGTH,
+  ],
+  queue: [
+    'Queue', 'A queue holds a line of vectors.',
+    'A push adds a vector at the back and a pop removes the front, so the first vector in is the first out.', STRENGTH,
+  ],
+  deque: [
+    'Deque', 'A deque is a line of vectors with two open ends, top and bottom.',
+    'Each end has its own push, its own pop and its own read vector.',
+    'Pushes and pops are gates between 0 and 1; a push of 0.5 stores a vector with strength 0.5.',
+  ],
+  superposition_stack: [
+    'Superposition stack', 'A superposition stack holds numbers in cells; cell 0 is the top.',
+    'PUSH writes a number on top, POP removes the top, and NO-OP keeps the stack.',
+    'The actions have weights with sum 1, and the next stack is the weighted mean of their results.',
+  ],
+  superposition_list: [
+    'Superposition list', 'A superposition list holds numbers in a row of cells; HEAD marks one cell.',
+    'LEFT and RIGHT move HEAD by a cell, INSERT writes a number at HEAD, and NO-OP keeps the list.',
+    'The actions have weights with sum 1, and the next list is the weighted mean of their results.',
+  ],
+  turing_tape: [
+    'Turing tape', 'A Turing tape has a fixed number of slots, each with a vector.',
+    'A write head erases and adds at a slot, and a read head returns a slot.',
+    'A head finds a slot by its content or moves by a slot, and its attention can cover several slots.',
+  ],
+  lie_access: [
+    'Lie-access memory', 'A Lie-access memory holds rows, each a vector at a point of a plane.',
+    'A write adds a row at the write head, and a read returns the rows near the read head.',
+    'Each head moves by a shift or a turn from its last point, or jumps to a new point.',
+  ],
+  none: [
+    'No external memory', 'This network has no external memory.',
+    'All its information is in the hidden units of the controller.', 'The output has no other source.',
+  ],
+}
+
+const TASKS: Record<string, string> = {
+  copy: 'The task: repeat the source.',
+  reversal: 'The task: repeat the source in reverse order.',
+  bigram_flip: 'The task: repeat the source with each pair of symbols swapped.',
+  equal: 'The task: predict the next symbol; each run of n a is followed by n b.',
+  dyck: 'The task: decide after each symbol whether the brackets so far are balanced; u opens and d closes.',
+}
+
+/** Symbols and words that need a meaning, in the order in which a reader meets them. */
+export function termsOf(task: TaskData, kind: string): [string, string][] {
+  const terms: [string, string][] = []
+  if (task.inputs.includes('<s>')) terms.push(['<s>', 'starts the sequence'])
+  if (task.inputs.includes('|||')) terms.push(['|||', 'ends the source; the answer follows'])
+  if (task.outputs.includes('</s>')) terms.push(['</s>', 'ends the answer'])
+  if (task.layout === 'answer') terms.push(['input of the answer', '||| at each step: the network gets no hint of its own output'])
+  if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step'], ['pop', 'removes the vector at an end'])
+  if (kind !== 'none') {
+    terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])
+    terms.push(['read vector', 'the output of the memory; it goes to the controller at the next step'])
+  }
+  return terms
+}
+
+export function taskText(task: TaskData): string {
+  return TASKS[task.rule?.name ?? ''] ?? `The task: ${task.name.replaceAll('_', ' ')}.`
+}
+
+/** A part of the page that a stop points at. */
+export type Part = 'ribbon' | 'flow' | 'memory' | 'outputs' | 'edit'
+
+export interface Stop {
+  title: string
+  text: string
+  step: number
+  part: Part
+}
+
+/** The first step with an event that fits; another step where there is none. */
+function stepWith(session: Session, fits: (event: MemoryEvent, step: number) => boolean, otherwise: number): number {
+  const found = session.steps.findIndex((_, step) => eventsOf(session, step).some((event) => fits(event, step)))
+  return found < 0 ? otherwise : found
+}
+
+/** The events of a step, as one sentence. */
+function happening(session: Session, step: number, kinds: string[]): string {
+  const texts = eventsOf(session, step).filter(({ kind }) => kinds.includes(kind)).slice(0, 2).map(({ text }) => text)
+  return texts.length ? `Here: ${texts.join('; ')}.` : 'Here the memory stays as it is.'
+}
+
+/** Five stops on the run that is shown; none without a memory. */
+export function tourOf(session: Session): Stop[] {
+  const kind = session.run.model.memory?.kind ?? 'none'
+  const { steps, plan, task } = session
+  if (kind === 'none' || steps.length === 0) return []
+  const last = steps.length - 1
+  const inAnswer = plan.then !== 'stop'
+  const start = task.inputs.includes('<s>') ? ' <s> starts the sequence, and grey outputs have no target.' : ' Grey outputs have no target.'
+  const first: Stop = {
+    title: 'A step', part: 'ribbon', step: 0,
+    text: `Each column is a step: the network gets one input symbol and predicts one output symbol.${start} Later columns stay hidden until they are played.`,
+  }
+  const writing = stepWith(session, ({ kind: each, weight, origins }, step) => (each === 'push' || each === 'write') && weight >= 0.5 && (origins.includes(step) || each === 'write') && (step > 0 || !inAnswer), Math.min(1, last))
+  const full = inAnswer ? Math.min(last, plan.prompt - 1) : fullest(session)
+  const leaving = stepWith(session, ({ kind: each, weight, origins }, step) => step > writing && weight >= 0.5 && (each === 'pop' || each === 'move') && (origins.length > 0 || kind.startsWith('superposition')), full)
+  const reading = stepWith(session, ({ kind: each, weight }, step) => step >= full && each === 'read' && weight >= 0.3, full)
+  const lastStop: Stop = session.isLive && kind !== 'none'
+    ? {
+        title: 'Change a step by hand', part: 'edit', step: writing,
+        text: `Here the network writes ${session.symbolAt(writing)}. ${CHANGES[kind] ?? ''} Then play on: the rest is computed again, and the first error is marked. “Undo the changes” restores the network.`,
+      }
+    : { title: 'The distribution', part: 'outputs', step: last, text: 'The bars are the probabilities of the output symbols. This page has a stored trace, so steps cannot be changed.' }
+  const ended = inAnswer ? '||| ends the source. ' : ''
+  const middle: Record<string, [Stop, Stop, Stop]> = {
+    rows: [
+      { title: 'Push', part: 'flow', step: writing, text: `The heads set the gates, and the push gate stores a vector of this step. ${happening(session, writing, ['push'])}` },
+      { title: `The items of the ${kind}`, part: 'memory', step: full, text: `${ended}The list shows the items: the blue bar is the strength, the amber bar the weight in the read vector. The map shows all strengths over time.` },
+      { title: 'Pop and read', part: 'flow', step: leaving, text: `A pop removes the item at the end. ${happening(session, leaving, ['pop', 'read'])} The controller gets this read vector at the next step.` },
+    ],
+    cells: [
+      { title: kind === 'superposition_list' ? 'Insert' : 'Push', part: 'flow', step: writing, text: `The heads give each action a weight. ${happening(session, writing, ['push'])}` },
+      { title: 'The cells', part: 'memory', step: full, text: 'Each column is one structure, with its strongest action above it. A hatched cell is empty: it counts as the number below the cells, and holds no written value.' },
+      { title: kind === 'superposition_list' ? 'Move' : 'Pop', part: 'flow', step: leaving, text: `${kind === 'superposition_list' ? 'A move shifts HEAD by a cell.' : 'A pop moves every number up by a cell.'} ${happening(session, leaving, ['pop', 'move'])}` },
+    ],
+    tape: [
+      { title: 'Write', part: 'flow', step: writing, text: `The write head erases and adds at its slot. ${happening(session, writing, ['write'])}` },
+      { title: 'The tape', part: 'memory', step: full, text: 'Each row of the picture is a slot with its numbers: blue above 0, orange below 0. The maps show where each head is at every step.' },
+      { title: 'Read', part: 'flow', step: reading, text: `The read vector is the mean of the slots, weighted by attention. ${happening(session, reading, ['read'])}` },
+    ],
+    keys: [
+      { title: 'Write', part: 'flow', step: writing, text: `The write head moves first, and then adds a row at its point. ${happening(session, writing, ['write'])}` },
+      { title: 'The plane', part: 'memory', step: full, text: `${ended}Each dot is a row; the circle is the read head, the square the write head. The line is the path of the read head so far.` },
+      { title: 'Read', part: 'flow', step: reading, text: `The nearest rows get the largest weights. ${happening(session, reading, ['read'])}` },
+    ],
+  }
+  const form = kind.startsWith('superposition') ? 'cells' : kind === 'turing_tape' ? 'tape' : kind === 'lie_access' ? 'keys' : 'rows'
+  return [first, ...middle[form], lastStop]
+}
+
+const CHANGES: Record<string, string> = {
+  stack: 'Move push to 0: the symbol is not stored.', queue: 'Move push to 0: the symbol is not stored.',
+  deque: 'Move both pushes to 0: the symbol is not stored.',
+  superposition_stack: 'Choose POP for a stack: the number is not stored.', superposition_list: 'Choose another action for a list.',
+  turing_tape: 'Move the write gate: at 1 the head goes to content, at 0 it moves from its last slot.',
+  lie_access: 'Move strength to 0: the row is not written.',
+}
+
+/** The step at which the memory has the most written cells or strength. */
+function fullest(session: Session): number {
+  let [best, most] = [0, -1]
+  session.steps.forEach(({ state }, step) => {
+    if (!state.memory) return
+    const { strengths, cells } = state.memory.fields
+    const held = strengths ? strengths.reduce((sum, each) => sum + each, 0) : cells.reduce((sum, each) => sum + Math.max(0, each), 0)
+    if (held > most + 1e-6) [best, most] = [step, held]
+  })
+  return best
+}
