@@ -80,17 +80,18 @@ async function verdicts(page) {
   return page.locator('.verdict').allTextContents()
 }
 
-inPage('it plays by itself', async (page) => {
+inPage('it waits to be played, plays and pauses', async (page) => {
+  await page.waitForTimeout(700)
+  assert.match(await counter(page), /^1 \//)
+  await page.getByRole('button', { name: 'Play' }).click()
   await page.waitForFunction(() => !document.querySelector('.counter').textContent.startsWith('1 /'))
   await page.getByRole('button', { name: 'Pause' }).click()
   const at = await counter(page)
-  await page.waitForTimeout(400)
+  await page.waitForTimeout(700)
   assert.equal(await counter(page), at)
 }, { options: {} })
 
-inPage('with reduced motion it waits to be played', async (page) => {
-  await page.waitForTimeout(500)
-  assert.match(await counter(page), /^1 \//)
+inPage('with reduced motion it plays', async (page) => {
   await page.getByRole('button', { name: 'Play' }).click()
   await page.waitForFunction(() => document.querySelector('.counter').textContent.startsWith('3 /'))
 })
@@ -149,6 +150,7 @@ inPage('two runs side by side', async (page) => {
 
 inPage('two runs open side by side', async (page) => {
   assert.equal(await page.locator('.stage').count(), 2)
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'it is too wide')
   await page.getByLabel('Compare with').selectOption('')
   await page.waitForFunction(() => location.hash.includes('input='))
   await page.reload()
@@ -400,6 +402,7 @@ test('from an empty folder to a machine that plays', { skip: skip || noCommand }
   const folder = mkdtempSync(join(tmpdir(), 'unbounded-'))
   execFileSync(UNBOUNDED, ['explore', '--no-open', '--export', 'sent.html'], { cwd: folder })
   const { page, context, faults } = await openFile(browser, pathToFileURL(join(folder, 'sent.html')).href)
+  await page.getByRole('button', { name: 'Play' }).click()
   await page.waitForFunction(() => document.querySelector('.counter').textContent.startsWith('3 /'))
   await page.getByRole('button', { name: 'Pause' }).click()
   assert.match((await verdicts(page))[0], /correct/)

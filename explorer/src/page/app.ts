@@ -73,11 +73,9 @@ export class App {
       for (const stage of this.shownStages) stage.redraw()
       this.player.seek(this.player.step)
     })
-    const fresh = this.moment.step === null
     this.start(this.moment)
     // In an iframe without an address of its own there is nothing to link.
     shown(this.link, location.protocol !== 'about:')
-    if (fresh && !matchMedia('(prefers-reduced-motion: reduce)').matches) this.player.play()
   }
 
   /** Begin with a moment; what is wrong with it is shown, and the page stays as it was. */

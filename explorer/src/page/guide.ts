@@ -15,12 +15,13 @@ export class Introduction {
   }
 
   show(sessions: Session[]): void {
-    const kinds = [...new Set(sessions.map(({ run }) => run.model.memory?.kind ?? 'none'))]
+    const kinds = sessions.map(({ run }) => run.model.memory?.kind ?? 'none')
     const { task } = sessions[0]
-    const known = [...kinds, task.name].join()
+    const known = sessions.map((session, k) => `${kinds[k]} ${session.task.name}`).join()
     if (known === this.known) return
     this.known = known
-    const about = kinds.map((kind) => {
+    const isFirst = (kind: string, k: number): boolean => kinds.indexOf(kind) === k
+    const about = kinds.filter(isFirst).map((kind) => {
       const [title, ...sentences] = INTRODUCTIONS[kind] ?? [kind.replaceAll('_', ' '), 'This memory has no introduction.']
       return el('p', {}, el('b', {}, `${title}. `), sentences.join(' '))
     })
@@ -28,7 +29,7 @@ export class Introduction {
     const tour = el('button', { type: 'button', class: 'start', click: () => this.start() }, 'Tour in five stops')
     shown(tour, tourOf(sessions[0]).length > 0)
     this.element.replaceChildren(
-      el('summary', {}, 'What this page shows'), ...about, el('p', {}, taskText(task)), el('dl', { class: 'terms' }, ...terms), tour,
+      el('summary', {}, 'What this page shows'), ...about, el('p', {}, [...new Set(sessions.map((each) => taskText(each.task)))].join(' ')), el('dl', { class: 'terms' }, ...terms), tour,
     )
   }
 }

@@ -3,6 +3,8 @@
 import { el, write } from './dom.ts'
 
 const SPEEDS = [1, 2, 4, 8, 16, 32]
+/** Slow enough to follow what moves. */
+const SPEED = 2
 
 export class Player {
   readonly element: HTMLElement
@@ -21,7 +23,7 @@ export class Player {
 
   constructor(show: (step: number) => void) {
     this.show = show
-    this.speed.append(...SPEEDS.map((each) => el('option', { value: each, selected: each === 4 }, `${each} steps/s`)))
+    this.speed.append(...SPEEDS.map((each) => el('option', { value: each, selected: each === SPEED }, `${each} steps/s`)))
     this.button.addEventListener('click', () => this.toggle())
     this.range.addEventListener('input', () => this.scrub(Number(this.range.value)))
     const step = (text: string, label: string, act: () => void): HTMLElement =>

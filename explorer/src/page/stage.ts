@@ -13,7 +13,7 @@ import { VIEWS } from './views/index.ts'
 import { noView } from './views/none.ts'
 import type { View } from './views/view.ts'
 
-/** While steps follow each other, the table and the controls are brought up to date this often (ms). */
+/** While steps follow each other, the drawing, the table and the controls are updated this often (ms). */
 const DETAILS = 250
 
 export class Stage {
@@ -63,8 +63,6 @@ export class Stage {
     this.shown = Math.min(step, this.session.steps.length - 1)
     this.ribbon.show(this.shown)
     this.view.show(this.shown)
-    this.flow.show(this.shown)
-    this.outputs.show(this.shown)
     this.editor.at(this.shown)
     this.judge()
     clearTimeout(this.waiting)
@@ -79,6 +77,8 @@ export class Stage {
   /** What is read and not watched: for it, steps may follow too fast. */
   private details(): void {
     this.detailed = performance.now()
+    this.flow.show(this.shown)
+    this.outputs.show(this.shown)
     this.table.show(this.shown)
     this.editor.show()
   }

@@ -25,7 +25,7 @@ export function fewText({ batches, values, unit }: CurveData): string {
 }
 
 export function trainingTab(data: PageData): HTMLElement | null {
-  const figures = data.runs.flatMap((run) => run.curves.map((curve) => figure(run.title, curve)))
+  const figures = data.runs.flatMap((run) => run.curves.map((curve) => figure(run.title, curve, Math.max(1, ...run.curves.flatMap(({ batches }) => batches)))))
   const course = data.runs.some((run) => run.after_batches !== undefined)
   if (figures.length === 0 && !course) return null
   return el(
@@ -37,9 +37,9 @@ export function trainingTab(data: PageData): HTMLElement | null {
   )
 }
 
-function figure(title: string, curve: CurveData): HTMLElement {
+/** `most` is the last batch of any curve of the run. */
+function figure(title: string, curve: CurveData, most: number): HTMLElement {
   const { batches, values } = curve
-  const most = Math.max(...batches, 1)
   // A share has its own axis; a perplexity falls from large numbers towards 1.
   const isShare = curve.unit === 'share'
   const scaled = isShare ? values : values.map((value) => Math.log10(Math.max(value, 1)))
