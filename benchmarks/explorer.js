@@ -124,6 +124,7 @@ async function started(command) {
   execFileSync(command, ['explore', '--no-open'], { cwd: folder })
   const written = performance.now()
   const { page } = await openFile(browser, pathToFileURL(join(folder, 'unbounded-explore.html')).href)
+  await page.getByRole('button', { name: 'Play' }).click()
   await page.waitForFunction(() => document.querySelector('.counter')?.textContent.startsWith('2 /'), undefined, { polling: 10 })
   const playing = performance.now()
   await browser.close()

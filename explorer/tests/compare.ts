@@ -98,15 +98,15 @@ export function taskDifferences(data: TaskCase): string[] {
       // It may end early, by saying the end.
       const ended = steps.at(-1)?.predicted === run.task.end_token
       if (most < data.said[place].length && !ended) found.push(`sample ${place}, ${name}: ${most} steps`)
-      // The truth that the page finds is that of the sample, wherever it finds one.
+      // The target that the page finds is the target of the sample, wherever it finds one.
       plan.targets.forEach((target, step) => {
         if (step >= sample.targets.length || target === null) return
-        if (!sample.mask[step] || target !== sample.targets[step]) found.push(`sample ${place}, ${name}: truth at ${step}`)
+        if (!sample.mask[step] || target !== sample.targets[step]) found.push(`sample ${place}, ${name}: target at ${step}`)
       })
       // And it finds one wherever the sample has one, of a task whose rule it knows.
       if (name === 'typed' && !run.task.rule) continue
       sample.mask.forEach((counts, step) => {
-        if (counts && plan.targets[step] == null) found.push(`sample ${place}, ${name}: no truth at ${step}`)
+        if (counts && plan.targets[step] == null) found.push(`sample ${place}, ${name}: no target at ${step}`)
       })
     }
   })

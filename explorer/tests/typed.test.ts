@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { RunData, TaskData } from '../src/data.ts'
 import { readAddress, writeAddress } from '../src/page/address.ts'
 import { MOST_SYMBOLS, readSymbols, writeSymbols } from '../src/machine/plan.ts'
-import { drawn, truthOf } from '../src/machine/rules/index.ts'
+import { drawn, targetsOf } from '../src/machine/rules/index.ts'
 import { outputText } from '../src/machine/run.ts'
 import { grown } from '../src/machine/grown.ts'
 import { decode, half } from '../src/machine/tensors.ts'
@@ -31,14 +31,14 @@ describe('typed symbols', () => {
   })
 })
 
-describe('truths and draws', () => {
+describe('targets and draws', () => {
   const drawable = cases.filter(({ name, run }) => run.task.rule && !['svo_sov', 'gender'].includes(name)).map(({ name }) => name)
   test.each(drawable)('%s', (name) => {
     const task = taskOf(name)
     for (let n = 2; n < 12; n++) {
       const source = drawn(task, n)!
       expect(source.every((token) => token >= task.source[0] && token < task.source[0] + task.source[1])).toBe(true)
-      const truth = truthOf(task, source).targets!
+      const truth = targetsOf(task, source).targets!
       expect(truth.some((targets) => targets !== null)).toBe(true)
       if (name === 'copy') expect(truth).toEqual([...source.map((token) => token - 1), 0])
       if (name === 'dyck') expect(truth.at(-1)).toBe(1)
@@ -46,15 +46,15 @@ describe('truths and draws', () => {
   })
   test('memorization says backwards what came before', () => {
     // 1 2 = 2 1, then a word of which nothing is known
-    expect(truthOf(taskOf('memorization'), [1, 2, 0, 2, 1, 1]).targets).toEqual([null, null, null, 2, 1, null, null])
+    expect(targetsOf(taskOf('memorization'), [1, 2, 0, 2, 1, 1]).targets).toEqual([null, null, null, 2, 1, null, null])
   })
   test('there is none where no rule is known', () => {
     expect(drawn(taskOf('programs'), 5)).toBeNull()
-    expect(truthOf(taskOf('programs'), [1])).toEqual({ targets: null, why: 'the page runs no programs; the samples have their truth.' })
+    expect(targetsOf(taskOf('programs'), [1])).toEqual({ targets: null, why: 'the page runs no programs; the samples have targets.' })
   })
   const typed = (name: string, text: string) => {
     const task = taskOf(name)
-    const { targets, why } = truthOf(task, readSymbols(task, text))
+    const { targets, why } = targetsOf(task, readSymbols(task, text))
     return why || targets!.map((each) => (each === null ? '.' : outputText(task, each))).join(' ')
   }
   test.each([
@@ -93,7 +93,7 @@ describe('truths and draws', () => {
     const task = taskOf('svo_sov')
     const clauses = Array.from({ length: 120 }, () => 'rpi si2 vi3').join(' ')
     const begun = performance.now()
-    expect(truthOf(task, readSymbols(task, `si1 ${clauses} vi1 oi2`)).targets).toHaveLength(364)
+    expect(targetsOf(task, readSymbols(task, `si1 ${clauses} vi1 oi2`)).targets).toHaveLength(364)
     expect(performance.now() - begun).toBeLessThan(5000)
   })
 })

@@ -1,7 +1,7 @@
 // What a model is given to read, and its targets: from a typed source or a stored sample.
 
 import type { RunData, SampleData, TaskData } from '../data.ts'
-import { truthOf } from './rules/index.ts'
+import { targetsOf } from './rules/index.ts'
 
 export interface Plan {
   /** Tokens that are given, the first of them read at step 0. */
@@ -53,16 +53,16 @@ export function writeSymbols(task: TaskData, tokens: number[]): string {
 /** What to run for a typed source. */
 export function planOf(task: TaskData, source: number[]): Plan {
   const given = [...task.before, ...source, ...task.after]
-  const { targets: truth, why } = truthOf(task, source)
+  const { targets: known, why } = targetsOf(task, source)
   if (task.layout === 'pairs' || task.layout === 'answer') {
     const prompt = given.length
-    const answer = truth ?? []
+    const answer = known ?? []
     const targets = [...new Array<null>(prompt - 1).fill(null), ...answer]
-    const room = truth === null ? 4 * source.length + 40 : answer.length + 4
+    const room = known === null ? 4 * source.length + 40 : answer.length + 4
     const then = task.layout === 'pairs' ? 'feed back' : 'answer'
     return { given, then, targets, most: prompt - 1 + room, prompt, why }
   }
-  const targets = truth ?? new Array<null>(given.length).fill(null)
+  const targets = known ?? new Array<null>(given.length).fill(null)
   return { given, then: 'stop', targets, most: given.length, prompt: given.length, why }
 }
 

@@ -269,7 +269,7 @@ export class App {
       ']': () => this.player.faster(1),
     }
     const act = acts[event.key]
-    if (!act || (event.key === ' ' && target.tagName === 'BUTTON')) return
+    if (!act || (event.key === ' ' && /^(BUTTON|SUMMARY)$/.test(target.tagName))) return
     event.preventDefault()
     if (event.key !== ' ' && event.key !== '[' && event.key !== ']') this.player.pause()
     act()

@@ -44,6 +44,8 @@ export class Tour {
   private readonly go: (stop: Stop | null) => void
   private stops: Stop[] = []
   private at = 0
+  /** What had the focus before. */
+  private opener: HTMLElement | null = null
 
   constructor(go: (stop: Stop | null) => void) {
     this.go = go
@@ -58,6 +60,7 @@ export class Tour {
   }
 
   start(session: Session): void {
+    this.opener = document.activeElement instanceof HTMLElement ? document.activeElement : null
     this.stops = tourOf(session)
     this.at = 0
     if (this.stops.length === 0) return
@@ -70,6 +73,7 @@ export class Tour {
     if (this.element.hidden) return
     shown(this.element, false)
     this.go(null)
+    this.opener?.focus({ preventScroll: true })
   }
 
   private move(by: number): void {

@@ -61,7 +61,7 @@ export function termsOf(task: TaskData, kind: string): [string, string][] {
   if (task.inputs.includes('<s>')) terms.push(['<s>', 'starts the sequence'])
   if (task.inputs.includes('|||')) terms.push(['|||', 'ends the source; the answer follows'])
   if (task.outputs.includes('</s>')) terms.push(['</s>', 'ends the answer'])
-  if (task.layout === 'answer') terms.push(['input of the answer', '||| at each step: the network gets no hint of its own output'])
+  if (task.answer_token !== null) terms.push(['input in the answer', `${task.inputs[task.answer_token]} at each step, not the network's own output`])
   if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step'], ['pop', 'removes the vector at an end'])
   if (kind !== 'none') {
     terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])

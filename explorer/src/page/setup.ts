@@ -35,7 +35,7 @@ export class Setup {
     const form = el('form', { class: 'typing' }, el('label', {}, 'Input', this.input), el('button', {}, 'Run'))
     form.addEventListener('submit', (event) => { event.preventDefault(); wishes.type(this.input.value) })
     this.typing = form
-    const draw = el('form', { class: 'drawing' }, el('label', {}, 'of length', this.length), el('button', {}, 'Draw an input'))
+    const draw = el('form', { class: 'drawing' }, el('label', {}, 'Length', this.length), el('button', {}, 'Draw an input'))
     draw.addEventListener('submit', (event) => {
       event.preventDefault()
       const length = Math.min(MOST_SYMBOLS, Math.max(1, Math.round(Number(this.length.value)) || 1))

@@ -1,6 +1,6 @@
 // Answers that are computed: orders of symbols, digits that are carried, marks that count.
 
-/** A truth, or why there is none. */
+/** The target of an answer, or why there is none. */
 export type Answer = number[] | string
 
 /** The source place that stands at each place of the target, of `length` symbols. */

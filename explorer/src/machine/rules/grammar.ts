@@ -1,5 +1,5 @@
 // Sentences of a grammar that derives source and target together: the source is parsed, and what its
-// derivation says of the target is the truth. In the grammars of this library a source has one target.
+// derivation gives is the target. In the grammars of this library a source has one target.
 
 import type { GrammarData } from '../../data.ts'
 

@@ -6,12 +6,12 @@ import { translated } from './grammar.ts'
 import { added, backwards, counted, dyckLabels } from './streams.ts'
 
 /** The target at each step of the answer or of the input, null where anything is; or why no one knows. */
-export interface Truth {
+export interface Targets {
   targets: (number | null)[] | null
   why: string
 }
 
-export function truthOf(task: TaskData, source: number[]): Truth {
+export function targetsOf(task: TaskData, source: number[]): Targets {
   const { rule } = task
   if (!rule) return { targets: null, why: task.no_rule }
   const answer = answerOf(task, rule, source)

@@ -169,7 +169,7 @@ class Column {
     if (this.isList) cell.classList.toggle('head', isHead)
     this.textOf[k] = () => {
       if (isEmpty) return `Cell ${i}: empty, counts as ${short(value)}`
-      const from = origin < 0 ? 'initial' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
+      const from = origin < 0 ? 'initial' : `mostly from step ${origin + 1} (input ${this.session.symbolAt(origin)})`
       return `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
     }
     return cell

@@ -45,7 +45,7 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
 
   const writtenText = (slot: number, step: number): string => {
     const origin = session.steps[step].state.memory!.origins[slot]
-    return origin < 0 ? 'not written by much so far' : `written at step ${origin + 1}, which read ${session.symbolAt(origin)}`
+    return origin < 0 ? 'hardly written so far' : `written at step ${origin + 1} (input ${session.symbolAt(origin)})`
   }
 
   const itemAt = (place: number): (typeof items)[number] => {
