@@ -106,7 +106,7 @@ export function tourOf(session: Session): Stop[] {
   const start = task.inputs.includes('<s>') ? ' <s> starts the sequence, and grey outputs have no target.' : ' Grey outputs have no target.'
   const first: Stop = {
     title: 'A step', part: 'ribbon', step: 0,
-    text: `Each column is a step: the network gets one input symbol and predicts one output symbol.${start} Later columns stay hidden until they are played.`,
+    text: `Each column is a step: the network gets one input symbol and predicts one output symbol.${start} Outputs stay hidden until they are played.`,
   }
   const writing = stepWith(session, ({ kind: each, weight, origins }, step) => (each === 'push' || each === 'write') && weight >= 0.5 && (origins.includes(step) || each === 'write') && (step > 0 || !inAnswer), Math.min(1, last))
   const full = inAnswer ? Math.min(last, plan.prompt - 1) : fullest(session)
