@@ -92,14 +92,11 @@ def test_training_hardening_and_evaluation_are_within(
     look(run, "harden_model")
     look(evaluate, "used_memory")
     folder = train_run(tiny(batches=4), root=tmp_path, quiet=True).folder
-    assert {name for name, _ in seen} == {"run_phase", "scored"}
+    assert {name for name, _ in seen} == {"run_phase", "scored", "used_memory"}
     harden_run(folder, {"batches": 4}, quiet=True)
+    assert "harden_model" in {name for name, _ in seen}
+    before = len(seen)
     evaluate_run(folder)
-    assert {name for name, _ in seen} == {
-        "run_phase",
-        "scored",
-        "harden_model",
-        "used_memory",
-    }
+    assert [name for name, _ in seen[before:]] == ["used_memory"]
     assert not any(were_kept for _, were_kept in seen)
     assert kept()
