@@ -116,6 +116,10 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     batch = task.batch(0, "validation", 0, 4, task.train_lengths)
     assert source == "model-hardened"
     assert all(each.least == 1 for each in certainties(machine, batch).values())
+    card = (folder / "model-hardened" / "README.md").read_text(encoding="utf-8")
+    assert "# queue-lstm on copy, hardened" in card.splitlines()
+    assert "| hardening | every gate is saturated (0 or 1) |" in card.splitlines()
+    assert "between 0 and 1, so that errors" not in card
     with pytest.raises(RunExistsError, match="is hardened already; --overwrite hardens it again"):
         harden_run(folder, CHANGES, quiet=True)
     again = harden_run(folder, {**CHANGES, "tolerance": 1.0}, overwrite=True, quiet=True)

@@ -27,6 +27,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.kernels import available, has_tiles
 from unbounded.models import MemoryModel
+from unbounded.tasks import LengthRange
 from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.metrics_log import MetricsLog
@@ -85,10 +86,45 @@ def test_the_model_card_has_task_training_and_scores(uninterrupted: Path) -> Non
         f"| seed | {report['seed']} |",
         f"| batches of training | {report['batches']} |",
         f"| trained parameters | {report['parameters']} |",
+        "# queue-lstm on copy",
+        "Copy the source: a_1 ... a_k to a_1 ... a_k.",
     ):
         assert line in card.splitlines(), line
     for row in report["rows"]:
         assert f"| {row['lengths']} | {row['count']} | {row['exact_match']:.3f} |" in card
+
+
+def test_the_model_card_says_what_the_model_cannot_do(uninterrupted: Path) -> None:
+    card = (uninterrupted / "model" / "README.md").read_text(encoding="utf-8")
+    limits = card.partition("## What it cannot do\n\n")[2].partition("\n\n")[0].splitlines()
+    report = json.loads((uninterrupted / "report.json").read_text())
+    assert report["success"] is False
+    wrong = [
+        f"{100 - 100 * row['exact_match']:.1f} % at {row['lengths']}"
+        for row in report["rows"]
+        if row["exact_match"] < 1
+    ]
+    assert wrong
+    assert limits == [
+        "* It does not solve the task. Solved means: test exact match 1.00.",
+        f"* Wrong sequences by length: {', '.join(wrong)}.",
+        "* No sequence longer than 12 was scored.",
+        "* Its gates take values between 0 and 1, so that errors can add up over the steps.",
+        "* It knows the 8 input symbols of its task, no other.",
+        "* It is the result of one seed. Another seed may not learn the task.",
+    ]
+
+
+def test_the_code_of_the_model_card_runs(
+    uninterrupted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = (uninterrupted / "model" / "README.md").read_text(encoding="utf-8")
+    code = "".join(part.partition("```")[0] for part in card.split("```python\n")[1:])
+    exec(code.replace("FOLDER", str(uninterrupted / "model")), names := {})
+    targets, outputs = capsys.readouterr().out.splitlines()
+    assert len(targets.split()) == len(outputs.split())
+    example = names["task"].example(3, "test", 0, LengthRange(1, 3))
+    assert targets.split()[: len(example.target)] == list(example.target)
 
 
 def test_a_run_is_repeatable(uninterrupted: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from huggingface_hub import errors
 
+import unbounded
 from unbounded.errors import CheckpointError
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, memory_model
@@ -118,6 +119,8 @@ def test_the_model_card_describes_the_model(tmp_path: Path) -> None:
     assert card.startswith("---\nlibrary_name: unbounded\nlicense: apache-2.0\n")
     for line in (
         "# queue with lstm",
+        "* `queue`: A queue of vectors whose pushes and pops have a strength between 0 and 1.",
+        "* `lstm`: An LSTM cell with one bias per gate, as in the paper's parameter counts.",
         "| memory | queue: width 3 |",
         "| hidden units | 4 |",
         "| embedding | 3 |",
@@ -142,6 +145,8 @@ def test_every_memory_has_its_paper_in_the_card(memory: str) -> None:
         options = {"name": memory}
     model = MemoryModel(inputs=3, outputs=3, memory=options, hidden_size=4, embedding_size=None)
     card = str(model.generate_model_card())
-    source = card.rpartition("## Source")[2]
+    source = card.rpartition("## Citation")[2]
     assert "arXiv" in source or (memory == "none" and "without external memory" in source)
     assert "| embedding | one-hot symbols |" in card
+    assert (f"* `{memory}`: " in card) == (memory != "none")
+    assert f"`unbounded` {unbounded.__version__}." in source

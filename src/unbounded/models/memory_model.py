@@ -248,18 +248,28 @@ class MemoryModel(
             path = _downloaded(str(pretrained_model_name_or_path), of_hub)
         return read_model(path, cls, options, map_location)
 
-    def generate_model_card(self, *, sections: str = "", **_: Any) -> ModelCard:
+    def generate_model_card(
+        self, *, title: str = "", sections: str = "", usage: str = "", **_: Any
+    ) -> ModelCard:
         """The README.md that `save_pretrained` and `push_to_hub` write.
 
+        The texts are given as `save_pretrained(folder, model_card_kwargs={"sections": text})`.
+
         Args:
-            sections: Markdown on task, training and scores, given as
-                `save_pretrained(folder, model_card_kwargs={"sections": text})`.
+            title: the heading; by default the names of memory and controller.
+            sections: Markdown on task, training, scores and limits.
+            usage: Markdown that follows the code which loads the model.
         """
         trained = sum(weight.numel() for weight in self.parameters() if weight.requires_grad)
         front_matter = self._hub_mixin_info.model_card_data.to_yaml()
         return ModelCard(
             model_card(
-                self.config, front_matter=front_matter, parameters=trained, sections=sections
+                self.config,
+                front_matter=front_matter,
+                parameters=trained,
+                title=title,
+                sections=sections,
+                usage=usage,
             )
         )
 

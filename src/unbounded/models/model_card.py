@@ -1,11 +1,15 @@
-"""The model card of a saved model: description, loading, licence and source."""
+"""The model card of a saved model: description, loading, licence and citation."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
-from unbounded.custom_components import is_path, module_of
+import unbounded
+from unbounded.custom_components import NO_MEMORY, is_path, module_of
+from unbounded.layers import CONTROLLERS, SRCN
+from unbounded.memories import MEMORIES
 
 _GREFENSTETTE: Final = (
     "Grefenstette et al. 2015, Learning to Transduce with Unbounded Memory, arXiv:1506.02516"
@@ -36,7 +40,13 @@ _SIZES: Final = {
 
 
 def model_card(
-    config: Mapping[str, Any], *, front_matter: str, parameters: int, sections: str = ""
+    config: Mapping[str, Any],
+    *,
+    front_matter: str,
+    parameters: int,
+    title: str = "",
+    sections: str = "",
+    usage: str = "",
 ) -> str:
     """The card as Markdown.
 
@@ -44,12 +54,14 @@ def model_card(
         config: the keywords of a `MemoryModel`.
         front_matter: library, licence and tags as YAML.
         parameters: number of trained parameters.
-        sections: Markdown on task, training and scores, inserted before the loading section.
+        title: the heading; by default the names of memory and controller.
+        sections: Markdown on task, training, scores and limits, before the loading section.
+        usage: Markdown at the end of the loading section.
     """
     memory, controller = _part(config.get("memory")), _part(config.get("controller"))
     kind = (
         f"A recurrent network ({controller[0]}) without external memory"
-        if memory[0] == "none"
+        if memory[0] == NO_MEMORY
         else f"A recurrent network ({controller[0]}) with a differentiable external memory "
         f"({memory[0]})"
     )
@@ -70,15 +82,26 @@ def model_card(
     modules = {module_of(name) for name in (memory[0], controller[0]) if is_path(name)}
     imports = "".join(f"import {module}\n" for module in sorted(modules))
     middle = f"{sections.strip()}\n\n" if sections.strip() else ""
+    more = f"\n\n{usage.strip()}" if usage.strip() else ""
+    heading = title or f"{memory[0]} with {controller[0]}"
+    parts = [
+        f"* `{_cell(name)}`: {_cell(first)}"
+        for name, first in (
+            (memory[0], _first_line(MEMORIES.get(memory[0]))),
+            (controller[0], _first_line({**CONTROLLERS, "srcn": SRCN}.get(controller[0]))),
+        )
+        if first
+    ]
+    described = "".join(f"{line}\n" for line in parts) + ("\n" if parts else "")
     return f"""---
 {front_matter.strip()}
 ---
 
-# {_cell(memory[0])} with {_cell(controller[0])}
+# {_cell(heading)}
 
 {_cell(kind)}, made with the Python library `unbounded`.
 
-| property | value |
+{described}| property | value |
 | --- | --- |
 {rows}
 
@@ -91,16 +114,22 @@ import torch
 model = MemoryModel.from_pretrained("FOLDER")  # this folder, or USER/NAME on the Hub
 tokens = torch.zeros(1, 8, dtype=torch.long)  # [B, T], numbers of input symbols
 logits, state = model(tokens)  # [B, T, {config.get("outputs", "V")}] and the state to go on with
-```
+```{more}
 
 ## Licence
 
 Apache-2.0.
 
-## Source
+## Citation
 
-{source}.
+* The memory: {source}.
+* The library: The unbounded authors, `unbounded` {unbounded.__version__}.
 """
+
+
+def _first_line(part: Any) -> str:
+    """The first line of a component's docstring; empty for a custom component."""
+    return (inspect.getdoc(part) or "").partition("\n")[0] if part is not None else ""
 
 
 def _part(value: Any) -> tuple[str, Mapping[str, Any]]:

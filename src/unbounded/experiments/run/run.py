@@ -22,6 +22,7 @@ from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.identity import model_name, with_id
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
+from unbounded.experiments.run.card import run_card
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.evaluate import own_evaluation_plan, scored
 from unbounded.experiments.run.examples import write_answers, write_trace
@@ -41,7 +42,6 @@ from unbounded.experiments.run.plan import Plan, plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, aside, is_begun, lock, made
 from unbounded.experiments.run.trackers import Trackers, tracker_errors
-from unbounded.experiments.tables.markdown import grid
 from unbounded.figures import draw_lengths, draw_run
 from unbounded.files import json_text, storage_errors, write_text
 from unbounded.models.memory_model import MemoryModel
@@ -94,42 +94,6 @@ def _draw_curve(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> 
             what=metric_set.curve_title,
             shaded=True,
         )
-
-
-def card_sections(planned: Plan, report: Mapping[str, Any], *, hardened: bool = False) -> str:
-    """Sections of a model card, as Markdown.
-
-    Args:
-        planned: the run.
-        report: the run's report, or its part on the hardened model.
-        hardened: whether the model was hardened after training.
-    """
-    config, task = planned.config, planned.task
-    options = ", ".join(f"{name} {value}" for name, value in config.task.items() if name != "name")
-    facts = {"task": config.task["name"], "options of the task": options or "the defaults"}
-    if task.has_lengths:
-        facts["lengths of training"] = str(planned.train_lengths)
-    if hardened:
-        facts["hardening"] = _hardening(report)
-    unit = "batches of hardening" if hardened else "batches of training"
-    facts |= {"seed": str(config.seed), unit: str(report["batches"])}
-    facts |= {"ended": str(report["stopped"])} if "stopped" in report else {}
-    heading, *lines = planned.metric_set.lines(report["rows"])
-    notes = "".join(f"\n* {note}" for note in planned.metric_set.notes(report["rows"]))
-    return (
-        f"## Task and training\n\n{grid(['property', 'value'], list(facts.items()))}\n\n"
-        "## Scores\n\n"
-        "On the test split, which chose nothing:\n\n"
-        f"{grid(heading, lines)}\n{notes}"
-    )
-
-
-def _hardening(report: Mapping[str, Any]) -> str:
-    if report.get("harm"):
-        return "it made the model worse, which is as it was trained"
-    if report.get("saturated") is False:
-        return "some gates did not come to 0 or 1"
-    return "its gates were driven to 0 or 1 after training"
 
 
 #: Longest example to trace, in steps; a trace holds every memory row at every step.
@@ -319,8 +283,8 @@ class Run:
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
         report = self._report(state, evaluator, shown)
         if self._accelerator.is_main_process:
-            sections = card_sections(planned, report)
-            self._keep(self._model, "model", "example", shown, sections)
+            card = run_card(planned, report)
+            self._keep(self._model, "model", "example", shown, card)
             renew_config(self._folder, config, data_used(config, planned.task))
         return report
 
@@ -338,8 +302,8 @@ class Run:
         hardened, facts = harden_model(planned, self._model, self._folder.hardening, around)
         evaluator = planned.evaluator(hardened, make_place(self._accelerator, request))
         part = {**facts, **self._scored(evaluator, shown)}
-        sections = card_sections(planned, part, hardened=True)
-        self._keep(hardened, "model-hardened", "hardened", shown, sections)
+        card = run_card(planned, part, hardened=True)
+        self._keep(hardened, "model-hardened", "hardened", shown, card)
         ended = outcome(planned.task.metric_set, {**part, "perplexity_train": None})
         # The selection metric may use the training perplexity, which a hardened model lacks.
         as_trained = outcome(planned.task.metric_set, {**part, "perplexity_train": 1.0})
@@ -360,10 +324,10 @@ class Run:
             write_text(self._folder.report_file, json_text(report, indent=2) + "\n")
 
     def _keep(
-        self, model: MemoryModel, name: str, example: str, shown: Progress, sections: str
+        self, model: MemoryModel, name: str, example: str, shown: Progress, card: Mapping[str, str]
     ) -> None:
         """Save a model, and traces of its memory on the task's examples."""
-        self._folder.save_model(model, hardened=name != "model", sections=sections)
+        self._folder.save_model(model, hardened=name != "model", card=card)
         planned = self._plan
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():

@@ -260,13 +260,19 @@ class RunFolder:
         check_report(report, self.report_file)
         return report
 
-    def save_model(self, model: MemoryModel, *, hardened: bool = False, sections: str = "") -> None:
+    def save_model(
+        self,
+        model: MemoryModel,
+        *,
+        hardened: bool = False,
+        card: Mapping[str, str] | None = None,
+    ) -> None:
         """Write the folder of a model atomically with `save_pretrained`.
 
         Args:
             model: the model.
             hardened: which model it is.
-            sections: Markdown sections of its model card, on task, training and scores.
+            card: keywords of its model card (`MemoryModel.generate_model_card`).
         Raises:
             StorageError: the folder cannot be written.
         """
@@ -275,7 +281,7 @@ class RunFolder:
         with storage_errors(folder, "saving model"):
             shutil.rmtree(partial, ignore_errors=True)
             try:
-                model.save_pretrained(partial, model_card_kwargs={"sections": sections})
+                model.save_pretrained(partial, model_card_kwargs=dict(card or {}))
                 digest = file_digest(partial / "model.safetensors")
                 write_text(partial / DIGEST, f"{digest}  model.safetensors\n")
             except Exception as error:
