@@ -281,6 +281,22 @@ def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
     assert hardened["harm"] is False
 
 
+def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 104 of copy was: it had some strings of one symbol right, and no others."""
+
+    def comparison(
+        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
+    ) -> dict[str, Share]:
+        return {each.name: Share(5 * each.is_shifted, 200) for each in sets}
+
+    monkeypatch.setattr(hardening, "compare", comparison)
+    hardened = harden_run(copied(trained, tmp_path), CHANGES, quiet=True)["hardened"]
+    assert (hardened["batches"], hardened["harm"]) == (0, True)
+    assert "right on no validation sequence" in hardened["stopped"]
+
+
 def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
