@@ -245,7 +245,7 @@ def test_a_diverging_run_ends_with_code_3(
     monkeypatch.setitem(OBJECTIVES, "cross_entropy", infinite)
     assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
     err = capsys.readouterr().err
-    assert "training stopped in step 1" in err
+    assert "training stopped in batch 1" in err
     assert "the first bad tensor: loss (" in err
 
 

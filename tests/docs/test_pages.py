@@ -118,7 +118,7 @@ ROWS = {
         ("grefenstette2015-long", "copy", "deque", "test_exact_match"),
         ("1.00", "0.00", "0.03", 3),
     ),
-    "| Bigram flip, Lie access of 2017, twice the length | 1.00 | 1.00 on 3 of 3 seeds |": (
+    "| Bigram flip, Lie access (2017), twice the length | 1.00 | 1.00 on 3 of 3 seeds |": (
         ("yang2016", "answer_bigram_flip", "lantm-2017", "exact_match_2x"),
         ("1.00", "1.00", "1.00", 3),
     ),

@@ -14,9 +14,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from unbounded import __version__, errors
-from unbounded.cli.names import NAMES
-from unbounded.cli.parsing import Parser
-from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, StorageError, UnboundedError
+from unbounded.errors import ChoiceError, NonFiniteError, StorageError, UnboundedError
 from unbounded.files import printable_lines, refusal
 
 if TYPE_CHECKING:
@@ -152,6 +150,8 @@ def _run(given: list[str]) -> int:
         print(f"unbounded {__version__}")
         return 0
     if given[0].split("=", 1)[0] == "--print_shtab":
+        from unbounded.cli.completion import print_completion
+
         return print_completion(given)
     verb, rest = given[0], given[1:]
     if verb not in VERBS:
@@ -182,45 +182,6 @@ def _fail(message: str, code: int) -> int:
     with suppress(OSError):
         print(f"unbounded: {printable_lines(message)}", file=sys.stderr)
     return code
-
-
-#: Choices of the positional arguments, by name.
-_CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(NAMES["papers"])}
-
-
-def print_completion(arguments: Sequence[str]) -> int:
-    """Print the completion script of a shell.
-
-    Args:
-        arguments: `--print_shtab SHELL` or `--print_shtab=SHELL`.
-    Raises:
-        ChoiceError: shtab does not support the shell.
-        ConfigError: the arguments name no shell.
-    """
-    import shtab
-
-    words = " ".join(arguments).replace("=", " ").split()
-    if len(words) != 2:
-        raise ConfigError([f"--print_shtab takes one shell: {', '.join(shtab.SUPPORTED_SHELLS)}"])
-    if words[1] not in shtab.SUPPORTED_SHELLS:
-        raise ChoiceError("shell", words[1], shtab.SUPPORTED_SHELLS)
-    print(full_parser().get_completion_script(f"shtab-{words[1]}"))
-    return 0
-
-
-def full_parser() -> Parser:
-    """One parser with every verb, for completion."""
-    parser = Parser(prog="unbounded")
-    verbs = parser.add_subcommands(required=True)
-    for verb, text in VERBS.items():
-        made = verb_module(verb).parser([])
-        for option in made.also:
-            made.add_argument(option, type=str | None, help="See `unbounded train --help`.")
-        for action in made._actions:
-            if not action.option_strings and action.dest in _CHOICES:
-                action.choices = _CHOICES[action.dest]
-        verbs.add_subcommand(verb, made, help=text)
-    return parser
 
 
 class _Output:

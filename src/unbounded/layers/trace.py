@@ -91,7 +91,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
 
 
 def load_trace(path: str | Path) -> Trace:
-    """Read a trace from `save_trace`, or a run trace (version 2, which is replayed).
+    """Read a trace from `save_trace`, or a run trace (a JSON file, which is replayed).
 
     Loading runs no code.
 

@@ -8,6 +8,7 @@ safetensors, and torch files that accelerate reads with weights_only=True.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -81,6 +82,7 @@ class Checkpoints:
         self._keep = keep
         self._saved = saved
         self._hooks = dict(hooks or {})
+        self._are_readable = False
 
     def save(self, state: LoopState) -> Path:
         """Write a checkpoint, then delete the oldest ones.
@@ -134,7 +136,9 @@ class Checkpoints:
     def _write(self, partial: Path, state: LoopState) -> None:
         try:
             self._accelerator.save_state(str(partial))
-        except OSError:
+            if self._accelerator.is_main_process:
+                self._write_hooks(partial / HOOKS)
+        except (OSError, CheckpointError):
             raise
         except Exception as error:
             if str(error).startswith(_OF_A_GPU):  # out of memory, for one
@@ -146,8 +150,26 @@ class Checkpoints:
         if self._accelerator.is_main_process:
             (partial / "loop.json").write_text(json_text(state.to_json(), indent=1))
             (partial / "config.json").write_text(json_text(self._config, indent=1))
-            states = {name: hook.state_dict() for name, hook in self._hooks.items()}
-            torch.save({name: state for name, state in states.items() if state}, partial / HOOKS)
+
+    def _write_hooks(self, path: Path) -> None:
+        """Write the states of the hooks; at the first time check that they can be read again."""
+        states = {name: hook.state_dict() for name, hook in self._hooks.items()}
+        states = {name: state for name, state in states.items() if state}
+        torch.save(states, path)
+        if self._are_readable:
+            return
+        for name, state in states.items():
+            file = io.BytesIO()
+            torch.save(state, file)
+            file.seek(0)
+            try:
+                torch.load(file, weights_only=True)
+            except Exception as error:
+                raise CheckpointError(
+                    f"hook {name}: expected a state of numbers, strings, tensors, lists and "
+                    f"dicts, got one that cannot be loaded again: {state!r:.200}"
+                ) from error
+        self._are_readable = True
 
     def _seal(self, partial: Path, state: LoopState) -> None:
         usual_modes(partial)

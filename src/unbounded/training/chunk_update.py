@@ -327,7 +327,7 @@ class ChunkUpdate:
             or self._without_bad_tensor()
         )
         raise NonFiniteError(
-            f"training stopped in step {number + 1}: the loss or its gradient is not finite; "
+            f"training stopped in batch {number + 1}: the loss or its gradient is not finite; "
             f"the first bad tensor: {error}"
         )
 

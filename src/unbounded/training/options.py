@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange
-from unbounded.training.hooks.curricula import Curriculum, Doubling
+from unbounded.training.hook import Hook
+from unbounded.training.hooks.curricula import Curriculum
 
 #: How a gradient is bounded: by its norm, or by the value of each element.
 CLIPS = ("norm", "value")
@@ -63,7 +64,8 @@ class PhaseOptions:
     checkpoint_minutes: float = 5.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.lengths, Doubling) and self.length_bucketing != 1:
+        curriculum: object = self.lengths
+        if isinstance(curriculum, Hook) and self.length_bucketing != 1:
             raise ConfigError(
                 [
                     "length_bucketing: a doubling curriculum changes lengths at any batch; "

@@ -95,7 +95,7 @@ class PerSymbolUpdate:
             last = min(first + size, steps)
             nats, tokens = self._train_symbols(whole, first, last, history)
             if not math.isfinite(nats):
-                raise NonFiniteError(f"training stopped in step {number + 1}: the loss is {nats}")
+                raise NonFiniteError(f"training stopped in batch {number + 1}: the loss is {nats}")
             if last < steps:
                 carried.move(carried.chunk + 1, history.state())
             else:

@@ -131,7 +131,7 @@ class MetricSet(ABC):
     """How a task's models are scored, and the columns of their tables.
 
     Attributes:
-        stops: stop rules that are meaningful.
+        no_stops: stop rules without a meaning; all others may be chosen.
         fields: fields of `EvaluationConfig` that are meaningful.
         validates_on: default range of the stop rule: "train" or "test".
         columns: columns of a table, with their numbers of digits.
@@ -152,7 +152,7 @@ class MetricSet(ABC):
         legend: the definition of the numbers.
     """
 
-    stops: ClassVar[tuple[str, ...]] = ("solved", "budget")
+    no_stops: ClassVar[tuple[str, ...]] = ("converged",)
     fields: ClassVar[tuple[str, ...]] = ("count", "lengths")
     validates_on: ClassVar[str] = "test"
     columns: ClassVar[Mapping[str, int]]

@@ -40,7 +40,7 @@ class Lengths(MetricSet):
 
     fields = ("count", "lengths", "every", "streams", "carry_state")
     # A loss that counts undetermined symbols does not converge (config.check).
-    stops: ClassVar[tuple[str, ...]] = ("solved", "converged", "budget")
+    no_stops: ClassVar[tuple[str, ...]] = ()
     validates_on = "train"  # longer sequences are for the test alone
     columns: ClassVar[Mapping[str, int]] = {"percent": 1}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}

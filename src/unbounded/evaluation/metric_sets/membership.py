@@ -131,7 +131,7 @@ class Membership(MetricSet):
     of its own.
     """
 
-    stops = ("solved", "converged", "budget")
+    no_stops = ()
     fields = ("count", "lengths", "every")
     columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3, "follows": 2}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {

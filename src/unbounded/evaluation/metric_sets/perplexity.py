@@ -19,7 +19,7 @@ _CHUNK_STEPS = 100
 class Perplexity(MetricSet):
     """Scores a split by the likelihood of each of its tokens."""
 
-    stops = ("budget",)
+    no_stops = ("solved", "converged")
     fields = ("streams",)
     columns: ClassVar[Mapping[str, int]] = {"validation": 1, "test": 1}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"perplexity": ("validation", "test")}

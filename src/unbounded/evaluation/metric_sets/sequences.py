@@ -32,7 +32,7 @@ class Sequences(MetricSet):
         legend: the definition of its numbers; by default those of Grefenstette et al.
     """
 
-    stops = ("solved", "converged", "budget")
+    no_stops = ()
     columns: ClassVar[Mapping[str, int]] = {
         "train_exact_match": 2,
         "train_prefix_accuracy": 2,

@@ -36,6 +36,7 @@ from unbounded.models.model_parts import can_read_only
 from unbounded.models.sequence_model import dropout_errors, tie_errors
 from unbounded.options import field_errors, field_kinds, value_error
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
+from unbounded.training.hooks import STOPS
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 # Number of lengths to try: tasks have a shortest length, and some have even ones only.
@@ -275,8 +276,9 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
     except (ChoiceError, ConfigError) as error:
         return [f"task: {error}"]
     on_task = f"on task {name!r}"
-    stops = [stop for stop in metric_set.stops if stop != "converged" or _comes_to_one(task)]
-    if training.stop["name"] not in stops:
+    no_stops = {*metric_set.no_stops, *(() if _comes_to_one(task) else ("converged",))}
+    if training.stop["name"] in no_stops:
+        stops = [stop for stop in STOPS if stop not in no_stops]
         found.append(
             f"training.stop: {training.stop['name']!r} has no meaning {on_task}; choose "
             f"{' or '.join(stops)}"
@@ -287,7 +289,7 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
             "training.temperature_noise.below: the default loss is never reached "
             f"{on_task}, which is not determined; set it above the learned task's loss"
         )
-    if "solved" not in metric_set.stops:
+    if "solved" in metric_set.no_stops:
         if training.accuracy_every:
             found.append(f"training.accuracy_every: has no effect {on_task}; give 0")
         if training.plateau.get("measure") == "errors":

@@ -122,9 +122,9 @@ def reproduce(
             run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
             extract_automata(study, by_run, runs, out, say)
         finally:
-            for name in (RUNS, VERIFIED):
-                pack_study_file(out / name)
             table, written = write_table(study, out)
+        for name in (RUNS, VERIFIED):
+            pack_study_file(out / name)
     written += draw_tasks(study, out)
     return Reproduction(table, tuple(failed), tuple(written))
 

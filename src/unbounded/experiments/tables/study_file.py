@@ -1,7 +1,7 @@
 """The file of a study: one line of JSON per run, compressed with xz.
 
-A study that runs appends a stream of xz for each finished run; `xz -d` reads all of them. At its
-end the file is packed into one stream.
+A study that runs adds a stream of xz for each finished run; `xz -d` reads all of them. At its end
+the file is packed into one stream. The file is always replaced as a whole.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def pack_study_file(path: Path) -> None:
         StorageError: the file cannot be written.
     """
     if path.is_file():
-        with _locked(path):
+        with storage_errors(path, "locking"), _locked(path):
             write_study_file(path, read_study_file(path))
 
 

@@ -18,7 +18,8 @@ from unbounded.training.state import LoopState
 # Block of the random stream that no example reaches.
 _BLOCK = 2**32 - 1
 
-#: The range of lengths of each batch by its number; with a state it is a hook too.
+#: The range of lengths of each batch by its number. With a state it is a hook too. With an
+#: attribute `final`, its last range, it has stages.
 Curriculum = Callable[[int], LengthRange]
 
 
@@ -31,10 +32,11 @@ def stage(lengths: LengthRange | Curriculum, batch: int) -> int | None:
     Returns:
         None where no longer ones are to come, and for a curriculum without stages.
     """
-    if not isinstance(lengths, Growing | Doubling):
+    final = getattr(lengths, "final", None)
+    if isinstance(lengths, LengthRange) or final is None:
         return None
     now = lengths(batch)
-    return None if now == lengths.lengths else now.maximum
+    return None if now == final else now.maximum
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Growing:
     lengths: LengthRange
     every: Count = 1
     first: Count | None = None
+
+    @property
+    def final(self) -> LengthRange:
+        """The last range."""
+        return self.lengths
 
     def __post_init__(self) -> None:
         if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
@@ -92,7 +99,8 @@ class Doubling(Hook):
         is_number = isinstance(below, (int, float)) and not isinstance(below, bool)
         if not is_number or not 0 < below < float("inf"):
             raise ConfigError([f"curriculum: below: expected a number above 0, got {below!r}"])
-        self.lengths, self.below = lengths, below
+        self.lengths = self.final = lengths
+        self.below = below
         self.longest = _first(lengths, first)
 
     def __call__(self, batch: int) -> LengthRange:

@@ -189,6 +189,8 @@ class EarlyAbort(Hook):
             far.
     """
 
+    in_cooldown = True
+
     def __init__(self, *, after: Count, perplexity: AboveOne = 1.2) -> None:
         self._batch, self._bound = after, perplexity
 

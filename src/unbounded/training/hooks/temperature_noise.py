@@ -38,7 +38,7 @@ class TemperatureNoise(Hook):
     of two, which round nothing. They follow from seed, batch, chunk and the greatest factor so far.
 
     Too large a factor destabilizes a network that was never sharper. So the greatest factor is 1 at
-    first and doubles whenever the task is learned at the current factors (`after_report`).
+    first and doubles whenever the task is learned at the current factors (`on_report`).
 
     Args:
         model: has a memory with gates.
