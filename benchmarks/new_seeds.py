@@ -90,8 +90,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Seeds that nobody had used: how many become exact",
         "",
-        "Made by `python benchmarks/new_seeds.py`, then `--table`: the seeds that ran so far. Reversal",
-        "was hardened by the rule of commit 486d124f, copy by today's.",
+        "Made by `python benchmarks/new_seeds.py`, then `--table`: the seeds that ran so far.",
+        "Reversal was hardened by the rule of commit 486d124f, copy by today's.",
         "Each seed is trained by the preset of its task and hardened. Test strings that are wholly",
         "correct, of the hardened model where it was taken, else of the trained one.",
         "",
