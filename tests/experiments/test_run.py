@@ -335,7 +335,7 @@ def test_nan_stops_with_step_and_tensor_and_leaves_the_checkpoint(
     monkeypatch.setattr(SequenceModel, "forward", poisoned)
     with pytest.raises(NonFiniteError) as caught:
         train_run(tiny(accuracy_every=0, stop="budget"), root=tmp_path, quiet=True)
-    assert "stopped in step 25" in str(caught.value)
+    assert "stopped in batch 25" in str(caught.value)
     assert "parameter sequence.output.weight (1 NaN and 0 infinite of " in str(caught.value)
     kept = checkpoint_folders(
         tmp_path / run_name(tiny(accuracy_every=0, stop="budget")) / "checkpoints"

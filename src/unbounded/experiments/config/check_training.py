@@ -34,12 +34,13 @@ def training_errors(training: TrainingConfig) -> list[str]:
         if training.curriculum["name"] == "doubling":
             found.append(
                 "training.length_bucketing: a doubling curriculum changes lengths at any batch; "
-                "give 1"
+                f"expected 1, got {training.length_bucketing}"
             )
     is_cooling = training.schedule["name"] == "cooldown"
     if is_cooling and training.plateau["name"] != "none":
         found.append(
-            "training.plateau: with schedule cooldown two rules would lower the rate; give none"
+            "training.plateau: with schedule cooldown two rules would lower the rate; give "
+            "--training.schedule constant, or no plateau"
         )
     if training.update == "per_symbol" and len(training.optimizer) > 1:
         found.append("training.optimizer: in a per-symbol update it has no options; leave them out")
