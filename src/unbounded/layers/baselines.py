@@ -332,6 +332,13 @@ def pad_outputs(
     return torch.where(active, output, 0), tuple(last)
 
 
+def _draw_initial_state(initial: nn.Parameter | None, hidden_size: int) -> None:
+    """Draw a learned initial state from U(-1/sqrt(H), 1/sqrt(H))."""
+    if initial is not None:
+        bound = 1 / math.sqrt(hidden_size)
+        nn.init.uniform_(initial, -bound, bound)
+
+
 class ControllerRNN(PlainLayer[ControllerState]):
     """A recurrent layer with the interface of MemoryRNN and no memory.
 
@@ -381,17 +388,12 @@ class ControllerRNN(PlainLayer[ControllerState]):
             if learn_initial_state
             else None
         )
-        self._reset_initial_state()
+        _draw_initial_state(self.initial, self.hidden_size)
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters, for tools that first create a module on the meta device."""
         self.controller.reset_parameters()
-        self._reset_initial_state()
-
-    def _reset_initial_state(self) -> None:
-        if self.initial is not None:
-            bound = 1 / math.sqrt(self.hidden_size)
-            nn.init.uniform_(self.initial, -bound, bound)
+        _draw_initial_state(self.initial, self.hidden_size)
 
     def weight(self) -> Tensor:
         """The first parameter; a custom controller may have any."""
@@ -578,19 +580,14 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             if learn_initial_state
             else None
         )
-        self._reset_initial_state()
+        _draw_initial_state(self.initial, self.hidden_size)
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters, for tools that first create a module on the meta device."""
         for layer in self.layers:
             if isinstance(layer, nn.LSTM):
                 layer.reset_parameters()
-        self._reset_initial_state()
-
-    def _reset_initial_state(self) -> None:
-        if self.initial is not None:
-            bound = 1 / math.sqrt(self.hidden_size)
-            nn.init.uniform_(self.initial, -bound, bound)
+        _draw_initial_state(self.initial, self.hidden_size)
 
     def weight(self) -> Tensor:
         """The input weights of the first layer."""
