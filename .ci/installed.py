@@ -15,8 +15,8 @@ import torch
 import unbounded as ub
 from unbounded.explorer.page import template
 from unbounded.kernels import available
-from unbounded.layers.parity import TOLERANCE, kernel_error
 from unbounded.memories import MEMORIES
+from unbounded.rnn.parity import TOLERANCE, kernel_error
 
 COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
 if "--without-compiler" in sys.argv and any(map(shutil.which, COMPILERS)):

@@ -38,7 +38,7 @@ from unbounded.experiments.bench.measuring import (
     memory_layer,
     sequence,
 )
-from unbounded.layers import MemoryRNN
+from unbounded.rnn import MemoryRNN
 
 REPEATS = 5
 #: Passes before those that count, because the kernels learn within so many whether the other core

@@ -29,8 +29,8 @@ from torch import nn
 
 import unbounded as ub
 from unbounded.evaluation.provenance import provenance
-from unbounded.layers.parity import relative_error
 from unbounded.memories import MEMORIES
+from unbounded.rnn.parity import relative_error
 
 STEPS, INPUT, UNITS, ROUNDS = 130, 64, 256, 9
 PARITY = 1e-4

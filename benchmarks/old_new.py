@@ -25,7 +25,7 @@ def worker():
     import unbounded as ub
     from unbounded.experiments.bench.cases import Case, make_memory, suite
     from unbounded.experiments.bench.measuring import forward_backward, memory_layer, sequence
-    from unbounded.layers.stream import open_stream
+    from unbounded.rnn.stream import open_stream
 
     def stream(memory):
         case = Case(memory=memory, batch=1, output=64)

@@ -25,8 +25,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.evaluation.provenance import provenance
-from unbounded.layers import symbols
 from unbounded.models import MemoryModel
+from unbounded.rnn import symbols
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.options import PhaseOptions

@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 
 import unbounded as ub
-from unbounded.layers import ElmanController
-from unbounded.layers.state import joined, parted
-from unbounded.layers.stream import open_stream
+from unbounded.rnn import ElmanController
+from unbounded.rnn.state import joined, parted
+from unbounded.rnn.stream import open_stream
 
 MEMORIES = {
     "stack": lambda: ub.NeuralStack(6),

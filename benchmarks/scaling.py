@@ -25,8 +25,8 @@ import torch
 import unbounded as ub
 from unbounded.evaluation.provenance import provenance
 from unbounded.kernels import open_session
-from unbounded.layers.fused import flatten_state, kernel_arguments, kernel_weights
 from unbounded.memories import MEMORIES
+from unbounded.rnn.fused import flatten_state, kernel_arguments, kernel_weights
 
 REPEATS = 3
 STRUCTURES = ("stack", "queue", "deque")

@@ -35,8 +35,8 @@ from unbounded.figures import (
     draw_worked_example,
     read_curves,
 )
-from unbounded.layers.recurrence import Recorder
 from unbounded.models import discretized, sharpen
+from unbounded.rnn.recurrence import Recorder
 from unbounded.tasks import LengthRange, StreamTask, make_task
 
 ROOT = Path(__file__).resolve().parents[1]

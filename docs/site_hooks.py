@@ -40,7 +40,7 @@ _EXPLORER = re.compile(r"<!-- explorer: (\w+) -->")
 _MODULES = (
     "unbounded",
     "unbounded.memories",
-    "unbounded.layers",
+    "unbounded.rnn",
     "unbounded.models",
     "unbounded.tasks",
     "unbounded.training",

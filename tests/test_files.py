@@ -16,9 +16,9 @@ from unbounded.cli import main
 from unbounded.errors import CheckpointError, CheckpointWarning, StorageError, say_once
 from unbounded.experiments.run.run import train_run
 from unbounded.files import json_text, replacing, write_bytes, write_text
-from unbounded.layers import load_trace
-from unbounded.layers.trace import load_run_trace
 from unbounded.models import MemoryModel
+from unbounded.rnn import load_trace
+from unbounded.rnn.trace import load_run_trace
 from unbounded.training.checkpoint import checkpoint_folders, verify
 from unbounded.training.metrics_log import MetricsLog
 

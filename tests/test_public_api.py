@@ -61,7 +61,7 @@ NAMES = {
         "StateField SuperpositionList SuperpositionMemory SuperpositionStack TapeInstruction "
         "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
     ),
-    "unbounded.layers": (
+    "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
         "LSTMController MemoryRNN MemoryRNNState SRCN Trace load_trace save_trace"
     ),

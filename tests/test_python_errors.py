@@ -39,7 +39,7 @@ CALLS = {
     ),
     "a mapping's class for a controller": (
         lambda: layer(controller=dict), DTypeError,
-        "controller: expected a callable that makes an unbounded.layers.Controller, got the class "
+        "controller: expected a callable that makes an unbounded.rnn.Controller, got the class "
         "dict. By name: lstm, gru, elman.",
     ),
     "a size of 2**70": (

@@ -5,7 +5,7 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     tasks/        what to learn: samplers, vocabularies, batches, one file a task family
     memories/     the data structures as equations: one folder a memory, readable beside its paper
     kernels/      the memories' equations fused over time: tensors in, tensors out
-    layers/       controller + heads + memory over time
+    rnn/          controller + heads + memory over time
     models/       tokens -> embedding -> layer -> logits
     constructions/ constructed networks: weights are set by hand, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
@@ -17,7 +17,7 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     explorer/     a trained network in one HTML file, in which it is watched at work
     cli/          one file a verb
 
-Everything down to layers/ needs torch, numpy and safetensors; the rest needs the extra `lab`.
+Everything down to rnn/ needs torch, numpy and safetensors; the rest needs the extra `lab`.
 Public names are imported at first use, so `import unbounded` is fast.
 `import unbounded.kernels` registers the operators in `torch.ops.unbounded`.
 """
@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unbounded.explorer.notebook import explore
-    from unbounded.layers import (
-        SRCN,
-        ControllerRNN,
-        DeepLSTM,
-        ElmanController,
-        GRUController,
-        LSTMController,
-        MemoryRNN,
-        MemoryRNNState,
-        Trace,
-        load_trace,
-        save_trace,
-    )
     from unbounded.memories import (
         LieAccessMemory,
         NeuralDeque,
@@ -57,6 +44,19 @@ if TYPE_CHECKING:
         index_state,
         move_state,
         trim_cells,
+    )
+    from unbounded.rnn import (
+        SRCN,
+        ControllerRNN,
+        DeepLSTM,
+        ElmanController,
+        GRUController,
+        LSTMController,
+        MemoryRNN,
+        MemoryRNNState,
+        Trace,
+        load_trace,
+        save_trace,
     )
 
 __version__ = "0.1.0"
@@ -89,7 +89,7 @@ __all__ = [
 ]
 
 _FOLDERS = (
-    "tasks", "memories", "kernels", "layers", "models", "constructions", "training", "evaluation",
+    "tasks", "memories", "kernels", "rnn", "models", "constructions", "training", "evaluation",
     "verification", "extraction", "figures", "experiments", "explorer", "cli", "errors",
 )  # fmt: skip
 
@@ -109,7 +109,7 @@ def __getattr__(name: str) -> Any:
     if name in _FOLDERS:
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
-        for folder in ("layers", "memories", "explorer.notebook"):
+        for folder in ("rnn", "memories", "explorer.notebook"):
             home = importlib.import_module(f"{__name__}.{folder}")
             if hasattr(home, name):
                 globals()[name] = value = getattr(home, name)

@@ -34,7 +34,7 @@ def missing(what: str, *modules: str) -> str:
         return ""
     return (
         f"{what} needs {', '.join(names)}: pip install 'unbounded[lab]'. The memories and layers "
-        "(unbounded.memories, unbounded.layers) work without"
+        "(unbounded.memories, unbounded.rnn) work without"
     )
 
 

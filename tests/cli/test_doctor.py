@@ -8,8 +8,8 @@ import torch
 from unbounded.cli import doctor
 from unbounded.errors import ConfigError
 from unbounded.kernels import available, gpu, has_tiles
-from unbounded.layers import parity
 from unbounded.memories import MEMORIES
+from unbounded.rnn import parity
 
 
 def diagnose(capsys, *arguments):

@@ -90,8 +90,8 @@ def test_list_says_what_options_mean(capsys: Capture) -> None:
 def test_the_names_that_are_listed_are_those_there_are() -> None:
     from unbounded.experiments.config.components import CHOICES
     from unbounded.experiments.tables.published import PAPERS
-    from unbounded.layers import CONTROLLERS, SRCN
     from unbounded.memories import MEMORIES
+    from unbounded.rnn import CONTROLLERS, SRCN
     from unbounded.tasks import TASKS
 
     def lines(registry: Mapping[str, object]) -> dict[str, str]:

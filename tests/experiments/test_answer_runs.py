@@ -18,7 +18,7 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.figures import draw_run
-from unbounded.layers import load_trace
+from unbounded.rnn import load_trace
 from unbounded.tasks import LengthRange, make_task
 
 

@@ -14,8 +14,8 @@ from tests.experiments.small import small
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
-from unbounded.layers import load_trace
 from unbounded.memories import MEMORIES
+from unbounded.rnn import load_trace
 from unbounded.tasks import TASKS
 from unbounded.training import Interrupted
 from unbounded.training.chunk_update import ChunkUpdate

@@ -25,8 +25,8 @@ from unbounded.explorer.page import MARK, built_in_runs, html, template, write_p
 from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import no_rule, rule_of, samples_of, task_data
 from unbounded.explorer.weights import agreement, as_in_page, packed, unpacked
-from unbounded.layers.memory_rnn import drops_are_meant
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn.memory_rnn import drops_are_meant
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import StreamTask
 from unbounded.training import OBJECTIVES

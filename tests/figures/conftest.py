@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import unbounded as ub
-from unbounded.layers.recurrence import Recorder
+from unbounded.rnn.recurrence import Recorder
 
 FIGURE_1A = {"push": [0.8, 0.5, 0.9], "pop": [0.0, 0.1, 0.9]}
 

@@ -25,11 +25,11 @@ from unbounded.experiments.config.check import examine
 from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
-from unbounded.layers import CONTROLLERS
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel
 from unbounded.models.model_parts import controller_errors, memory_errors
 from unbounded.options import options_of
+from unbounded.rnn import CONTROLLERS
 from unbounded.tasks import TASKS, make_task
 from unbounded.training.optimizers import OPTIMIZERS, optimizer_errors
 

@@ -14,10 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence
-from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
-from unbounded.layers.heads import apply_heads
-from unbounded.layers.parity import relative_error
-from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import (
     LieAccessMemory,
     Memory,
@@ -29,6 +25,10 @@ from unbounded.memories import (
     TuringTape,
 )
 from unbounded.memories.register import Register
+from unbounded.rnn.controllers import elman_cell, gru_cell, lstm_cell
+from unbounded.rnn.heads import apply_heads
+from unbounded.rnn.parity import relative_error
+from unbounded.rnn.recurrence import LoopState, run_recurrence
 
 #: One of each structure.
 MEMORIES: dict[str, Memory[Any, Any]] = {

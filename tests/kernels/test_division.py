@@ -16,7 +16,7 @@ from _cases import (
 )
 
 from unbounded.kernels import ControllerWeights, switched, without_memory
-from unbounded.layers.controllers import lstm_cell
+from unbounded.rnn.controllers import lstm_cell
 
 BY_RULE, BY_ROWS, BY_COLUMNS = 0, 1, 2
 

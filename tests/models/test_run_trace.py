@@ -14,8 +14,13 @@ from tests.explorer.vectors import MEMORIES, memory_of
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
 from unbounded.experiments.run.examples import write_trace
-from unbounded.layers.read_only import trace_phases
-from unbounded.layers.trace import (
+from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
+from unbounded.memories.lie_access.groups import Group
+from unbounded.memories.register import Register
+from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
+from unbounded.rnn.read_only import trace_phases
+from unbounded.rnn.trace import (
     RunTrace,
     load_run_trace,
     packed,
@@ -23,11 +28,6 @@ from unbounded.layers.trace import (
     trace_text,
     unpacked,
 )
-from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
-from unbounded.memories.lie_access.groups import Group
-from unbounded.memories.register import Register
-from unbounded.models.memory_model import MemoryModel
-from unbounded.models.run_trace import run_trace
 from unbounded.tasks import Batch, LengthRange, Task, make_task
 
 

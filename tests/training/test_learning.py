@@ -11,7 +11,7 @@ import torch
 from tests.experiments.tiny import tiny
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run import train_run
-from unbounded.layers import MemoryRNN
+from unbounded.rnn import MemoryRNN
 
 
 def learner(**training: Any) -> RunConfig:

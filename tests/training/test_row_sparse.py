@@ -13,8 +13,8 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from unbounded.errors import NonFiniteError, ShapeError
-from unbounded.layers.symbols import input_weight
 from unbounded.models import MemoryModel
+from unbounded.rnn.symbols import input_weight
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.chunk_update import ChunkUpdate, StepResult
 from unbounded.training.options import PhaseOptions

@@ -11,9 +11,9 @@ import torch
 from unbounded import constructions
 from unbounded.errors import BackendError
 from unbounded.extraction import extract
-from unbounded.layers import MemoryRNN
 from unbounded.models import MemoryModel
 from unbounded.models.gates import certainties
+from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 from unbounded.verification.findings import assess

@@ -160,8 +160,8 @@ def _kernels_for_cuda() -> list[Finding]:
 def _parity(backend: str) -> list[Finding]:
     """Compare kernels and reference: outputs and every gradient of a small layer."""
     from unbounded.kernels import gpu
-    from unbounded.layers.parity import TOLERANCE, kernel_error
     from unbounded.memories import MEMORIES
+    from unbounded.rnn.parity import TOLERANCE, kernel_error
 
     findings = []
     for name in gpu.MEMORIES if backend == "cuda" else MEMORIES:

@@ -93,8 +93,8 @@ def _factories(kind: str, name: str) -> list[Any]:
     # Imported here, because listing names needs no torch.
     from unbounded.experiments.config.components import factory_at
     from unbounded.experiments.config.schema import ModelConfig
-    from unbounded.layers import CONTROLLERS
     from unbounded.models.model_parts import BASELINES
+    from unbounded.rnn import CONTROLLERS
 
     if kind == "controllers":
         return [registry[name] for registry in (CONTROLLERS, BASELINES) if name in registry]

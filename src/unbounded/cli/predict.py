@@ -128,7 +128,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     )
     from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.run_folder import RunFolder
-    from unbounded.layers.on_device import on_device
+    from unbounded.rnn.on_device import on_device
     from unbounded.tasks import LengthRange
 
     if given.device.startswith("cuda") and not torch.cuda.is_available():

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ConfigError
-from unbounded.layers import MemoryRNN
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn import MemoryRNN
 
 #: Weights are multiples of this; half of it saturates a sigmoid in float64.
 SCALE: Final = 2048.0

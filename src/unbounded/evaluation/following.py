@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unbounded.layers import MemoryRNN
 from unbounded.memories.turing_tape import TuringTape
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, Task
 
 

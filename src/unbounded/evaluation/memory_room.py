@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from torch import nn
 
 from unbounded.errors import RoomWarning, say_once
-from unbounded.layers import MemoryRNN
 from unbounded.memories.turing_tape import TuringTape
+from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, Task
 
 

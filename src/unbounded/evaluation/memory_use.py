@@ -16,9 +16,9 @@ from torch import nn
 
 from unbounded.checks import check_device, check_items, check_module, check_positive
 from unbounded.errors import MemoryOverflowError
-from unbounded.layers import MemoryRNN
 from unbounded.models.gates import mean_gates
 from unbounded.models.memory_room import with_room
+from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
 from unbounded.tasks.task import check_task

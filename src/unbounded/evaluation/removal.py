@@ -13,11 +13,11 @@ from torch import Tensor
 
 from unbounded.checks import check_callable
 from unbounded.errors import ConfigError
-from unbounded.layers import MemoryRNN
-from unbounded.layers.controllers import WeightedController
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn import MemoryRNN
+from unbounded.rnn.controllers import WeightedController
 
 
 def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
-from unbounded.layers import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
-from unbounded.layers.baselines import lstm_weights
-from unbounded.layers.controllers import Controller, GRUController, LSTMController
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
+from unbounded.rnn.baselines import lstm_weights
+from unbounded.rnn.controllers import Controller, GRUController, LSTMController
 
 #: The controllers that the page supports.
 CONTROLLERS: Final[dict[type[Controller], str]] = {

@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 import torch
 from torch import Tensor
 
-from unbounded.layers import Trace
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
+from unbounded.rnn import Trace
 from unbounded.tasks import Batch, Task
 
 _STEP, _ROW, _LEFT, _TOP = 26, 7, 8, 26

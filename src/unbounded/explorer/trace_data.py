@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from unbounded.errors import ConfigError
-from unbounded.layers.trace import RunTrace, trace_text
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
+from unbounded.rnn.trace import RunTrace, trace_text
 from unbounded.tasks import TextTask
 
 #: Number of traced parts of a text, and words per part.

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
-from unbounded.layers.memory_rnn import drops_are_meant
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn.memory_rnn import drops_are_meant
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 

@@ -26,8 +26,8 @@ from unbounded.extraction.memories import shape_of
 from unbounded.extraction.observation import Node, Observations, observe
 from unbounded.extraction.program import Program
 from unbounded.extraction.refinement import refine
-from unbounded.layers import MemoryRNN
 from unbounded.models.gates import certainties
+from unbounded.rnn import MemoryRNN
 from unbounded.tasks import Batch, LengthRange, StreamTask, Task
 from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream

@@ -15,9 +15,9 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation import ActionRow, action_cells
 from unbounded.figures.style import PALETTE, new_figure, plain, save, set_heading, style
 from unbounded.figures.traces import steps_and_symbols
-from unbounded.layers import Trace
 from unbounded.memories import SuperpositionList, SuperpositionStack
 from unbounded.memories.superposition import NO_OP
+from unbounded.rnn import Trace
 
 #: NO-OP is pale, so that actions that change a stack stand out.
 ACTION_COLOURS = {

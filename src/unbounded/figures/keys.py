@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from unbounded.errors import ConfigError
 from unbounded.figures.style import line_colour, new_figure, plain, save, set_heading, style
 from unbounded.figures.traces import Array, steps_and_symbols
-from unbounded.layers.trace import Trace
+from unbounded.rnn.trace import Trace
 
 #: First and last of x, first and last of y.
 Bounds: TypeAlias = tuple[float, float, float, float]

@@ -23,7 +23,7 @@ from unbounded.figures.style import (
     style,
 )
 from unbounded.figures.traces import Array, SequenceTrace, read_sequence
-from unbounded.layers.trace import Trace
+from unbounded.rnn.trace import Trace
 
 ROWS = ("all", "used")
 # rows="used" omits a row that is never stronger than this.

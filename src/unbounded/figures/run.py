@@ -15,7 +15,7 @@ from unbounded.figures.keys import draw_keys
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.tape import draw_tape
 from unbounded.figures.traces import has_strengths
-from unbounded.layers import load_trace
+from unbounded.rnn import load_trace
 
 
 def draw_run(run_folder: Path) -> list[Path]:

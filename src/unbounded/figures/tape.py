@@ -26,7 +26,7 @@ from unbounded.figures.style import (
     style,
 )
 from unbounded.figures.traces import Array, steps_and_symbols
-from unbounded.layers.trace import Trace
+from unbounded.rnn.trace import Trace
 
 _INCHES_A_STEP = 0.32
 

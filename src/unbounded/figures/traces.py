@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbounded.errors import ConfigError
-from unbounded.layers.trace import Trace
+from unbounded.rnn.trace import Trace
 
 Array = NDArray[np.float64]
 T = TypeVar("T")

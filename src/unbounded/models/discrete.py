@@ -21,9 +21,9 @@ from torch import nn
 
 from unbounded.checks import check_module, number_errors
 from unbounded.errors import ConfigError
-from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn import MemoryRNN
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_device, check_number
 from unbounded.errors import ConfigError
-from unbounded.layers import MemoryRNN
-from unbounded.layers.memory_rnn import drops_are_meant
-from unbounded.layers.read_only import silent_steps
 from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn import MemoryRNN
+from unbounded.rnn.memory_rnn import drops_are_meant
+from unbounded.rnn.read_only import silent_steps
 from unbounded.tasks import Batch, chunks
 from unbounded.tasks.batch import check_batch
 

@@ -18,14 +18,14 @@ from unbounded.checks import (
     check_tensor,
 )
 from unbounded.errors import DeviceError, DTypeError, ShapeError
-from unbounded.layers.call import Lengths, as_lengths
-from unbounded.layers.fused import is_called
-from unbounded.layers.memory_rnn import MemoryRNN, warn_of_drops
-from unbounded.layers.stream import open_stream
 from unbounded.models.discrete import sequence_model
 from unbounded.models.inputs import check_tokens
 from unbounded.models.memory_room import with_room
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn.call import Lengths, as_lengths
+from unbounded.rnn.fused import is_called
+from unbounded.rnn.memory_rnn import MemoryRNN, warn_of_drops
+from unbounded.rnn.stream import open_stream
 
 
 @torch.no_grad()

@@ -12,8 +12,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from unbounded.layers import ControllerRNN, DeepLSTM, MemoryRNN
-from unbounded.layers.memory_rnn import InitialMemory
+from unbounded.rnn import ControllerRNN, DeepLSTM, MemoryRNN
+from unbounded.rnn.memory_rnn import InitialMemory
 
 
 class OfOne(nn.Module):

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
-from unbounded.layers import MemoryRNN
-from unbounded.layers.baselines import LSTMLayer
-from unbounded.layers.controllers import (
+from unbounded.models.sequence_model import SequenceModel, TiedLinear
+from unbounded.rnn import MemoryRNN
+from unbounded.rnn.baselines import LSTMLayer
+from unbounded.rnn.controllers import (
     ElmanController,
     GRUController,
     LSTMController,
     WeightedController,
 )
-from unbounded.layers.heads import Heads
-from unbounded.layers.memory_rnn import InitialMemory
-from unbounded.layers.symbols import input_weight
-from unbounded.models.sequence_model import SequenceModel, TiedLinear
+from unbounded.rnn.heads import Heads
+from unbounded.rnn.memory_rnn import InitialMemory
+from unbounded.rnn.symbols import input_weight
 
 #: Initialization of a model's layer: the layer's default, PyTorch's, sums of random numbers, or a
 #: Glorot draw for each kind of input and each head with biases of 0.

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from torch import nn
 
 from unbounded.checks import check_module, check_size
-from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
+from unbounded.rnn import MemoryRNN
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 

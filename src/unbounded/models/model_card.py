@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import unbounded
 from unbounded.custom_components import NO_MEMORY, is_path, module_of
-from unbounded.layers import CONTROLLERS, SRCN
 from unbounded.memories import MEMORIES
+from unbounded.rnn import CONTROLLERS, SRCN
 
 _GREFENSTETTE: Final = (
     "Grefenstette et al. 2015, Learning to Transduce with Unbounded Memory, arXiv:1506.02516"

@@ -12,10 +12,10 @@ from torch import nn
 from unbounded.checks import check_positive
 from unbounded.custom_components import NO_MEMORY, find_part, part_of
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
-from unbounded.layers.controllers import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
 from unbounded.options import option_errors, options_of
+from unbounded.rnn import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
+from unbounded.rnn.controllers import ControllerFactory
 
 #: A component as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unbounded.layers import MemoryRNN
-from unbounded.layers.read_only import trace_phases
-from unbounded.layers.trace import RunTrace
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn import MemoryRNN
+from unbounded.rnn.read_only import trace_phases
+from unbounded.rnn.trace import RunTrace
 from unbounded.tasks import Batch, Task
 from unbounded.tasks.bit_tasks import BitTask
 

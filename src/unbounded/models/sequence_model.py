@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import DeviceError, ShapeError
-from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.layers.read_only import check_read_only, run_phases
-from unbounded.layers.symbols import input_weight, run_symbols
 from unbounded.models.inputs import bit_inputs, check_tokens
+from unbounded.rnn.memory_rnn import MemoryRNN
+from unbounded.rnn.read_only import check_read_only, run_phases
+from unbounded.rnn.symbols import input_weight, run_symbols
 
 
 def part_storages(

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.kernels import why_no_kernel
-from unbounded.layers.controllers import ElmanController
-from unbounded.layers.fused import is_called
-from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import SuperpositionStack
 from unbounded.memories.superposition import EMPTY
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn.controllers import ElmanController
+from unbounded.rnn.fused import is_called
+from unbounded.rnn.memory_rnn import MemoryRNN
 from unbounded.tasks import Batch
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.chunk_update import StepResult

@@ -12,11 +12,11 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unbounded.layers.fused import is_called
-from unbounded.layers.symbols import input_weight, run_symbols
 from unbounded.models import MemoryModel
 from unbounded.models.inputs import check_tokens
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn.fused import is_called
+from unbounded.rnn.symbols import input_weight, run_symbols
 from unbounded.tasks import Batch
 
 

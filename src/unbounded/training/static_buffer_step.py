@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unbounded import kernels
-from unbounded.layers.fused import is_called
-from unbounded.layers.static_buffers import StaticBufferLayer, static_buffer_layer
 from unbounded.models import MemoryModel
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.rnn.fused import is_called
+from unbounded.rnn.static_buffers import StaticBufferLayer, static_buffer_layer
 from unbounded.tasks import Batch
 from unbounded.training.objective import LEFT_OUT
 from unbounded.training.options import PhaseOptions

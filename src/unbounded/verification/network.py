@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.layers import MemoryRNN, MemoryRNNState
-from unbounded.layers.heads import apply_heads
-from unbounded.layers.on_device import on_device
-from unbounded.layers.read_only import ReadOnlyState, silent_steps
 from unbounded.memories import Memory
 from unbounded.memories.core import Head, index_state, map_state
 from unbounded.models.discrete import sequence_model
 from unbounded.models.gates import controller_outputs
+from unbounded.rnn import MemoryRNN, MemoryRNNState
+from unbounded.rnn.heads import apply_heads
+from unbounded.rnn.on_device import on_device
+from unbounded.rnn.read_only import ReadOnlyState, silent_steps
 
 _ALL: Final = slice(None)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unbounded.layers import Controller
 from unbounded.memories import Head, Memory, StateField
+from unbounded.rnn import Controller
 
 
 class Drop(NamedTuple):

@@ -70,7 +70,7 @@ class Case:
 
     def errors(self) -> list[str]:
         """Everything for which the case cannot be run, one line each; empty when it can."""
-        from unbounded.layers import CONTROLLERS
+        from unbounded.rnn import CONTROLLERS
 
         found = [
             f"{name}: expected an integer >= 1, got {value!r}"

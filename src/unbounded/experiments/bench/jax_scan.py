@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from unbounded.experiments.bench.cases import Case
-from unbounded.layers import MemoryRNN
-from unbounded.layers.controllers import WeightedController
+from unbounded.rnn import MemoryRNN
+from unbounded.rnn.controllers import WeightedController
 
 
 def _nearer(strengths: Any, end: str) -> Any:

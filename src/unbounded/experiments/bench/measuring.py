@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from unbounded import kernels
 from unbounded.errors import BackendError
 from unbounded.experiments.bench.cases import Case, make_memory
-from unbounded.layers import MemoryRNN
-from unbounded.layers.parity import relative_error
 from unbounded.memories.core import state_tensors
+from unbounded.rnn import MemoryRNN
+from unbounded.rnn.parity import relative_error
 
 Pass = Callable[[], object]
 

@@ -25,10 +25,10 @@ from unbounded.experiments.run.numerics import denormals_are_zero, matmul_precis
 from unbounded.experiments.run.plan import Plan, plan
 from unbounded.experiments.run.ram_check import count_errors
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, batches_before
-from unbounded.layers.on_device import on_device
 from unbounded.models.discrete import discretized, sequence_model
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import memory_errors
+from unbounded.rnn.on_device import on_device
 from unbounded.tasks import LengthRange
 
 

@@ -17,11 +17,11 @@ from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.figures import draw_keys, draw_path, draw_tape
 from unbounded.files import json_text, storage_errors, write_text
-from unbounded.layers import Trace, save_trace
-from unbounded.layers.trace import save_run_trace
 from unbounded.memories.as_data import has_name
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
+from unbounded.rnn import Trace, save_trace
+from unbounded.rnn.trace import save_run_trace
 from unbounded.tasks import Batch, ProgramTask, Task
 
 #: Examples per range in a run's answers.json.

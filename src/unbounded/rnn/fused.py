@@ -13,18 +13,18 @@ from torch.nn.modules.module import _has_any_global_hook
 from unbounded import kernels
 from unbounded.errors import BackendError
 from unbounded.kernels import ControllerWeights, kernel_of, negative_field, why_no_kernel
-from unbounded.layers.controllers import (
+from unbounded.memories import Memory
+from unbounded.memories.core import autocast_dtype
+from unbounded.replaced import remember_methods, replaced_method
+from unbounded.rnn.controllers import (
     CONTROLLERS,
     Cell,
     Controller,
     ControllerState,
     WeightedController,
 )
-from unbounded.layers.heads import Heads, apply_heads
-from unbounded.layers.recurrence import LoopState, run_recurrence
-from unbounded.memories import Memory
-from unbounded.memories.core import autocast_dtype
-from unbounded.replaced import remember_methods, replaced_method
+from unbounded.rnn.heads import Heads, apply_heads
+from unbounded.rnn.recurrence import LoopState, run_recurrence
 
 
 def why_not_fused(

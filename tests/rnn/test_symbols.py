@@ -11,9 +11,9 @@ import unbounded as ub
 from tests.constructions import stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.layers.symbols import input_weight_name, run_symbols
 from unbounded.memories.core import state_tensors
 from unbounded.models import SequenceModel
+from unbounded.rnn.symbols import input_weight_name, run_symbols
 
 OPTIONS = [
     {},

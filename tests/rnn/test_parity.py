@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from unbounded.layers.parity import relative_error
+from unbounded.rnn.parity import relative_error
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import MEMORIES
 from unbounded.memories.core import state_tensors
+from unbounded.rnn.memory_rnn import MemoryRNN
 
 #: Bound on the relative error in float64.
 TOLERANCE = 1e-10

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ShapeError
-from unbounded.layers.controllers import ControllerState
 from unbounded.memories import Memory
 from unbounded.memories.core import without_autocast
+from unbounded.rnn.controllers import ControllerState
 
 
 class LoopState(NamedTuple):

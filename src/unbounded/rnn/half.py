@@ -14,8 +14,8 @@ from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_like
-from unbounded.layers.state import MemoryRNNState
 from unbounded.memories.core import move_state
+from unbounded.rnn.state import MemoryRNNState
 
 _HALF = (torch.float16, torch.bfloat16)
 

@@ -8,9 +8,9 @@ import torch
 import unbounded as ub
 from unbounded.errors import ShapeError
 from unbounded.kernels import available
-from unbounded.layers import DeepLSTM, ElmanController
-from unbounded.layers.baselines import _run_plain
-from unbounded.layers.fused import run_steps
+from unbounded.rnn import DeepLSTM, ElmanController
+from unbounded.rnn.baselines import _run_plain
+from unbounded.rnn.fused import run_steps
 
 # Second derivatives come from the reference implementation, with one warning.
 pytestmark = pytest.mark.filterwarnings("ignore:backward with create_graph:RuntimeWarning")
@@ -156,7 +156,7 @@ def test_a_deep_lstm_agrees_with_torch_on_sequences_with_lengths(layers, lengths
     results = []
     for is_fused in (True, False):
         if not is_fused:
-            monkeypatch.setattr("unbounded.layers.baselines.why_not_alone", lambda *_: "a test")
+            monkeypatch.setattr("unbounded.rnn.baselines.why_not_alone", lambda *_: "a test")
         outputs, state = layer(x, None, counts)
         parts = [outputs, *(part for pair in state for part in pair)]
         loss = sum((k + 1) * part.square().sum() for k, part in enumerate(parts))

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.layers.baselines import ControllerRNN, DeepLSTM, LSTMLayer, PlainLayer, lstm_weights
-from unbounded.layers.controllers import CONTROLLERS, WeightedController
-from unbounded.layers.fused import (
+from unbounded.memories.core import StateField
+from unbounded.rnn.baselines import ControllerRNN, DeepLSTM, LSTMLayer, PlainLayer, lstm_weights
+from unbounded.rnn.controllers import CONTROLLERS, WeightedController
+from unbounded.rnn.fused import (
     REGISTER,
     REGISTER_ACTIVATIONS,
     flatten_state,
@@ -21,10 +22,9 @@ from unbounded.layers.fused import (
     why_not_fused,
     with_register,
 )
-from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.layers.recurrence import LoopState
-from unbounded.layers.state import joined, parted
-from unbounded.memories.core import StateField
+from unbounded.rnn.memory_rnn import MemoryRNN
+from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.state import joined, parted
 
 _KEPT: Final = 2
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ShapeError
-from unbounded.layers.recurrence import LoopState
 from unbounded.memories.core import check_rows, index_state, map_state, picked, portable
+from unbounded.rnn.recurrence import LoopState
 
 
 @portable

@@ -7,10 +7,10 @@ import torch
 
 import unbounded as ub
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.layers.read_only import check_read_only, run_phases, trace_phases
-from unbounded.layers.recurrence import run_recurrence
 from unbounded.models import MemoryModel
 from unbounded.models.generation import generate
+from unbounded.rnn.read_only import check_read_only, run_phases, trace_phases
+from unbounded.rnn.recurrence import run_recurrence
 
 MEMORIES = {
     "stack": ub.NeuralStack(width=3),

@@ -15,11 +15,11 @@ import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
 from unbounded.errors import BackendError, ConfigError
-from unbounded.layers import baselines
-from unbounded.layers.controllers import LSTMController
 from unbounded.memories.core import state_tensors
 from unbounded.models import MemoryModel
 from unbounded.models.discrete import sequence_model
+from unbounded.rnn import baselines
+from unbounded.rnn.controllers import LSTMController
 from unbounded.training.finite import first_bad_output
 
 DOUBLE = torch.float64

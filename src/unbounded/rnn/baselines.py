@@ -33,8 +33,16 @@ from unbounded.checks import (
 )
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.kernels import ControllerWeights
-from unbounded.layers.call import Lengths, as_called, check_inputs, check_sequences, new_call
-from unbounded.layers.controllers import (
+from unbounded.memories.core import (
+    autocast_dtype,
+    check_backend,
+    choose_backend,
+    map_state,
+    portable,
+)
+from unbounded.replaced import remember_methods
+from unbounded.rnn.call import Lengths, as_called, check_inputs, check_sequences, new_call
+from unbounded.rnn.controllers import (
     CONTROLLERS,
     Controller,
     ControllerFactory,
@@ -46,16 +54,8 @@ from unbounded.layers.controllers import (
     lstm_cell,
     make_controller,
 )
-from unbounded.layers.fused import is_called, run_alone, run_steps, why_called, why_not_alone
-from unbounded.layers.half import is_half, run_in_float32
-from unbounded.memories.core import (
-    autocast_dtype,
-    check_backend,
-    choose_backend,
-    map_state,
-    portable,
-)
-from unbounded.replaced import remember_methods
+from unbounded.rnn.fused import is_called, run_alone, run_steps, why_called, why_not_alone
+from unbounded.rnn.half import is_half, run_in_float32
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
 

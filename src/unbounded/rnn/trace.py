@@ -31,9 +31,9 @@ from unbounded.errors import (
     UnboundedError,
 )
 from unbounded.files import PERMISSIONS, replacing, write_text
-from unbounded.layers.recurrence import Recorder
 from unbounded.memories import Memory
 from unbounded.memories.as_data import memory_data, memory_from_data
+from unbounded.rnn.recurrence import Recorder
 
 TRACE_FORMAT = "unbounded-trace"
 TRACE_VERSION = "2"

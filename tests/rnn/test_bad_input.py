@@ -20,9 +20,9 @@ from unbounded.errors import (
     StorageError,
     say_once,
 )
-from unbounded.layers import Controller
 from unbounded.memories import Head, Memory, StateField
 from unbounded.models import MemoryModel, SequenceModel
+from unbounded.rnn import Controller
 
 PACKED = pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)])
 

@@ -14,10 +14,10 @@ from tests.memories.toy import EVERY, LIBRARY, TOYS, Toy
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import ShapeError
-from unbounded.layers.stream import open_stream
 from unbounded.memories import Drawn
 from unbounded.memories.core import map_state
 from unbounded.models.initialization import draw_as_torch, draw_sums
+from unbounded.rnn.stream import open_stream
 
 DOUBLE = torch.float64
 LEARNED = {

@@ -402,7 +402,7 @@ def make_controller(
         kind: object = controller
         if isinstance(kind, type) and issubclass(kind, Mapping):
             raise DTypeError(
-                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"controller: expected a callable that makes an unbounded.rnn.Controller, got "
                 f"the class {kind.__name__}. By name: {', '.join(CONTROLLERS)}."
             )
         if not bias:
@@ -418,7 +418,7 @@ def make_controller(
             result = controller(input_size, hidden_size, device=device, dtype=dtype)
         if not isinstance(result, Controller) or not is_factory:
             raise DTypeError(
-                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"controller: expected a callable that makes an unbounded.rnn.Controller, got "
                 f"a {type(result).__name__}. By name: {', '.join(CONTROLLERS)}."
             )
         return result

@@ -26,18 +26,21 @@ from unbounded.checks import (
     is_traced,
 )
 from unbounded.errors import ChoiceError, DTypeError, RoomWarning, ShapeError, say_once
-from unbounded.layers.call import Call, Lengths, as_called, check_inputs, check_sequences, new_call
-from unbounded.layers.controllers import (
+from unbounded.memories import Learned, Memory, SuperpositionMemory
+from unbounded.memories.core import autocast_dtype, check_backend, choose_backend, without_autocast
+from unbounded.replaced import remember_methods
+from unbounded.rnn.call import Call, Lengths, as_called, check_inputs, check_sequences, new_call
+from unbounded.rnn.controllers import (
     ControllerFactory,
     WeightedController,
     input_width,
     make_controller,
 )
-from unbounded.layers.fused import run_fused, why_not_fused
-from unbounded.layers.half import is_half, run_in_float32
-from unbounded.layers.heads import Heads
-from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
-from unbounded.layers.state import (
+from unbounded.rnn.fused import run_fused, why_not_fused
+from unbounded.rnn.half import is_half, run_in_float32
+from unbounded.rnn.heads import Heads
+from unbounded.rnn.recurrence import LoopState, Recorder, run_recurrence
+from unbounded.rnn.state import (
     MemoryRNNState,
     batched,
     check_axes,
@@ -46,10 +49,7 @@ from unbounded.layers.state import (
     parted,
     unbatched,
 )
-from unbounded.layers.trace import Trace
-from unbounded.memories import Learned, Memory, SuperpositionMemory
-from unbounded.memories.core import autocast_dtype, check_backend, choose_backend, without_autocast
-from unbounded.replaced import remember_methods
+from unbounded.rnn.trace import Trace
 
 _DROPS_ARE_MEANT: ContextVar[bool] = ContextVar("drops_are_meant", default=False)
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from unbounded.layers.baselines import PlainLayer
-from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.rnn.baselines import PlainLayer
+from unbounded.rnn.memory_rnn import MemoryRNN
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 

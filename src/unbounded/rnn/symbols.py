@@ -15,9 +15,9 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from unbounded.errors import ConfigError
-from unbounded.layers.baselines import SRCN, ControllerRNN, DeepLSTM
-from unbounded.layers.controllers import WeightedController
-from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.rnn.baselines import SRCN, ControllerRNN, DeepLSTM
+from unbounded.rnn.controllers import WeightedController
+from unbounded.rnn.memory_rnn import MemoryRNN
 
 
 def input_weight_name(layer: nn.Module) -> str | None:

@@ -10,7 +10,7 @@ import torch
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
-from unbounded.layers.baselines import BLOCK
+from unbounded.rnn.baselines import BLOCK
 
 DOUBLE = torch.float64
 

@@ -9,7 +9,7 @@ import torch
 
 import unbounded as ub
 from tests.tolerances import assert_close
-from unbounded.layers.controllers import LSTMController
+from unbounded.rnn.controllers import LSTMController
 
 FEED_FORWARD = functools.partial(ub.ElmanController, activation="relu", recurrent=False)
 DELEU = functools.partial(ub.TuringTape, shift="zero", variant="deleu2016")

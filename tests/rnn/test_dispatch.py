@@ -14,10 +14,10 @@ from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
-from unbounded.layers.static_buffers import static_buffer_layer
 from unbounded.memories.core import ACTIVATIONS, state_tensors
 from unbounded.models import MemoryModel
 from unbounded.models.discrete import sequence_model
+from unbounded.rnn.static_buffers import static_buffer_layer
 
 DOUBLE = torch.float64
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)

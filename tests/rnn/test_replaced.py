@@ -13,11 +13,11 @@ import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ConfigError, say_once
-from unbounded.layers import DeepLSTM
-from unbounded.layers.fused import is_called, why_called
-from unbounded.layers.static_buffers import static_buffer_layer
-from unbounded.layers.stream import open_stream
 from unbounded.models import MemoryModel, generate
+from unbounded.rnn import DeepLSTM
+from unbounded.rnn.fused import is_called, why_called
+from unbounded.rnn.static_buffers import static_buffer_layer
+from unbounded.rnn.stream import open_stream
 from unbounded.training.per_symbol_update import weights_of
 
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)

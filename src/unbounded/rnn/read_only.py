@@ -16,10 +16,10 @@ from torch.func import functional_call
 
 from unbounded.checks import check_lengths, check_shape
 from unbounded.errors import ConfigError
-from unbounded.layers.call import as_lengths
-from unbounded.layers.memory_rnn import MemoryRNN, warn_of_drops
-from unbounded.layers.trace import Trace
 from unbounded.memories.core import check_rows, index_state, portable
+from unbounded.rnn.call import as_lengths
+from unbounded.rnn.memory_rnn import MemoryRNN, warn_of_drops
+from unbounded.rnn.trace import Trace
 
 #: Bias of a write-strength head while nothing is written: sigmoid(-1e4) is 0 even in float64.
 SILENT: Final = -1e4

@@ -9,10 +9,10 @@ import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
-from unbounded.layers.parity import relative_error
-from unbounded.layers.read_only import run_phases, trace_phases
-from unbounded.layers.stream import open_stream
 from unbounded.models import MemoryModel
+from unbounded.rnn.parity import relative_error
+from unbounded.rnn.read_only import run_phases, trace_phases
+from unbounded.rnn.stream import open_stream
 from unbounded.verification.network import Network
 
 ALL = {**MEMORIES, "lie_access": ub.LieAccessMemory}

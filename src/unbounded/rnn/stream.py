@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.layers.controllers import WeightedController
-from unbounded.layers.fused import (
+from unbounded.memories.core import choose_backend
+from unbounded.rnn.controllers import WeightedController
+from unbounded.rnn.fused import (
     flatten_state,
     is_called,
     kernel_arguments,
     kernel_weights,
     why_not_fused,
 )
-from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.memories.core import choose_backend
+from unbounded.rnn.memory_rnn import MemoryRNN
 
 
 class Stream(Protocol):
