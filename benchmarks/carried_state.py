@@ -28,7 +28,7 @@ def saturated(name: str, backend: str) -> ub.MemoryRNN:
     """A layer that pushes where x_0 > 0 and pops elsewhere."""
     torch.manual_seed(0)
     layer = ub.MemoryRNN(8, 32, MEMORIES[name](16), "elman", backend=backend)
-    controller, heads = layer.controller, layer.heads
+    controller, heads = layer.layers[0].controller, layer.layers[0].heads
     with torch.no_grad():
         controller.weight_ih[0], controller.weight_hh[0], controller.bias_ih[0] = 0, 0, 0
         controller.weight_ih[0, 0] = 40  # h_0 is the sign of x_0

@@ -71,7 +71,7 @@ def layer_of(memory, controller, dtype, hidden, inputs, random, inverse_temperat
     with torch.no_grad():
         for name, parameter in sorted(layer.named_parameters()):
             drawn = torch.randn(parameter.shape, generator=random, dtype=torch.float64)
-            scale = inverse_temperature if name.startswith("heads") else 1.0
+            scale = inverse_temperature if ".heads." in f".{name}" else 1.0
             parameter.copy_(drawn * scale / parameter.shape[-1] ** 0.5)
     return layer
 
@@ -120,7 +120,7 @@ def run_layer(
 
 def of_one(layer, state):
     """The state of a layer without the axis of layers, as it was when the first bits were kept."""
-    (one,) = parted(state, 1, layer.controller.state_size, layer.memory.State)
+    (one,) = parted(state, 1, layer.layers[0].controller.state_size, layer.memory.State)
     return one
 
 

@@ -24,9 +24,8 @@ import torch
 
 import unbounded as ub
 from unbounded.evaluation.provenance import provenance
-from unbounded.kernels import open_session
 from unbounded.memories import MEMORIES
-from unbounded.rnn.fused import flatten_state, kernel_arguments, kernel_weights
+from unbounded.rnn.fused import flatten_state, fused_layer
 
 REPEATS = 3
 STRUCTURES = ("stack", "queue", "deque")
@@ -39,9 +38,9 @@ def decisive_layer(name: str) -> ub.MemoryRNN:
     with torch.no_grad():
         for head in layer.memory.heads:
             if head.shape == ():
-                rows = layer.heads.rows(head.name)
-                layer.heads.weight[rows] *= 1e4
-                layer.heads.bias[rows] = 0
+                rows = layer.layers[0].heads.rows(head.name)
+                layer.layers[0].heads.weight[rows] *= 1e4
+                layer.layers[0].heads.bias[rows] = 0
     return layer
 
 
@@ -68,12 +67,10 @@ def one_session(name: str) -> dict[str, float]:
     first, last = [], []
     with torch.no_grad():
         for turn in range(REPEATS + 1):
-            session = open_session(
-                *kernel_arguments(layer.controller, layer.memory),
-                kernel_weights(layer.controller, layer.heads),
-                flatten_state(layer.initial_state(10)),
-                room=len(x),
-            )
+            part = layer.only_layer()
+            loop = fused_layer(part.controller, part.heads, part.memory)
+            initial = flatten_state(part.initial_state(10))
+            session = loop.open_session(initial, room=len(x))
             times = []
             for begin in range(0, len(x), 200):
                 start = time.perf_counter()

@@ -68,13 +68,14 @@ def counter(count: int = 1, place: int = 0, *, noop: bool = False) -> MemoryMode
     layer = model.sequence.layer
     actions = len(layer.memory.actions)
     rows = slice(actions * place, actions * place + 2)
-    layer.controller.weight_ih.zero_()
-    layer.controller.weight_ih[:, :2] = torch.tensor(UNITS)[:, :2]
-    layer.controller.weight_ih[:, 2 + 2 * place : 4 + 2 * place] = torch.tensor(UNITS)[:, 2:]
-    layer.heads.weight.normal_()
-    layer.heads.weight[rows] = torch.tensor(ACTIONS)
+    into, heads = layer.layers[0].controller.weight_ih, layer.layers[0].heads
+    into.zero_()
+    into[:, :2] = torch.tensor(UNITS)[:, :2]
+    into[:, 2 + 2 * place : 4 + 2 * place] = torch.tensor(UNITS)[:, 2:]
+    heads.weight.normal_()
+    heads.weight[rows] = torch.tensor(ACTIONS)
     if noop:
-        layer.heads.weight[rows.stop] = -20.0
-    layer.heads.weight[actions * count + place] = 0.0  # the value pushed is sigma(0)
+        heads.weight[rows.stop] = -20.0
+    heads.weight[actions * count + place] = 0.0  # the value pushed is sigma(0)
     model.sequence.output.weight.copy_(torch.tensor(OUTPUT))
     return model.requires_grad_(True)

@@ -22,8 +22,12 @@ def counter():
         vocabulary=2, hidden_size=2, count=1, depth=1, backend="reference"
     ).sequence
     weights = {
-        "layer.controller.weight_ih": [[40, -40, 0], [-40, 40, 0]],
-        "layer.heads.weight": [[40, 0], [0, 40], [0.0, 0]],  # PUSH, POP, the value sigma(0)
+        "layer.layers.0.controller.weight_ih": [[40, -40, 0], [-40, 40, 0]],
+        "layer.layers.0.heads.weight": [
+            [40, 0],
+            [0, 40],
+            [0.0, 0],
+        ],  # PUSH, POP, the value sigma(0)
         "output.weight": [[3, 0], [0, 3]],
     }
     with torch.no_grad():
@@ -84,7 +88,7 @@ def test_a_stream_model_with_soft_actions():
     """The counter that predicts the end of a word too; its actions are soft, then one-hot."""
     model, task = constructions.counter(2, 1), make_task("anbn")
     with torch.no_grad():
-        model.sequence.layer.heads.weight[:] *= 0.3
+        model.sequence.layer.layers[0].heads.weight[:] *= 0.3
     text = read_symbols(task, "ab aabb aaabbb a")
     soft = action_table(action_rows(model, task, text)).splitlines()
     assert soft[2].split()[:4] == ["a", "b", "a", "0.00"]

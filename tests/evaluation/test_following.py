@@ -36,12 +36,12 @@ def test_positions_and_correlations_by_hand():
 
 def test_a_head_that_is_moved_by_each_bracket_follows_the_path():
     own = model()
-    heads = own.sequence.layer.heads
+    heads = own.sequence.layer.layers[0].heads
     with torch.no_grad():
         for parameter in own.parameters():
             parameter.zero_()
-        own.sequence.layer.controller.weight_ih[0, 0] = 3.0  # u: h = tanh 3
-        own.sequence.layer.controller.weight_ih[0, 1] = -3.0
+        own.sequence.layer.layers[0].controller.weight_ih[0, 0] = 3.0  # u: h = tanh 3
+        own.sequence.layer.layers[0].controller.weight_ih[0, 1] = -3.0
         heads.bias[heads.rows("read_gate")] = -50.0  # keep the current weights
         shift = heads.rows("read_shift")
         heads.weight[shift] = torch.tensor([[-60.0, 0], [0, 0], [60.0, 0]])

@@ -48,7 +48,7 @@ def test_means_equal_those_of_the_trace_before_and_in_the_answer():
 def test_a_push_that_depends_on_its_bias_alone():
     task = make_task("copy", symbols=4)
     model = model_for(task, "deque")
-    heads = model.sequence.layer.heads
+    heads = model.sequence.layer.layers[0].heads
     with torch.no_grad():
         heads.weight.zero_()
         heads.bias[heads.rows("top_push")] = 50.0

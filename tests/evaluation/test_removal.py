@@ -37,9 +37,9 @@ def test_of_two_stacks_that_do_the_same_one_is_removed():
     model = counter(3, 0)
     layer = model.sequence.layer
     with torch.no_grad():
-        layer.heads.weight[2:4] = layer.heads.weight[0:2]
-        layer.heads.weight[7] = layer.heads.weight[6]
-        symbols, cells = layer.controller.weight_ih.tensor_split([2], dim=1)
+        layer.layers[0].heads.weight[2:4] = layer.layers[0].heads.weight[0:2]
+        layer.layers[0].heads.weight[7] = layer.layers[0].heads.weight[6]
+        symbols, cells = layer.layers[0].controller.weight_ih.tensor_split([2], dim=1)
         cells[:, 2:4] = cells[:, 0:2]
         # Signs are correct with both stacks, and with one of them and -1 for the other.
         symbols[:, 0] -= torch.tensor([0.0, 40.0, 60.0])
@@ -56,10 +56,10 @@ def test_a_stack_is_kept_whose_removal_breaks_the_model():
     model = counter(2, 0)
     layer = model.sequence.layer
     with torch.no_grad():
-        layer.heads.weight[2], layer.heads.weight[3] = 9.0, -9.0  # always PUSH
-        layer.heads.weight[5] = 0.0  # of 0.5
-        layer.controller.weight_ih[:, 4] = torch.tensor([0.0, 40.0, -40.0])
-        layer.controller.weight_ih[:, 1] -= 20 * torch.tensor([0.0, 1.0, -1.0])
+        layer.layers[0].heads.weight[2], layer.layers[0].heads.weight[3] = 9.0, -9.0  # always PUSH
+        layer.layers[0].heads.weight[5] = 0.0  # of 0.5
+        layer.layers[0].controller.weight_ih[:, 4] = torch.tensor([0.0, 40.0, -40.0])
+        layer.layers[0].controller.weight_ih[:, 1] -= 20 * torch.tensor([0.0, 1.0, -1.0])
     hardened = discretized(model)
     assert correct(hardened) == 24
     assert remove_unused(hardened, correct).removed == ()

@@ -238,7 +238,11 @@ def test_hardening_follows_training_and_is_reported(
     hardware, source = RunFolder(folder).load_model(hardened=True)
     assert source == "model-hardened"
     assert hardware.sequence.layer.memory.count == 2 - len(hardened["removed"])
-    weights = [each for each in hardware.sequence.layer.heads.weight.flatten() if each.abs() > 1e6]
+    weights = [
+        each
+        for each in hardware.sequence.layer.layers[0].heads.weight.flatten()
+        if each.abs() > 1e6
+    ]
     assert weights  # the actions are taken to the full
     assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]

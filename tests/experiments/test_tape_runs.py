@@ -55,11 +55,11 @@ def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
     whole = composed(preset_of("dyck"))
     model = plan(whole, build_task(whole)).model()
     layer = model.sequence.layer
-    assert sum(each.numel() for each in layer.controller.parameters()) == 2300
-    rows = {head.name: layer.heads.rows(head.name) for head in layer.memory.heads}
+    assert sum(each.numel() for each in layer.layers[0].controller.parameters()) == 2300
+    rows = {head.name: layer.layers[0].heads.rows(head.name) for head in layer.memory.heads}
     read = sum(rows[name].stop - rows[name].start for name in rows if name.startswith("read_"))
     assert read * 101 == 2626
-    assert sum(each.numel() for each in layer.heads.parameters()) == 2626 + 6666
+    assert sum(each.numel() for each in layer.layers[0].heads.parameters()) == 2626 + 6666
     assert sum(each.numel() for each in model.sequence.output.parameters()) == 101
     assert sum(each.numel() for each in model.parameters() if each.requires_grad) == 11693
 

@@ -26,7 +26,7 @@ from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import no_rule, rule_of, samples_of, task_data
 from unbounded.explorer.weights import agreement, as_in_page, packed, unpacked
 from unbounded.models.memory_model import MemoryModel
-from unbounded.rnn.memory_rnn import drops_are_meant
+from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import StreamTask
 from unbounded.training import OBJECTIVES
@@ -184,9 +184,11 @@ def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> Non
     model = CONSTRUCTIONS["copy"](symbols=4)
     layer: Any = model.sequence.layer
     with torch.no_grad():
-        layer.heads.weight.mul_(1e4)
-        layer.heads.bias.copy_(torch.linspace(1e-3, 2e-3, len(layer.heads.bias)))
-        layer.heads.bias[0] = 7e5
+        layer.layers[0].heads.weight.mul_(1e4)
+        layer.layers[0].heads.bias.copy_(
+            torch.linspace(1e-3, 2e-3, len(layer.layers[0].heads.bias))
+        )
+        layer.layers[0].heads.bias[0] = 7e5
     run = run_data(model, task, "large", weights=weights)
     stored = run["weights"]
     assert stored["precision"] == ("int8" if weights == "int8" else "float16")
@@ -194,7 +196,7 @@ def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> Non
     assert large["precision"] == "float32"
     assert "heads.bias" in large["tensors"]
     assert ("heads.weight" in large["tensors"]) == (weights == "half")
-    assert unpacked(stored)["heads.bias"].float().tolist() == layer.heads.bias.tolist()
+    assert unpacked(stored)["heads.bias"].float().tolist() == layer.layers[0].heads.bias.tolist()
 
 
 def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:

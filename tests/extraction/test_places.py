@@ -145,7 +145,7 @@ def test_rows_with_keys_read_what_the_memory_reads():
 
 def test_lookups_by_content_are_counted():
     model = constructions.copy_on_tape(symbols=3)
-    heads = model.sequence.layer.heads
+    heads = model.sequence.layer.layers[0].heads
     heads.weight[heads.rows("read_gate")] *= -1
     message = (
         r"its heads address a cell by content in (\d+) of \d+ moves \(gates of 1\), and 0 of "
@@ -158,7 +158,7 @@ def test_lookups_by_content_are_counted():
 def test_a_mixed_read_vector_is_refused():
     """The read head follows the write head: a row cannot be read at the step of its write."""
     model = constructions.reversal_by_keys(symbols=3)
-    heads, names = model.sequence.layer.heads, ["answering", "read_vector", "following"]
+    heads, names = model.sequence.layer.layers[0].heads, ["answering", "read_vector", "following"]
     row = heads.weight[heads.rows("read_action")][0]
     row[names.index("read_vector")] = row[names.index("following")].clone()
     row[names.index("following")] = 0

@@ -470,7 +470,7 @@ class Shear(Group):
 def test_custom_group():
     memory = ub.LieAccessMemory(3, Shear(), "softmax", capacity=4, drop=2)
     layer = ub.MemoryRNN(2, 5, memory, learn_initial_state=True)
-    assert layer.heads.weight.shape[0] == 2 * (2 + 1 + 1 + 1) + 3 + 1 + 1
+    assert layer.layers[0].heads.weight.shape[0] == 2 * (2 + 1 + 1 + 1) + 3 + 1 + 1
     with pytest.warns(ub.errors.BackendWarning, match="no kernel knows the group shear"):
         output, state = layer(torch.randn(9, 2, 2))
     output.sum().backward()
@@ -529,7 +529,7 @@ def test_initial_state():
 def test_learned_initial_state_has_a_row_heads_and_a_read_vector():
     memory = ub.LieAccessMemory(4, initial="learned")
     layer = ub.MemoryRNN(3, 5, memory)
-    begun = dict(layer.initial_memory.named_parameters())
+    begun = dict(layer.layers[0].initial_memory.named_parameters())
     assert {name: tuple(p.shape) for name, p in begun.items()} == {
         "keys": (1, 2), "values": (1, 4), "strengths": (1,), "read_key": (2,), "read_action": (2,),
         "write_key": (2,), "write_action": (2,), "read_vector": (4,),

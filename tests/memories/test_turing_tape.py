@@ -140,8 +140,8 @@ def test_initial_gradients_are_finite_in_float32(shift, variant):
     """Weights of 0, equal cells and a key of zeros are hard for quotients and logarithms."""
     memory = ub.TuringTape(8, 3, shift=shift, variant=variant)
     layer = ub.MemoryRNN(2, 5, memory, backend="reference")
-    torch.nn.init.zeros_(layer.heads.weight)
-    torch.nn.init.zeros_(layer.heads.bias)
+    torch.nn.init.zeros_(layer.layers[0].heads.weight)
+    torch.nn.init.zeros_(layer.layers[0].heads.bias)
     output, _ = layer(torch.randn(20, 3, 2))
     output.square().sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in layer.parameters())
@@ -266,7 +266,7 @@ def test_initial_state():
     assert random.initial_read_vector(1).tolist() == [[0.0] * 2]
     learned = ub.TuringTape(4, 2, initial_cells="learned", initial_weights="learned")
     layer = ub.MemoryRNN(3, 5, learned)
-    begun = dict(layer.initial_memory.named_parameters())
+    begun = dict(layer.layers[0].initial_memory.named_parameters())
     assert {name: tuple(p.shape) for name, p in begun.items()} == {
         "cells": (4, 2),
         "read_weights": (1, 4),

@@ -55,7 +55,9 @@ def test_a_hardened_model_has_saturated_gates(memory):
     # Other heads are unchanged: equal hidden units give equal keys and values.
     hidden = torch.randn(6, 5, dtype=torch.float64)
     pairs = zip(
-        model.sequence.layer.heads(hidden), hardened.sequence.layer.heads(hidden), strict=True
+        model.sequence.layer.layers[0].heads(hidden),
+        hardened.sequence.layer.layers[0].heads(hidden),
+        strict=True,
     )
     for head, (soft, hard) in zip(model.sequence.layer.memory.heads, pairs, strict=True):
         assert torch.equal(soft, hard) != head.can_harden
@@ -92,8 +94,8 @@ def test_controller_outputs_leave_the_model_unchanged():
     model = model_of("stack", readout_size=6)
     outputs, _ = controller_outputs(model.sequence, batch().inputs)
     assert outputs.shape == (2, 30, 5)
-    assert model.sequence.layer.readout is not None
-    readout = torch.tanh(model.sequence.layer.readout(outputs))
+    assert model.sequence.layer.layers[0].readout is not None
+    readout = torch.tanh(model.sequence.layer.layers[0].readout(outputs))
     torch.testing.assert_close(readout, model.sequence.hidden(batch().inputs)[0])
 
 

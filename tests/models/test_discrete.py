@@ -60,7 +60,7 @@ def test_a_hardened_model_takes_one_action_with_weight_1(options, dtype):
     assert torch.equal(actions.amax(-1), torch.ones_like(actions[..., 0]))
     assert torch.equal(actions.sum(-1), torch.ones_like(actions[..., 0]))
     # On the hardened model's hidden units, the model's heads prefer the same action.
-    own = torch.stack([model.sequence.layer.heads(row)[0] for row in hidden])
+    own = torch.stack([model.sequence.layer.layers[0].heads(row)[0] for row in hidden])
     assert torch.equal(own.argmax(-1), actions.argmax(-1))
     assert least_saturated(hardened, batch_of(tokens())) == 1.0
     for name, weight in model.state_dict().items():
@@ -108,7 +108,7 @@ def test_hardening_is_idempotent():
 def test_a_tie_is_not_saturated():
     model = make(count=2)
     with torch.no_grad():
-        model.sequence.layer.heads.weight[:2] = 0.25
+        model.sequence.layer.layers[0].heads.weight[:2] = 0.25
     assert least_saturated(discretized(model), batch_of(tokens())) == 0.5
 
 
@@ -125,7 +125,7 @@ def test_scaling_multiplies_only_the_logits_of_gates():
     other = copy.deepcopy(model)
     sharpen(other, 3.0)
     h = torch.rand(5, 40, dtype=torch.float64)
-    (action, value), (sharper, same) = (m.sequence.layer.heads(h) for m in (model, other))
+    (action, value), (sharper, same) = (m.sequence.layer.layers[0].heads(h) for m in (model, other))
     odds, sharper_odds = (torch.log(a[..., 0] / a[..., 1]) for a in (action, sharper))
     assert torch.allclose(sharper_odds, 3 * odds)
     assert torch.equal(value, same)

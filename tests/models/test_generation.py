@@ -32,7 +32,9 @@ def make(memory):
         size = 5
     model = SequenceModel(9, 4, 6, layer, size)
     torch.nn.init.normal_(model.output.weight, 0, 3)
-    torch.nn.init.normal_(model.layer.heads.weight if memory != "none" else model.output.weight)
+    torch.nn.init.normal_(
+        model.layer.layers[0].heads.weight if memory != "none" else model.output.weight
+    )
     return model
 
 

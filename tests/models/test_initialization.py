@@ -32,19 +32,21 @@ def test_torch_draws_every_recurrent_weight_within_its_bound(memory: str) -> Non
     layer = model(memory, initialization="torch").sequence.layer
     bound = 32**-0.5
     for name, parameter in layer.named_parameters():
-        if "initial" in name or name == "heads.bias" or not parameter.requires_grad:
+        if "initial" in name or name == "layers.0.heads.bias" or not parameter.requires_grad:
             continue
         assert parameter.abs().max() <= bound, name
         assert parameter.abs().max() > 0.8 * bound, name
 
 
 def test_glorot_is_the_default_and_sets_the_forget_gate() -> None:
-    controller = model().sequence.layer.controller
+    controller = model().sequence.layer.layers[0].controller
     assert torch.equal(controller.bias_ih[32:64], torch.ones(32))
     torch_drawn = model(initialization="torch").sequence.layer
-    assert not torch.equal(torch_drawn.controller.bias_ih[32:64], torch.ones(32))
+    assert not torch.equal(torch_drawn.layers[0].controller.bias_ih[32:64], torch.ones(32))
     # The memory's declared bias stays: the pop gate is initially nearly closed.
-    assert torch.equal(torch_drawn.heads.bias, model().sequence.layer.heads.bias)
+    assert torch.equal(
+        torch_drawn.layers[0].heads.bias, model().sequence.layer.layers[0].heads.bias
+    )
 
 
 def test_output_embedding() -> None:
@@ -111,7 +113,7 @@ def test_adagrad_is_torch_s() -> None:
 def test_symbols_of_a_stream_model_can_be_initialized_like_an_embedding() -> None:
     torch.manual_seed(0)
     built = stream_model(vocabulary=300, hidden_size=20, count=2, symbol_initialization="normal")
-    columns, rest = built.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
+    columns, rest = built.sequence.layer.layers[0].controller.weight_ih.split([300, 4], dim=1)
     assert columns.std().item() == pytest.approx(1.0, abs=0.05)
     assert rest.abs().max() <= 0.3
     with pytest.raises(ConfigError, match="as_model"):
@@ -130,7 +132,7 @@ def test_symbols_can_be_initialized_as_sums(embedding_size: int | None) -> None:
         symbol_initialization="sums",
     )
     if embedding_size is None:
-        drawn, rest = built.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
+        drawn, rest = built.sequence.layer.layers[0].controller.weight_ih.split([300, 4], dim=1)
         bound = (6 / (304 + 80)) ** 0.5  # as Glorot & Bengio draw it
         assert 0.8 * bound < rest.abs().max() <= bound
     else:
@@ -171,28 +173,37 @@ def _tape_model(**options: object) -> MemoryModel:
 def test_parts_are_drawn_each_within_its_own_bound_and_biases_are_zero(recurrent: bool) -> None:
     sequence = _tape_model(recurrent=recurrent).sequence
     layer = sequence.layer
-    weights = layer.controller.weights
+    weights = layer.layers[0].controller.weights
     parts = [
         (weights.weight_ih[:, :1], 1),
         (weights.weight_ih[:, 1:], 20),
         (sequence.output.weight, 1),
-        *((layer.heads.weight[layer.heads.rows(h.name)], h.size) for h in layer.memory.heads),
+        *(
+            (layer.layers[0].heads.weight[layer.layers[0].heads.rows(h.name)], h.size)
+            for h in layer.memory.heads
+        ),
     ]
     if recurrent:
         parts.append((weights.weight_hh, 100))
     for part, size in parts:
         bound = (6 / (100 + size)) ** 0.5
         assert 0.9 * bound < part.abs().max() <= bound
-    for bias in (weights.bias_ih, weights.bias_hh, layer.heads.bias, sequence.output.bias):
+    for bias in (
+        weights.bias_ih,
+        weights.bias_hh,
+        layer.layers[0].heads.bias,
+        sequence.output.bias,
+    ):
         assert (bias == 0).all()
 
 
 def test_parts_leave_controllers_with_gates_and_declared_biases_as_they_are() -> None:
     parts, plain = model(initialization="glorot_parts"), model()
     assert torch.equal(
-        parts.sequence.layer.controller.bias_ih, plain.sequence.layer.controller.bias_ih
+        parts.sequence.layer.layers[0].controller.bias_ih,
+        plain.sequence.layer.layers[0].controller.bias_ih,
     )
-    heads = parts.sequence.layer.heads
+    heads = parts.sequence.layer.layers[0].heads
     assert (heads.bias[heads.rows("pop")] == -1).all()
     assert (heads.bias[heads.rows("value")] == 0).all()
 
@@ -206,6 +217,6 @@ def test_shift_bias_holds_with_every_initialization(initialization: str) -> None
         controller="elman",
         initialization=initialization,
     )
-    heads = built.sequence.layer.heads
+    heads = built.sequence.layer.layers[0].heads
     for name in ("read_shift", "write_shift"):
         assert heads.bias[heads.rows(name)].tolist() == [0.0, 0.0, 2.0]

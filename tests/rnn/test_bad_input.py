@@ -269,7 +269,7 @@ def test_choices_and_sizes():
     with pytest.raises(ShapeError, match="output_size: expected an integer >= 1, got 0"):
         layer(output_size=0)
     with pytest.raises(ChoiceError, match=r"unknown head 'pup'\. Did you mean 'pop'"):
-        layer().heads.rows("pup")
+        layer().layers[0].heads.rows("pup")
     with pytest.raises(ChoiceError, match="unknown activation"):
         ub.ElmanController(3, 5, activation="sin")
 

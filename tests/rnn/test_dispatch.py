@@ -84,7 +84,7 @@ def test_reference_does_not_take_the_kernel(fused_calls):
 
 
 def custom_controller(input_size, hidden_size, device=None, dtype=None):
-    class CustomController(ub.layers.Controller):
+    class CustomController(ub.rnn.Controller):
         def __init__(self):
             super().__init__()
             self.hidden_size = hidden_size
@@ -99,7 +99,7 @@ def custom_controller(input_size, hidden_size, device=None, dtype=None):
 def hooked(where):
     def build(backend):
         layer = make(backend=backend)
-        getattr(layer, where).register_forward_hook(lambda *_: None)
+        getattr(layer.only_layer(), where).register_forward_hook(lambda *_: None)
         return layer
 
     return build
@@ -139,8 +139,8 @@ def test_a_hook_on_all_modules_runs_for_controller_and_heads(fused_calls):
             layer(inputs())
     finally:
         handle.remove()
-    assert layer.controller in seen
-    assert layer.heads in seen
+    assert layer.layers[0].controller in seen
+    assert layer.layers[0].heads in seen
     assert fused_calls == []
     layer(inputs())
     assert len(fused_calls) == 1

@@ -61,14 +61,19 @@ def flat(state):
 
 
 def drawn(layer):
-    return {name: p.detach().clone() for name, p in layer.initial_memory.named_parameters()}
+    return {
+        name: p.detach().clone() for name, p in layer.layers[0].initial_memory.named_parameters()
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in LIBRARY if "learned" not in name])
 def test_memories_without_learned_fields_have_no_parameters(name):
     layer = make(name)
-    assert layer.initial_memory is None
-    names = {"controller.weight_ih", "controller.weight_hh", "heads.weight"}
+    assert layer.layers[0].initial_memory is None
+    names = {
+        f"layers.0.{name}"
+        for name in ("controller.weight_ih", "controller.weight_hh", "heads.weight")
+    }
     assert {n for n in layer.state_dict() if "bias" not in n} == names
 
 
@@ -78,12 +83,12 @@ def test_a_learned_field_is_a_parameter_drawn_by_its_rule(name):
     layer = ub.MemoryRNN(3, 5, TOYS[name]())
     first = drawn(layer)
     assert {key: tuple(value.shape) for key, value in first.items()} == LEARNED[name]
-    assert {f"initial_memory.{key}" for key in first} <= set(layer.state_dict())
+    assert {f"layers.0.initial_memory.{key}" for key in first} <= set(layer.state_dict())
     assert "strengths[2]" in repr(layer) or name != "learned_stack"
     for field in layer.memory.learned_fields:
         spread = 10 if field.initializer.rule.keywords.get("std") else 0.25
         assert (first[field.name] - 0.5).abs().max() <= spread
-    layer.initial_memory.reset_parameters()
+    layer.layers[0].initial_memory.reset_parameters()
     assert all((drawn(layer)[key] != value).all() for key, value in first.items())
     state = layer.initial_state(4)
     for field, tensor in zip(
@@ -92,16 +97,16 @@ def test_a_learned_field_is_a_parameter_drawn_by_its_rule(name):
         strict=True,
     ):
         if field.name in first:
-            parameter = layer.initial_memory.get_parameter(field.name)
+            parameter = layer.layers[0].initial_memory.get_parameter(field.name)
             assert torch.equal(tensor, field.initializer.of(parameter, 4))
 
 
 @pytest.mark.parametrize("draw", [draw_as_torch, functools.partial(draw_sums, bound=100.0)])
 def test_a_papers_initialization_keeps_the_memorys_initial_values(draw):
     layer = make()
-    first, weight = drawn(layer), layer.controller.weight_ih.detach().clone()
+    first, weight = drawn(layer), layer.layers[0].controller.weight_ih.detach().clone()
     draw(layer)
-    assert not torch.equal(layer.controller.weight_ih, weight)
+    assert not torch.equal(layer.layers[0].controller.weight_ih, weight)
     assert all(torch.equal(drawn(layer)[key], value) for key, value in first.items())
 
 
@@ -122,7 +127,7 @@ def test_the_gradient_arrives(name):
     layer = make(name, learn_initial_state=True)
     output, state = layer(inputs(3, 2, 3))
     (output.sum() + state.read_vector.sum()).backward()
-    for key, parameter in layer.initial_memory.named_parameters():
+    for key, parameter in layer.layers[0].initial_memory.named_parameters():
         assert parameter.grad.abs().sum() > 0, key
 
 
@@ -192,7 +197,7 @@ def test_emptying_resets_each_field_and_keeps_the_gradient(name):
         assert (emptied.memory.head[0] == torch.eye(5)[0]).all()
         assert not (emptied.memory.head[1] == torch.eye(5)[0]).all()
     sum(tensor.sum() for tensor in (*emptied.memory, emptied.read_vector)).backward()
-    for key, parameter in layer.initial_memory.named_parameters():
+    for key, parameter in layer.layers[0].initial_memory.named_parameters():
         assert parameter.grad.abs().sum() > 0, key
     every = layer.empty_memory(state)
     assert [t.shape for t in every.memory] == [t.shape for t in begun.memory]

@@ -27,11 +27,11 @@ def test_the_layers_share_of_the_published_parameters(
     """
     memory = ub.LieAccessMemory(width, initial="learned")
     layer = ub.MemoryRNN(embedding, hidden, memory, learn_initial_state=True)
-    assert count(layer.heads) == (hidden + 1) * (4 * 2 + width + 5)
-    assert count(layer.initial_memory) == 2 * width + 2 + 1 + 4 * 2
-    assert count(layer.initial_controller) == 2 * hidden
-    assert count(layer.controller) == 4 * hidden * (embedding + width + hidden + 1)
-    initial = count(layer.initial_memory) + count(layer.initial_controller)
+    assert count(layer.layers[0].heads) == (hidden + 1) * (4 * 2 + width + 5)
+    assert count(layer.layers[0].initial_memory) == 2 * width + 2 + 1 + 4 * 2
+    assert count(layer.layers[0].initial_controller) == 2 * hidden
+    assert count(layer.layers[0].controller) == 4 * hidden * (embedding + width + hidden + 1)
+    initial = count(layer.layers[0].initial_memory) + count(layer.layers[0].initial_controller)
     around = vocabulary * embedding + (hidden + 1) * vocabulary
     second_bias = 4 * hidden
     assert count(layer) + initial + second_bias + around == published
@@ -124,9 +124,9 @@ def test_learns_to_read_back_the_first_write():
         torch.manual_seed(0)
         memory = ub.LieAccessMemory(4)
         layer = ub.MemoryRNN(3, 16, memory, output_size=2)
-        layer.heads.requires_grad_(trains_heads)
+        layer.layers[0].heads.requires_grad_(trains_heads)
         if not trains_heads:
-            torch.nn.init.zeros_(layer.heads.weight)
+            torch.nn.init.zeros_(layer.layers[0].heads.weight)
         optimizer = torch.optim.Adam([p for p in layer.parameters() if p.requires_grad], 1e-2)
         for _ in range(250):
             bits = (torch.rand(6, 16, 2) < 0.5).float() * 2 - 1

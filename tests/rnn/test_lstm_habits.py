@@ -68,7 +68,7 @@ def test_the_cell_is_the_second_field():
     _, (h_n, c_n, *_) = layer(x)
     zeros = torch.zeros(2, 5, dtype=torch.float64)
     inputs = torch.cat([x[0], torch.zeros(2, 4, dtype=torch.float64)], dim=-1)
-    h, c = layer.controller(inputs, (zeros, zeros))
+    h, c = layer.layers[0].controller(inputs, (zeros, zeros))
     assert_close(h_n, h.unsqueeze(0), "h_n")
     assert_close(c_n, c.unsqueeze(0), "c_n")
 
@@ -115,14 +115,12 @@ def test_packed_sequences_equal_single_sequences(enforce_sorted, bidirectional):
 def test_each_layer_takes_the_output_of_the_one_below():
     """Item 18: by hand, layer by layer, with the same weights."""
     layer = make("queue", num_layers=2, bidirectional=True)
-    assert list(layer.others) == ["l0_reverse", "l1", "l1_reverse"]
     x = random(5, 2, 3)
     first, first_reverse, second, second_reverse = layer.all_layers()
 
     def both(forward, backward, inputs):
-        states = [run.initial_loop_state(2) for run in (forward, backward)]
-        onward, _ = forward.run_loop(inputs, states[0])
-        from_end, _ = backward.run_loop(inputs.flip(0), states[1])
+        onward, _ = forward(inputs, forward.initial_state(2))
+        from_end, _ = backward(inputs.flip(0), backward.initial_state(2))
         return torch.cat([onward, from_end.flip(0)], dim=-1)
 
     want = both(second, second_reverse, both(first, first_reverse, x))
@@ -157,8 +155,8 @@ def test_dropout_is_applied_between_layers_and_in_training_only():
 def test_without_bias(controller):
     """Item 18."""
     layer = make(controller=controller, bias=False)
-    assert layer.controller.bias_ih is None
-    assert layer.controller.bias_hh is None
+    assert layer.layers[0].controller.bias_ih is None
+    assert layer.layers[0].controller.bias_hh is None
 
 
 @pytest.mark.parametrize(
@@ -235,10 +233,10 @@ def test_reset_parameters_has_the_distributions_of_a_new_layer():
     """Item 3: the same distributions, identified by their bounds and the declared biases."""
     layer = make(output_size=2, learn_initial_state=True)
     layer.reset_parameters()
-    rows = layer.heads.rows("pop")
-    assert layer.heads.bias[rows].tolist() == [-1.0]
-    assert layer.controller.bias_ih[5:10].tolist() == [1.0] * 5
-    assert all(p.abs().max() <= 5**-0.5 for p in layer.initial_controller)
+    rows = layer.layers[0].heads.rows("pop")
+    assert layer.layers[0].heads.bias[rows].tolist() == [-1.0]
+    assert layer.layers[0].controller.bias_ih[5:10].tolist() == [1.0] * 5
+    assert all(p.abs().max() <= 5**-0.5 for p in layer.layers[0].initial_controller)
 
 
 def test_a_forward_pass_on_the_meta_device():
@@ -345,9 +343,10 @@ def test_half_precision_with_learned_initial_values():
 @pytest.mark.parametrize("build", [make, lambda **options: ub.ControllerRNN(3, 5, **options)])
 def test_half_precision_with_a_parametrization_that_has_buffers(build):
     layer, x = build(dtype=torch.float32), random(4, 2, 3).float()
-    spectral_norm(layer.controller, "weight_ih", n_power_iterations=3)
+    controller = layer.controller if build is not make else layer.layers[0].controller
+    spectral_norm(controller, "weight_ih", n_power_iterations=3)
     with torch.no_grad():
-        layer.controller.parametrizations.weight_ih.original.normal_()
+        controller.parametrizations.weight_ih.original.normal_()
     half = copy.deepcopy(layer).bfloat16()
     drawn = [held.clone() for held in half.buffers()]
     for _ in range(2):

@@ -141,10 +141,10 @@ def test_gradcheck(memory, controller):
 
 def test_the_learned_initial_state_is_used_and_receives_gradients():
     layer = make(learn_initial_state=True)
-    assert [p.shape for p in layer.initial_controller] == [(5,), (5,)]
+    assert [p.shape for p in layer.layers[0].initial_controller] == [(5,), (5,)]
     output, _ = layer(inputs(2, 2, 3))
     output.sum().backward()
-    assert all(p.grad.abs().sum() > 0 for p in layer.initial_controller)
+    assert all(p.grad.abs().sum() > 0 for p in layer.layers[0].initial_controller)
     zero = make().initial_state(2)
     assert all(tensor.abs().sum() == 0 for tensor in (zero.hidden, zero.cell))
 
@@ -153,18 +153,18 @@ def test_the_learned_initial_state_is_used_and_receives_gradients():
 def test_heads_are_declared_by_the_memory(memory):
     layer = make(memory)
     for head in layer.memory.heads:
-        rows = layer.heads.rows(head.name)
-        assert layer.heads.weight[rows].shape == (head.size, 5)
+        rows = layer.layers[0].heads.rows(head.name)
+        assert layer.layers[0].heads.weight[rows].shape == (head.size, 5)
         if "pop" in head.name:
-            assert layer.heads.bias[rows].tolist() == [-1.0]
+            assert layer.layers[0].heads.bias[rows].tolist() == [-1.0]
         else:
-            assert layer.heads.bias[rows].abs().max() <= 1 / 5**0.5
+            assert layer.layers[0].heads.bias[rows].abs().max() <= 1 / 5**0.5
 
 
 def test_push_bias_makes_initial_pushes_strong():
     layer = ub.MemoryRNN(3, 5, ub.NeuralQueue(4, push_bias=3.0))
-    assert layer.heads.bias[layer.heads.rows("push")].tolist() == [3.0]
-    assert layer.heads.bias[layer.heads.rows("pop")].tolist() == [-1.0]
+    assert layer.layers[0].heads.bias[layer.layers[0].heads.rows("push")].tolist() == [3.0]
+    assert layer.layers[0].heads.bias[layer.layers[0].heads.rows("pop")].tolist() == [-1.0]
 
 
 @pytest.mark.parametrize("variant", ["graves2014", "deleu2016"])
@@ -174,17 +174,20 @@ def test_shift_bias_makes_heads_move_initially(variant):
     )
     layer = ub.MemoryRNN(3, 5, tape)
     for name, count in (("read_shift", 2), ("write_shift", 3)):
-        biases = layer.heads.bias[layer.heads.rows(name)]
+        biases = layer.layers[0].heads.bias[layer.layers[0].heads.rows(name)]
         assert biases.tolist() == [0.0, 0.0, 0.0, 0.0, 2.0] * count
     at_rest = ub.MemoryRNN(3, 5, ub.TuringTape(9, 4, variant=variant))
-    biases = at_rest.heads.bias[at_rest.heads.rows("read_shift")]
+    biases = at_rest.layers[0].heads.bias[at_rest.layers[0].heads.rows("read_shift")]
     assert (biases == 0).all() if variant == "deleu2016" else (biases != 0).all()
 
 
 def test_a_quiet_deque_has_weak_initial_pushes_at_the_bottom():
     quiet = ub.memories.MEMORIES["quiet_deque"](4, pop_bias=-2.0)
     layer = ub.MemoryRNN(3, 5, quiet)
-    bias = {head.name: layer.heads.bias[layer.heads.rows(head.name)] for head in quiet.heads}
+    bias = {
+        head.name: layer.layers[0].heads.bias[layer.layers[0].heads.rows(head.name)]
+        for head in quiet.heads
+    }
     assert bias["bottom_push"].tolist() == [-3.0]
     assert bias["top_pop"].tolist() == bias["bottom_pop"].tolist() == [-2.0]
     assert bias["top_push"].abs().item() <= 1 / 5**0.5
@@ -304,6 +307,6 @@ def test_custom_controller():
         ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
     )
     layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4), feed_forward)
-    assert [name for name, _ in layer.controller.named_parameters()] == ["weight_ih"]
+    assert [name for name, _ in layer.layers[0].controller.named_parameters()] == ["weight_ih"]
     output, _ = layer(torch.randn(4, 2, 3))
     assert output.shape == (4, 2, 5)

@@ -69,10 +69,12 @@ def test_only_the_last_layer_outputs_its_read_vector():
     layer = make(num_layers=2, bidirectional=True, output_read_vector=True, output_size=None)
     output, _ = layer(inputs(6, 2, 3))
     assert output.shape == (6, 2, 2 * (5 + 4))
-    assert [each.output_read_vector for each in layer.all_layers()] == [True, False, True, True]
-    assert [
-        each(inputs(6, 2, each.input_size))[0].shape[-1] for each in layer.all_layers()[1:]
-    ] == [5, 9, 9]
+    assert [each.output_read_vector for each in layer.layers] == [False, False, True, True]
+    sizes = [
+        each(inputs(6, 2, each.input_size), each.initial_state(2))[0].shape[-1]
+        for each in layer.layers
+    ]
+    assert sizes == [5, 5, 9, 9]
     assert "output_read_vector" in repr(layer)
     assert "output_read_vector" not in repr(make())
 

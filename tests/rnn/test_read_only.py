@@ -38,19 +38,19 @@ def by_hand(layer, x, first):
     """Run each sequence alone, step by step, with write strengths set to 0 in the answer."""
     outputs = []
     for row, start in zip(x, first, strict=True):
-        state = layer.initial_loop_state(1)
+        state = layer.layers[0].initial_state(1)
         own = []
         for step, vector in enumerate(row):
 
             def heads(hidden, step=step, start=start):
-                instruction = list(layer.heads(hidden))
-                for place, head in enumerate(layer.heads.heads):
+                instruction = list(layer.layers[0].heads(hidden))
+                for place, head in enumerate(layer.layers[0].heads.heads):
                     if head.name in layer.memory.write_strengths and step >= start:
                         instruction[place] = torch.zeros_like(instruction[place])
                 return tuple(instruction)
 
             output, _, state = run_recurrence(
-                layer.controller, heads, layer.memory, vector.view(1, 1, -1), state
+                layer.layers[0].controller, heads, layer.memory, vector.view(1, 1, -1), state
             )
             own.append(output[0, 0])
         outputs.append(torch.stack(own))

@@ -62,11 +62,11 @@ def memory_of(layer):
 
 
 def controller_of(layer):
-    return layer.controller
+    return layer.layers[0].controller
 
 
 def heads_of(layer):
-    return layer.heads
+    return layer.layers[0].heads
 
 
 class Doubled(ModelHook):

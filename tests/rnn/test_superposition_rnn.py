@@ -37,8 +37,8 @@ def test_the_papers_network_has_2160_weights():
     model = SequenceModel(2, 2, None, layer, 40, output_bias=False)
     sizes = {name: p.numel() for name, p in model.named_parameters()}
     assert sizes == {
-        "layer.controller.weight_ih": 80 + 800,
-        "layer.heads.weight": 800 + 400,
+        "layer.layers.0.controller.weight_ih": 80 + 800,
+        "layer.layers.0.heads.weight": 800 + 400,
         "output.weight": 80,
     }
     assert sum(sizes.values()) == 2160
@@ -52,8 +52,8 @@ def test_the_loop_is_the_papers_equations_3_to_6():
     layer = make(noop=True, inputs=3)
     x = random(4, 1, 3)
     output, _ = layer(x)
-    u, p = layer.controller.weight_ih.split([3, 4], dim=1)
-    a, d = layer.heads.weight.split([6, 2])
+    u, p = layer.layers[0].controller.weight_ih.split([3, 4], dim=1)
+    a, d = layer.layers[0].heads.weight.split([6, 2])
     stacks = [[-1.0] * 6 for _ in range(2)]
     for t in range(4):
         tops = torch.tensor([c for stack in stacks for c in stack[:2]], dtype=DOUBLE)
@@ -225,7 +225,10 @@ def test_the_trace_shows_cells_and_actions(name, capacity, tmp_path):
 
 
 def test_state_dict_has_no_biases():
-    assert set(make().state_dict()) == {"controller.weight_ih", "heads.weight"}
+    assert set(make().state_dict()) == {
+        "layers.0.controller.weight_ih",
+        "layers.0.heads.weight",
+    }
 
 
 @pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])

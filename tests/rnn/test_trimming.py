@@ -22,14 +22,14 @@ def make(name, backend="auto"):
     memory = MEMORIES[name](3)
     layer = ub.MemoryRNN(2, 4, memory, "elman", dtype=torch.float64, backend=backend)
     with torch.no_grad():
-        layer.controller.weight_ih.zero_()
-        layer.controller.weight_hh.zero_()
-        layer.controller.bias_ih.zero_()
-        layer.controller.weight_ih[0, 0] = STRONG  # h_0 is the sign of x_0
-        layer.controller.weight_ih[1, 1] = 1.0
-        layer.controller.bias_ih[2] = STRONG
+        layer.layers[0].controller.weight_ih.zero_()
+        layer.layers[0].controller.weight_hh.zero_()
+        layer.layers[0].controller.bias_ih.zero_()
+        layer.layers[0].controller.weight_ih[0, 0] = STRONG  # h_0 is the sign of x_0
+        layer.layers[0].controller.weight_ih[1, 1] = 1.0
+        layer.layers[0].controller.bias_ih[2] = STRONG
         for head in memory.heads:
-            rows = layer.heads.rows(head.name)
+            rows = layer.layers[0].heads.rows(head.name)
             if "push" in head.name:
                 fill(layer, rows, 1.0)
             elif "pop" in head.name:
@@ -38,17 +38,17 @@ def make(name, backend="auto"):
                 # Without biases: h_2 is 1 at every step and keeps other gates at 0.
                 on = [1.0, -1.0] if name == "superposition_stack" else [-1.0, 1.0]
                 signs = torch.tensor([*on, *[0.0] * (head.shape[-1] - 2)], dtype=torch.float64)
-                layer.heads.weight[rows] = 0.0
-                layer.heads.weight[rows, 0] = STRONG * 20 * signs.repeat(head.shape[0])
-                layer.heads.weight[rows, 2] = -1e4 * (signs.repeat(head.shape[0]) == 0)
+                layer.layers[0].heads.weight[rows] = 0.0
+                layer.layers[0].heads.weight[rows, 0] = STRONG * 20 * signs.repeat(head.shape[0])
+                layer.layers[0].heads.weight[rows, 2] = -1e4 * (signs.repeat(head.shape[0]) == 0)
     return layer
 
 
 def fill(layer, rows, sign):
     # So large that the sigmoid is exactly 0 or 1.
-    layer.heads.weight[rows] = 0.0
-    layer.heads.weight[rows, 0] = STRONG * 20 * sign
-    layer.heads.bias[rows] = 0.0
+    layer.layers[0].heads.weight[rows] = 0.0
+    layer.layers[0].heads.weight[rows, 0] = STRONG * 20 * sign
+    layer.layers[0].heads.bias[rows] = 0.0
 
 
 def inputs(steps, batch=2, seed=1):

@@ -33,8 +33,8 @@ def test_the_first_in_order_is_named() -> None:
     ("parameter", "module"),
     [
         ("sequence.embedding.weight", "sequence.embedding"),
-        ("sequence.layer.controller.weight_ih", "sequence.layer"),
-        ("sequence.layer.heads.weight", "sequence.layer"),
+        ("sequence.layer.layers.0.controller.weight_ih", "sequence.layer"),
+        ("sequence.layer.layers.0.heads.weight", "sequence.layer"),
         ("sequence.output.weight", "sequence.output"),
     ],
 )

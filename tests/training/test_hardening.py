@@ -29,7 +29,7 @@ def soft_counter() -> MemoryModel:
     """A counter with soft actions."""
     model = counter(2)
     with torch.no_grad():
-        model.sequence.layer.heads.weight.mul_(0.02)
+        model.sequence.layer.layers[0].heads.weight.mul_(0.02)
     return model
 
 
@@ -42,7 +42,7 @@ def weights(model: torch.nn.Module) -> torch.Tensor:
 
 
 def action_weights(model: MemoryModel) -> torch.Tensor:
-    heads = model.sequence.layer.heads
+    heads = model.sequence.layer.layers[0].heads
     return heads.weight[heads.rows("action")].detach().clone()
 
 

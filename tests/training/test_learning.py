@@ -38,7 +38,7 @@ def deaf_memory() -> Iterator[None]:
     def forward(layer: MemoryRNN, x: torch.Tensor, *arguments: Any, **named: Any) -> Any:
         width = layer.memory.read_vector_size
         with torch.no_grad():
-            columns = layer.controller.weight_ih
+            columns = layer.layers[0].controller.weight_ih
             assert isinstance(columns, torch.Tensor)
             columns[:, -width:] = 0
         return original(layer, x, *arguments, **named)

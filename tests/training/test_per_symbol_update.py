@@ -47,10 +47,10 @@ class Plain:
 
     def __init__(self, model: SequenceModel, noop: bool, reach: int, clip: float, rate: float):
         cells: Any = model.layer
-        self.into = cells.controller.weights.weight_ih.tolist()
-        across = cells.controller.weights.weight_hh
+        self.into = cells.layers[0].controller.weights.weight_ih.tolist()
+        across = cells.layers[0].controller.weights.weight_hh
         self.across = None if across is None else across.tolist()
-        self.heads = cells.heads.weight.tolist()
+        self.heads = cells.layers[0].heads.weight.tolist()
         self.out = model.output.weight.tolist()
         self.symbols, self.kinds = len(self.out), 3 if noop else 2
         self.reach, self.clip, self.rate = reach, clip, rate
@@ -209,8 +209,8 @@ def test_it_equals_plain_loops(
         plain.learn(now, then, counts)
     layer: Any = model.layer
     for got, want in (
-        (layer.controller.weights.weight_ih, plain.into),
-        (layer.heads.weight, plain.heads),
+        (layer.layers[0].controller.weights.weight_ih, plain.into),
+        (layer.layers[0].heads.weight, plain.heads),
         (model.output.weight, plain.out),
     ):
         assert torch.allclose(got, torch.tensor(want, dtype=torch.float64), atol=1e-10)
@@ -230,16 +230,16 @@ def test_with_constant_weights_it_is_the_gradient_of_the_last_symbol() -> None:
     logits, _ = model(tokens)
     (-F.cross_entropy(logits[0, -1:], torch.tensor([0]))).backward()
     layer: Any = model.layer
-    into = layer.controller.weights.weight_ih.grad
+    into = layer.layers[0].controller.weights.weight_ih.grad
     assert torch.allclose(torch.from_numpy(by_symbol.inputs), into[:, :2])
     assert torch.allclose(torch.from_numpy(by_symbol.stacks).flatten(1), into[:, 2:])
     assert torch.allclose(
-        torch.from_numpy(by_symbol.hidden), layer.controller.weights.weight_hh.grad
+        torch.from_numpy(by_symbol.hidden), layer.layers[0].controller.weights.weight_hh.grad
     )
     heads = torch.cat(
         [torch.from_numpy(by_symbol.actions).flatten(0, 1), torch.tensor(by_symbol.values)]
     )
-    assert torch.allclose(heads, layer.heads.weight.grad)
+    assert torch.allclose(heads, layer.layers[0].heads.weight.grad)
     assert torch.allclose(torch.from_numpy(by_symbol.output), model.output.weight.grad)
 
 

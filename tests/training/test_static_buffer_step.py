@@ -216,12 +216,12 @@ def test_a_chunk_of_fewer_sequences_does_not_fit() -> None:
 def test_a_frozen_weight_gets_no_gradient() -> None:
     model = model_of("stack, lstm")
     layer: Any = model.sequence.layer
-    layer.heads.weight.requires_grad_(False)
+    layer.layers[0].heads.weight.requires_grad_(False)
     bound = static_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
     assert bound is not None
     bound.step(chunks_of((5,))[0], None, 1.0)
-    assert layer.heads.weight.grad is None
-    assert layer.controller.weight_ih.grad is not None
+    assert layer.layers[0].heads.weight.grad is None
+    assert layer.layers[0].controller.weight_ih.grad is not None
 
 
 def test_a_strict_memory_raises_on_overflow() -> None:

@@ -22,9 +22,9 @@ def softened(model: MemoryModel, certainty: float, *heads: str) -> MemoryModel:
     factor = math.log(certainty / (1 - certainty))
     for head in layer.memory.heads:
         if head.name in heads:
-            rows = layer.heads.rows(head.name)
+            rows = layer.layers[0].heads.rows(head.name)
             extra = math.log(head.shape[-1] - 1) if head.activation == "softmax" else 0.0
-            layer.heads.weight[rows] *= (factor + extra) / SCALE
+            layer.layers[0].heads.weight[rows] *= (factor + extra) / SCALE
     return model
 
 

@@ -98,7 +98,9 @@ def test_a_drifting_counter_is_caught_at_the_predicted_length():
     """It pops with strength 0.99. Mixtures widen as they drift: within a factor of 1.5."""
     model = constructions.anbn()
     layer = model.sequence.layer
-    layer.heads.weight[layer.heads.rows("action").start + 1] *= math.log(2 * 99) / SCALE
+    layer.layers[0].heads.weight[layer.layers[0].heads.rows("action").start + 1] *= (
+        math.log(2 * 99) / SCALE
+    )
     options = VerifyOptions(most=90, times=())
     prediction = predict(list(findings_of(model, make_task("anbn"), options)), 1)
     assert 60 <= prediction["first_error"] <= 80

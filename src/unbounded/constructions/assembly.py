@@ -90,16 +90,17 @@ def assemble(
     width = len(columns)
     columns |= {name: width + place for place, name in enumerate(names)}
     rows = _matrix([unit.terms for unit in units.values()], columns)
-    controller: Any = layer.controller
+    part = layer.only_layer()
+    controller: Any = part.controller
     controller.weight_ih.copy_(SCALE * rows[:, :width])
     controller.weight_hh.copy_(SCALE * rows[:, width:])
     controller.bias_ih.copy_(torch.tensor([-SCALE * unit.above for unit in units.values()]))
     places = {name: place for place, name in enumerate(names)}
-    layer.heads.weight.zero_()
-    if layer.heads.bias is not None:
-        layer.heads.bias.zero_()
+    part.heads.weight.zero_()
+    if part.heads.bias is not None:
+        part.heads.bias.zero_()
     for name, sums in heads.items():
-        layer.heads.weight[layer.heads.rows(name)] = SCALE * _matrix(sums, places)
+        part.heads.weight[part.heads.rows(name)] = SCALE * _matrix(sums, places)
     model.sequence.output.weight.copy_(LOGIT * _matrix(logits, places))
     return model.eval()
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from unbounded.errors import RoomWarning, say_once
 from unbounded.memories.turing_tape import TuringTape
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 from unbounded.tasks import LengthRange, Task
 
 
@@ -25,7 +25,7 @@ def warn_of_room(model: nn.Module, task: Task, lengths: Iterable[LengthRange]) -
         task: gives the number of symbols to keep.
         lengths: the scored ranges.
     """
-    tapes = [part.memory for part in model.modules() if isinstance(part, MemoryRNN)]
+    tapes = [part.memory for part in model.modules() if isinstance(part, MemoryLayer)]
     slots = [tape.slots for tape in tapes if isinstance(tape, TuringTape)]
     most_held = [task.most_held(span) for span in lengths]
     most = max((needed for needed in most_held if needed is not None), default=0)

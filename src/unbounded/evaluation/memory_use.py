@@ -18,7 +18,7 @@ from unbounded.checks import check_device, check_items, check_module, check_posi
 from unbounded.errors import MemoryOverflowError
 from unbounded.models.gates import mean_gates
 from unbounded.models.memory_room import with_room
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
 from unbounded.tasks.task import check_task
@@ -53,7 +53,7 @@ def memory_use(
     device = check_device(device)
     lengths = check_items("lengths", lengths, LengthRange)
     check_positive("count", count)
-    layers = [part for part in model.modules() if isinstance(part, MemoryRNN)]
+    layers = [part for part in model.modules() if isinstance(part, MemoryLayer)]
     if len(layers) != 1 or not task.has_lengths:
         return None
     if not any(head.can_harden for head in layers[0].memory.heads):

@@ -16,7 +16,7 @@ from unbounded.errors import ConfigError
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.memory_model import MemoryModel
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 from unbounded.rnn.controllers import WeightedController
 
 
@@ -48,7 +48,7 @@ def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
     return smaller.train(model.training)
 
 
-def _check(model: MemoryModel, layer: MemoryRNN, count: int, removed: set[int]) -> list[int]:
+def _check(model: MemoryModel, layer: MemoryLayer, count: int, removed: set[int]) -> list[int]:
     """The stacks that remain."""
     errors = []
     unknown = sorted(removed - set(range(count)))
@@ -66,10 +66,10 @@ def _check(model: MemoryModel, layer: MemoryRNN, count: int, removed: set[int]) 
     return [stack for stack in range(count) if stack not in removed]
 
 
-def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) -> None:
+def _slice_heads(weights: dict[str, Tensor], layer: MemoryLayer, kept: list[int]) -> None:
     """Keep the rows of the remaining stacks; every head of these memories starts with that axis."""
     for part in ("weight", "bias"):
-        name = f"sequence.layer.heads.{part}"
+        name = f"sequence.layer.layers.0.heads.{part}"
         if name in weights:
             weights[name] = torch.cat(
                 [
@@ -83,12 +83,12 @@ def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) 
 
 def _slice_inputs(
     weights: dict[str, Tensor],
-    layer: MemoryRNN,
+    layer: MemoryLayer,
     memory: SuperpositionMemory[Any],
     kept: list[int],
 ) -> None:
     """Drop the columns of removed stacks and add their constants to symbols or bias."""
-    name, bias = (f"sequence.layer.controller.{part}_ih" for part in ("weight", "bias"))
+    name, bias = (f"sequence.layer.layers.0.controller.{part}_ih" for part in ("weight", "bias"))
     symbols, cells = weights[name].tensor_split([layer.input_size], dim=1)
     cells = torch.unflatten(cells, 1, (memory.count, -1))
     constant = torch.full_like(cells[0], memory.empty)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_device, check_items, check_kind, check_module
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.models.memory_room import with_room
-from unbounded.rnn.memory_rnn import drops_are_meant
+from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, chunks
 from unbounded.tasks.batch import check_batch
 from unbounded.training import masked_cross_entropy

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unbounded.errors import ConfigError
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
-from unbounded.rnn import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
+from unbounded.rnn import ControllerRNN, DeepLSTM, ElmanController, MemoryLayer, MemoryRNN
 from unbounded.rnn.baselines import lstm_weights
 from unbounded.rnn.controllers import Controller, GRUController, LSTMController
 
@@ -56,22 +56,23 @@ def model_tensors(model: MemoryModel) -> dict[str, Tensor]:
                 tensors[f"controller.{k}.{name}"] = weight
         pairs = layer.initial_state(1)
         begin = (pairs[-1][0], *(tensor for pair in pairs for tensor in pair))
-    elif isinstance(layer, MemoryRNN | ControllerRNN):
+    part = layer.only_layer() if isinstance(layer, MemoryRNN) else layer
+    if isinstance(part, MemoryLayer | ControllerRNN):
         for name in _OF_LSTM:
-            tensors[f"controller.{name}"] = getattr(layer.controller, name)
+            tensors[f"controller.{name}"] = getattr(part.controller, name)
         begin = ()
-    if isinstance(layer, ControllerRNN):
-        begin = layer.initial_state(1)
-    if isinstance(layer, MemoryRNN):
-        tensors["heads.weight"], tensors["heads.bias"] = layer.heads.weight, layer.heads.bias
-        if layer.readout is not None:
-            tensors["readout.weight"] = layer.readout.weight
-            tensors["readout.bias"] = layer.readout.bias
+    if isinstance(part, ControllerRNN):
+        begin = part.initial_state(1)
+    if isinstance(part, MemoryLayer):
+        tensors["heads.weight"], tensors["heads.bias"] = part.heads.weight, part.heads.bias
+        if part.readout is not None:
+            tensors["readout.weight"] = part.readout.weight
+            tensors["readout.bias"] = part.readout.bias
         with torch.no_grad():
-            state = layer.initial_loop_state(1)
+            state = part.initial_state(1)
         begin = state.controller
         tensors["initial.reading"] = state.read_vector[0]
-        for field, held in zip(layer.memory.state_fields, state.memory, strict=True):
+        for field, held in zip(part.memory.state_fields, state.memory, strict=True):
             tensors[f"initial.memory.{field.name}"] = held[0]
     for k, tensor in enumerate(begin):
         tensors[f"initial.controller.{k}"] = tensor[0]
@@ -83,7 +84,8 @@ def _controller_data(layer: nn.Module) -> dict[str, Any]:
     if isinstance(layer, DeepLSTM):
         layers, skips = layer.num_layers, layer.skip_input
         return {"kind": "deep_lstm", "activation": "", "layers": layers, "skip_input": skips}
-    controller = layer.controller if isinstance(layer, MemoryRNN | ControllerRNN) else layer
+    part = layer.only_layer() if isinstance(layer, MemoryRNN) else layer
+    controller = part.controller if isinstance(part, MemoryLayer | ControllerRNN) else part
     name = next((name for kind, name in CONTROLLERS.items() if type(controller) is kind), None)
     if name is None:
         raise ConfigError(

@@ -14,7 +14,7 @@ from torch import Tensor
 from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.models.memory_model import MemoryModel
-from unbounded.rnn.memory_rnn import drops_are_meant
+from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 

@@ -27,7 +27,7 @@ from unbounded.extraction.observation import Node, Observations, observe
 from unbounded.extraction.program import Program
 from unbounded.extraction.refinement import refine
 from unbounded.models.gates import certainties
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 from unbounded.tasks import Batch, LengthRange, StreamTask, Task
 from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
@@ -443,7 +443,7 @@ def check_output_precedes_read(model: nn.Module) -> None:
     Raises:
         ConfigError: the read vector of a step reaches its output.
     """
-    if any(isinstance(part, MemoryRNN) and part.output_read_vector for part in model.modules()):
+    if any(isinstance(part, MemoryLayer) and part.output_read_vector for part in model.modules()):
         raise ConfigError(
             [
                 "model: with output_read_vector its output depends on the read vector of the same "

@@ -23,7 +23,7 @@ from unbounded.checks import check_module, number_errors
 from unbounded.errors import ConfigError
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.sequence_model import SequenceModel
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -32,14 +32,14 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 HARD_EXPONENT = 64
 
 
-def deciding_layers(model: nn.Module) -> list[MemoryRNN]:
+def deciding_layers(model: nn.Module) -> list[MemoryLayer]:
     """The layers of a model whose memories have gates; at least one.
 
     Raises:
         ConfigError: there is none.
     """
     check_module("model", model)
-    layers = [module for module in model.modules() if isinstance(module, MemoryRNN)]
+    layers = [module for module in model.modules() if isinstance(module, MemoryLayer)]
     with_gates = [layer for layer in layers if any(head.can_harden for head in layer.memory.heads)]
     if not with_gates:
         memories = ", ".join(repr(layer.memory) for layer in layers)
@@ -52,7 +52,7 @@ def deciding_layers(model: nn.Module) -> list[MemoryRNN]:
     return with_gates
 
 
-def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemory[Any]]:
+def superposition_layer(model: nn.Module) -> tuple[MemoryLayer, SuperpositionMemory[Any]]:
     """The layer of a model with superposition stacks or lists, and its memory.
 
     Raises:
@@ -60,9 +60,9 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemor
     """
     check_module("model", model)
     for module in model.modules():
-        if isinstance(module, MemoryRNN) and isinstance(module.memory, SuperpositionMemory):
+        if isinstance(module, MemoryLayer) and isinstance(module.memory, SuperpositionMemory):
             return module, module.memory
-    memories = [repr(m.memory) for m in model.modules() if isinstance(m, MemoryRNN)]
+    memories = [repr(m.memory) for m in model.modules() if isinstance(m, MemoryLayer)]
     raise ConfigError(
         [
             "model: expected one with superposition stacks or lists, such as that of "
@@ -149,12 +149,12 @@ def discretized(model: ModelT) -> ModelT:
     return hardened
 
 
-def _rows(layer: MemoryRNN) -> list[slice]:
+def _rows(layer: MemoryLayer) -> list[slice]:
     """The rows of each head with gates."""
     return [layer.heads.rows(head.name) for head in layer.memory.heads if head.can_harden]
 
 
-def _scale(layer: MemoryRNN, rows: slice, factor: float) -> None:
+def _scale(layer: MemoryLayer, rows: slice, factor: float) -> None:
     layer.heads.weight[rows] *= factor
     if layer.heads.bias is not None:
         layer.heads.bias[rows] *= factor

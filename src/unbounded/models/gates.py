@@ -15,8 +15,8 @@ from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.rnn import MemoryRNN
-from unbounded.rnn.memory_rnn import drops_are_meant
 from unbounded.rnn.read_only import silent_steps
+from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import Batch, chunks
 from unbounded.tasks.batch import check_batch
 
@@ -168,8 +168,11 @@ def controller_outputs(
 
 def _without_readout(layer: nn.Module) -> nn.Module:
     """The same layer with shared weights, which returns the readout's inputs."""
-    if not isinstance(layer, MemoryRNN) or layer.readout is None:
+    if not isinstance(layer, MemoryRNN):
         return layer
+    parts = [copy.copy(part) for part in layer.layers]
+    for part in parts:
+        part._modules = {**part._modules, "readout": None}
     bare = copy.copy(layer)
-    bare._modules = {**layer._modules, "readout": None}
+    bare._modules = {**layer._modules, "layers": nn.ModuleList(parts)}
     return bare

@@ -24,7 +24,8 @@ from unbounded.models.memory_room import with_room
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.rnn.call import Lengths, as_lengths
 from unbounded.rnn.fused import is_called
-from unbounded.rnn.memory_rnn import MemoryRNN, warn_of_drops
+from unbounded.rnn.memory_rnn import MemoryRNN
+from unbounded.rnn.room import warn_of_drops
 from unbounded.rnn.stream import open_stream
 
 

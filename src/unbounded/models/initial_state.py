@@ -12,8 +12,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from unbounded.rnn import ControllerRNN, DeepLSTM, MemoryRNN
-from unbounded.rnn.memory_rnn import InitialMemory
+from unbounded.rnn import ControllerRNN, DeepLSTM, MemoryLayer
+from unbounded.rnn.initial_values import InitialMemory
 
 
 class OfOne(nn.Module):
@@ -35,7 +35,7 @@ def map_initial_state(layer: nn.Module) -> None:
         layer: newly created; constant initial values stay.
     """
     for part in list(layer.modules()):
-        if isinstance(part, MemoryRNN) and part.initial_controller is not None:
+        if isinstance(part, MemoryLayer) and part.initial_controller is not None:
             for place in range(len(part.initial_controller)):
                 parametrize.register_parametrization(part.initial_controller, str(place), OfOne())
         if isinstance(part, InitialMemory):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.models.sequence_model import SequenceModel, TiedLinear
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 from unbounded.rnn.baselines import LSTMLayer
 from unbounded.rnn.controllers import (
     ElmanController,
@@ -18,7 +18,7 @@ from unbounded.rnn.controllers import (
     WeightedController,
 )
 from unbounded.rnn.heads import Heads
-from unbounded.rnn.memory_rnn import InitialMemory
+from unbounded.rnn.initial_values import InitialMemory
 from unbounded.rnn.symbols import input_weight
 
 #: Initialization of a model's layer: the layer's default, PyTorch's, sums of random numbers, or a
@@ -123,12 +123,12 @@ def draw_parts(module: nn.Module) -> None:
     recurrence; parts of heads are the heads. Biases that a head declares stay.
 
     Args:
-        module: its MemoryRNNs are drawn in order, from torch's generator. Controllers with gates
+        module: its MemoryLayers are drawn in order, from torch's generator. Controllers with gates
             stay as they are.
     Source: the program of Deleu & Dureau 2016, in which each part is a separate layer.
     """
     for part in module.modules():
-        if not isinstance(part, MemoryRNN):
+        if not isinstance(part, MemoryLayer):
             continue
         if isinstance(part.controller, ElmanController):
             weights = part.controller.weights

@@ -9,7 +9,7 @@ from torch import nn
 
 from unbounded.checks import check_module, check_size
 from unbounded.memories import SuperpositionMemory
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -41,6 +41,6 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
 
 
 def _is_short(part: nn.Module, symbols: int) -> bool:
-    if not isinstance(part, MemoryRNN) or not isinstance(part.memory, SuperpositionMemory):
+    if not isinstance(part, MemoryLayer) or not isinstance(part.memory, SuperpositionMemory):
         return False
     return part.memory.capacity is not None and part.memory.capacity < symbols

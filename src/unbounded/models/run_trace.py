@@ -36,7 +36,7 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
         else:
             hidden, trace = trace_phases(layer, embedded, inputs == token)
         predicted, probability = _predictions(task, model.sequence.logits(hidden)[0].cpu())
-        initial = layer.initial_loop_state(1).memory
+        initial = layer.initial_state(1).memory
     names = [_named(task, number) for number in range(_outputs(task))]
     heights = task.heights(tokens.unsqueeze(0))
     fields = zip(layer.memory.state_fields, initial, strict=True)

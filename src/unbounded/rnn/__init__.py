@@ -9,6 +9,7 @@ from unbounded.rnn.controllers import (
     LSTMController,
 )
 from unbounded.rnn.heads import Heads
+from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
 from unbounded.rnn.state import MemoryRNNState
 from unbounded.rnn.trace import Trace, load_trace, save_trace
@@ -23,6 +24,7 @@ __all__ = [
     "GRUController",
     "Heads",
     "LSTMController",
+    "MemoryLayer",
     "MemoryRNN",
     "MemoryRNNState",
     "Trace",

@@ -1,9 +1,9 @@
-"""Conditions for running a MemoryRNN on a fused kernel, and the call of the kernel."""
+"""The fast paths: whether the kernels can run a loop, and the loop as they run it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -60,6 +60,89 @@ def why_not_fused(
     return kernels.why_not("recurrence", kernel, *tensors) or negative_field(kernel, state.memory)
 
 
+class FusedLoop:
+    """A loop as the kernels take it: run whole, a few steps at a time, or on static buffers.
+
+    Args:
+        structure, activations, controller: as for `kernels.recurrence`.
+        weights: of controller and heads; a call reads them as they are then.
+        reference: computes the same in differentiable steps, for second derivatives. None in a
+            captured graph, which holds none and breaks at a callable.
+    """
+
+    def __init__(
+        self,
+        structure: kernels.Structure[Any],
+        activations: tuple[str, ...],
+        controller: str,
+        weights: kernels.Weights,
+        reference: Callable[..., tuple[Tensor, ...]] | None = None,
+    ) -> None:
+        self.structure, self.activations, self.controller = structure, activations, controller
+        self.weights, self._reference = weights, reference
+
+    def run(
+        self, x: Tensor, initial: Sequence[Tensor], lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Run over a sequence, in one call per direction.
+
+        Args:
+            x: [T, B, I]. initial: the state in the kernels' order. lengths: int64 [B] or None.
+        Returns:
+            h [T, B, H] and r [T, B, R] of every step, and the state at each length.
+        Raises:
+            ShapeError: lengths are not in 0..T.
+        """
+        hidden, read_vectors, final = kernels.recurrence(
+            self.structure, self.activations, self.controller, x, lengths, self.weights,
+            list(initial), reference=self._reference,
+        )  # fmt: skip
+        return hidden, read_vectors, tuple(final)
+
+    def open_session(self, initial: Sequence[Tensor], room: int = 256) -> kernels.Session:
+        """A session that runs a few steps at a time, without gradients.
+
+        Args:
+            initial: the state in the kernels' order.
+            room: expected number of steps.
+        """
+        return kernels.open_session(
+            self.structure, self.activations, self.controller, self.weights, initial, room=room
+        )
+
+    def on_static_buffers(
+        self, initial: Sequence[Tensor], steps: int, *, of_x: bool = False
+    ) -> kernels.StaticRecurrence:
+        """Forward and backward passes over `steps` steps that keep their tensors."""
+        return kernels.StaticRecurrence(
+            self.structure, self.activations, self.controller, self.weights, initial, steps,
+            of_x=of_x,
+        )  # fmt: skip
+
+
+def fused_layer(
+    controller: WeightedController, heads: Heads, memory: Memory[Any, Any]
+) -> FusedLoop:
+    """The loop of a controller with a memory, as in `run_recurrence`.
+
+    Raises:
+        BackendError: no kernel knows the memory.
+    """
+    kernel = kernel_of(memory)
+    if kernel is None:
+        raise BackendError(str(why_no_kernel(memory)))
+    reference = None
+    if not torch.compiler.is_compiling():
+        reference = functools.partial(_reference, controller, memory)
+    return FusedLoop(
+        kernel,
+        tuple(head.activation for head in memory.heads),
+        str(controller.kernel_name),
+        kernels.Weights(*controller.weights, heads.weight, heads.bias),
+        reference,
+    )
+
+
 def run_fused(
     controller: WeightedController,
     heads: Heads,
@@ -68,40 +151,10 @@ def run_fused(
     state: LoopState,
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, LoopState]:
-    """Run the loop of `run_recurrence` as one fused call per direction."""
-    # A captured graph holds no second derivatives, and breaks at a callable.
-    reference = None
-    if not torch.compiler.is_compiling():
-        reference = functools.partial(_reference, controller, memory)
-    hidden, read_vectors, final = kernels.recurrence(
-        *kernel_arguments(controller, memory),
-        x,
-        lengths,
-        kernel_weights(controller, heads),
-        flatten_state(state),
-        reference=reference,
-    )
+    """Compute `run_recurrence` on the kernels."""
+    loop = fused_layer(controller, heads, memory)
+    hidden, read_vectors, final = loop.run(x, flatten_state(state), lengths)
     return hidden, read_vectors, _unflatten(final, controller.state_size, memory)
-
-
-def kernel_arguments(
-    controller: WeightedController, memory: Memory[Any, Any]
-) -> tuple[kernels.Structure[Any], tuple[str, ...], str]:
-    """The kernels' arguments for memory, heads and controller.
-
-    Raises:
-        BackendError: no kernel knows the memory.
-    """
-    kernel = kernel_of(memory)
-    if kernel is None:
-        raise BackendError(str(why_no_kernel(memory)))
-    activations = tuple(head.activation for head in memory.heads)
-    return kernel, activations, str(controller.kernel_name)
-
-
-def kernel_weights(controller: WeightedController, heads: Heads) -> kernels.Weights:
-    """The weights of controller and heads in the kernels' order."""
-    return kernels.Weights(*controller.weights, heads.weight, heads.bias)
 
 
 def _reference(
@@ -169,10 +222,9 @@ for _cls in (nn.Linear, nn.Embedding):
     remember_methods(_cls)
 
 
+#: What stands in for a memory beside a controller alone: a number that nothing is written to.
 REGISTER: Final = kernels.structure_of("register", (1,))
-REGISTER_ACTIVATIONS: Final = ("identity",) * len(REGISTER.heads)
-_HEAD_ROWS: Final = REGISTER.head_rows
-_SIZES: Final = (1, 1)  # of the read vector and of the register's value
+_REGISTER_SIZES: Final = (1, 1)  # of the read vector and of the register's value
 
 
 def why_not_alone(
@@ -212,28 +264,42 @@ def run_alone(
     Raises:
         ShapeError: lengths are not in 0..T.
     """
-    weight_ih = weights.weight_ih
-    wide = torch.cat([weight_ih, weight_ih.new_zeros(len(weight_ih), _SIZES[0])], dim=1)
-    empty = [x.new_zeros(x.shape[1], size) for size in _SIZES]
-    hidden, _, final = kernels.recurrence(
-        REGISTER,
-        REGISTER_ACTIVATIONS,
-        name,
-        x,
-        lengths,
-        with_register(weights, wide, state[0].shape[1]),
-        [*state, *empty],
-        reference=None
-        if torch.compiler.is_compiling()
-        else functools.partial(_reference_alone, cell),
-    )
+    loop = fused_controller(name, weights, cell)
+    hidden, _, final = loop.run(x, [*state, *empty_register(x, x.shape[1])], lengths)
     return hidden, final[: len(state)]
 
 
-def with_register(weights: ControllerWeights, wide: Tensor, units: int) -> kernels.Weights:
-    """A controller's weights with `wide` as weight_ih, [G * H, I + 1], and heads of 0."""
-    heads = wide.new_zeros(_HEAD_ROWS, units)
-    return kernels.Weights(*weights._replace(weight_ih=wide), heads, None)
+def fused_controller(
+    name: str, weights: ControllerWeights, cell: Cell | None = None, wide: Tensor | None = None
+) -> FusedLoop:
+    """The loop of a controller alone, beside a register.
+
+    Args:
+        name: the kernels' name of the controller.
+        weights: of the controller, with weight_ih [G * H, I].
+        cell: the controller's equations, for second derivatives; None without them.
+        wide: replaces weight_ih by [G * H, I + 1], whose last column is 0; None makes it.
+    """
+    if wide is None:
+        column = weights.weight_ih.new_zeros(len(weights.weight_ih), _REGISTER_SIZES[0])
+        wide = torch.cat([weights.weight_ih, column], dim=1)
+    units = len(wide) // kernels.CONTROLLERS[name].blocks
+    heads = wide.new_zeros(REGISTER.head_rows, units)
+    reference = None
+    if cell is not None and not torch.compiler.is_compiling():
+        reference = functools.partial(_reference_alone, cell)
+    return FusedLoop(
+        REGISTER,
+        ("identity",) * len(REGISTER.heads),
+        name,
+        kernels.Weights(*weights._replace(weight_ih=wide), heads, None),
+        reference,
+    )
+
+
+def empty_register(like: Tensor, batch_size: int) -> list[Tensor]:
+    """The register's read vector and value, [B, 1] each."""
+    return [like.new_zeros(batch_size, size) for size in _REGISTER_SIZES]
 
 
 def run_steps(
@@ -272,9 +338,9 @@ def _reference_alone(
     """The fused call in differentiable steps, without the register, which stays 0."""
     *controller_weights, _, _ = weights
     narrow = ControllerWeights._make(controller_weights)
-    narrow = narrow._replace(weight_ih=narrow.weight_ih[:, : -_SIZES[0]])
+    narrow = narrow._replace(weight_ih=narrow.weight_ih[:, : -_REGISTER_SIZES[0]])
     *state, read_vector, value = initial
     hidden, final = run_steps(
         lambda x_t, before: cell(x_t, before, narrow), x, tuple(state), lengths
     )
-    return hidden, x.new_zeros(*x.shape[:2], _SIZES[0]), *final, read_vector, value
+    return hidden, x.new_zeros(*x.shape[:2], _REGISTER_SIZES[0]), *final, read_vector, value

@@ -18,7 +18,9 @@ from unbounded.checks import check_lengths, check_shape
 from unbounded.errors import ConfigError
 from unbounded.memories.core import check_rows, index_state, portable
 from unbounded.rnn.call import as_lengths
-from unbounded.rnn.memory_rnn import MemoryRNN, warn_of_drops
+from unbounded.rnn.memory_layer import MemoryLayer
+from unbounded.rnn.memory_rnn import MemoryRNN
+from unbounded.rnn.room import warn_of_drops
 from unbounded.rnn.trace import Trace
 
 #: Bias of a write-strength head while nothing is written: sigmoid(-1e4) is 0 even in float64.
@@ -169,7 +171,7 @@ def silenced(layer: MemoryRNN) -> dict[str, Tensor]:
     """The biases of a layer's heads, by name, that disable writes."""
     biases: dict[str, Tensor] = {}
     for name, part in layer.named_modules():
-        if not isinstance(part, MemoryRNN):
+        if not isinstance(part, MemoryLayer):
             continue
         bias = part.heads.bias
         if bias is None:

@@ -14,14 +14,14 @@ from unbounded.memories.core import StateField
 from unbounded.rnn.baselines import ControllerRNN, DeepLSTM, LSTMLayer, PlainLayer, lstm_weights
 from unbounded.rnn.controllers import CONTROLLERS, WeightedController
 from unbounded.rnn.fused import (
-    REGISTER,
-    REGISTER_ACTIVATIONS,
+    FusedLoop,
+    empty_register,
     flatten_state,
-    kernel_arguments,
-    kernel_weights,
+    fused_controller,
+    fused_layer,
     why_not_fused,
-    with_register,
 )
+from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
 from unbounded.rnn.recurrence import LoopState
 from unbounded.rnn.state import joined, parted
@@ -36,24 +36,20 @@ class StaticRecurrence:
     chunk.
 
     Args:
-        structure, activations, controller, weights: as in `kernels.StaticRecurrence`.
+        loop: the loop, whose weights each call reads in place.
         initial: the initial state of a sequence.
         of_x: whether a backward pass computes the gradient of x.
     """
 
     def __init__(
         self,
-        structure: kernels.Structure[Any],
-        activations: tuple[str, ...],
-        controller: str,
-        weights: kernels.Weights,
+        loop: FusedLoop,
         initial: Sequence[Tensor],
         *,
         of_x: bool = False,
     ) -> None:
         self._initial, self._state = initial, [tensor.clone() for tensor in initial]
-        self._arguments = (structure, activations, controller, weights, self._state)
-        self._of_x = of_x
+        self._loop, self._of_x = loop, of_x
         self._by_steps: dict[int, kernels.StaticRecurrence] = {}
         self._run = self._recurrence(1)
 
@@ -90,7 +86,7 @@ class StaticRecurrence:
     def _recurrence(self, steps: int) -> kernels.StaticRecurrence:
         recurrence = self._by_steps.pop(steps, None)
         if recurrence is None:
-            recurrence = kernels.StaticRecurrence(*self._arguments, steps, of_x=self._of_x)
+            recurrence = self._loop.on_static_buffers(self._state, steps, of_x=self._of_x)
         # Inserted again, the last one used is the last in order.
         self._by_steps[steps] = recurrence
         if len(self._by_steps) > _KEPT:
@@ -151,7 +147,9 @@ def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer 
         return None
     # Exact types only: a subclass may compute something else.
     if type(layer) is MemoryRNN:
-        return None if why_not_static(layer, batch_size) else StaticBufferMemory(layer, batch_size)
+        if why_not_static(layer, batch_size):
+            return None
+        return StaticBufferMemory(layer.only_layer(), batch_size)
     if isinstance(layer, PlainLayer) and layer.backend == "reference":
         return None
     if type(layer) is DeepLSTM and layer.initial is None:
@@ -171,7 +169,7 @@ def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer 
 
 
 class StaticBufferMemory:
-    """Static buffers of a MemoryRNN.
+    """Static buffers of a MemoryLayer.
 
     A memory with a capacity has all its rows from the start; an empty row equals an absent one.
 
@@ -180,16 +178,15 @@ class StaticBufferMemory:
         batch_size: B.
     """
 
-    def __init__(self, layer: MemoryRNN, batch_size: int) -> None:
+    def __init__(self, layer: MemoryLayer, batch_size: int) -> None:
         controller = layer.controller
         assert isinstance(controller, WeightedController)
         self._memory, self._state_size = layer.memory, controller.state_size
-        self._weights = kernel_weights(controller, layer.heads)
+        loop = fused_layer(controller, layer.heads, layer.memory)
+        self._weights = loop.weights
         with torch.no_grad():
-            self._first = self._full(layer.initial_loop_state(batch_size))
-        self._run = StaticRecurrence(
-            *kernel_arguments(controller, layer.memory), self._weights, self._first
-        )
+            self._first = self._full(layer.initial_state(batch_size))
+        self._run = StaticRecurrence(loop, self._first)
         hidden, (read_vector, *memory) = self._run.split(controller.state_size)
         self.state = joined([LoopState(hidden, read_vector, layer.memory.State(*memory))])
 
@@ -253,18 +250,10 @@ class StaticBufferControllers:
             units = len(weight_ih) // kind.blocks
             wide = weight_ih.new_zeros(len(weight_ih), weight_ih.shape[1] + 1)
             self._wide.append(wide)
-            sizes = [units for _ in kind.state] + [1, 1]
-            first = [weight_ih.new_zeros(batch_size, size) for size in sizes]
-            self._runs.append(
-                StaticRecurrence(
-                    REGISTER,
-                    REGISTER_ACTIVATIONS,
-                    name,
-                    with_register(layer_weights, wide, units),
-                    first,
-                    of_x=k > 0,
-                )
-            )
+            first = [weight_ih.new_zeros(batch_size, units) for _ in kind.state]
+            first += empty_register(weight_ih, batch_size)
+            loop = fused_controller(name, layer_weights, wide=wide)
+            self._runs.append(StaticRecurrence(loop, first, of_x=k > 0))
         self._size = len(kind.state)
         states = tuple(run.split(self._size)[0] for run in self._runs)
         self.state: tuple[Any, ...] = states[0] if skip_input is None else states
@@ -308,9 +297,12 @@ class StaticBufferControllers:
 
 def why_not_static(layer: MemoryRNN, batch_size: int) -> str | None:
     """Why a MemoryRNN cannot have static buffers; None if it can."""
-    if layer.others or layer.readout is not None or layer.output_read_vector:
+    if len(layer.layers) > 1:
+        return "it has several layers"
+    part = layer.only_layer()
+    if part.readout is not None or part.output_read_vector:
         return "its output is not the controller's"
-    if layer.initial_controller or layer.initial_memory or layer.first_write:
+    if part.initial_controller or part.initial_memory or part.first_write:
         return "its initial state is learned"
     if layer.backend == "reference":
         return "its backend is the reference"
@@ -319,13 +311,13 @@ def why_not_static(layer: MemoryRNN, batch_size: int) -> str | None:
         return "its memory grows without bound"
     if batch_size * sum(map(_numbers, fields)) > _MOST_NUMBERS:
         return "its state is large"
-    like = layer.heads.weight
+    like = part.heads.weight
     if like.device.type != "cpu":
         return "it is not on the CPU"
     with torch.no_grad():
-        state = layer.initial_loop_state(batch_size)
+        state = part.initial_state(batch_size)
         x = like.new_zeros(1, batch_size, layer.input_size)
-    return why_not_fused(layer.controller, layer.heads, layer.memory, x, state)
+    return why_not_fused(part.controller, part.heads, part.memory, x, state)
 
 
 def _numbers(field: StateField) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,13 +10,8 @@ from torch import Tensor, nn
 from unbounded import kernels
 from unbounded.memories.core import choose_backend
 from unbounded.rnn.controllers import WeightedController
-from unbounded.rnn.fused import (
-    flatten_state,
-    is_called,
-    kernel_arguments,
-    kernel_weights,
-    why_not_fused,
-)
+from unbounded.rnn.fused import flatten_state, fused_layer, is_called, why_not_fused
+from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
 
 
@@ -48,15 +43,10 @@ class _LayerStream:
 
 
 class _FusedStream:
-    """A MemoryRNN on the fused kernel; a step costs the rows it touches, not all rows."""
+    """A MemoryLayer on the fused kernel; a step costs the rows it touches, not all rows."""
 
-    def __init__(self, layer: MemoryRNN, controller: WeightedController, state: Any) -> None:
-        self._layer = layer
-        self._session = kernels.open_session(
-            *kernel_arguments(controller, layer.memory),
-            kernel_weights(controller, layer.heads),
-            flatten_state(state),
-        )
+    def __init__(self, layer: MemoryLayer, session: kernels.Session) -> None:
+        self._layer, self._session = layer, session
 
     @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -74,14 +64,16 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
         layer: a batch-first layer, forward(x, state, lengths) -> (output, state).
         like: a tensor of the dtype and device of the later inputs.
     """
-    if not isinstance(layer, MemoryRNN) or not isinstance(layer.controller, WeightedController):
-        return _LayerStream(layer)
     # Sessions run on the CPU only, and without a call of the layer.
-    if layer.others or like.device.type != "cpu" or is_called(layer):
+    if not isinstance(layer, MemoryRNN) or len(layer.layers) > 1 or like.device.type != "cpu":
+        return _LayerStream(layer)
+    part = layer.only_layer()
+    if is_called(layer) or is_called(part) or not isinstance(part.controller, WeightedController):
         return _LayerStream(layer)
     with torch.no_grad():
-        state = layer.initial_loop_state(batch_size)
-        reason = why_not_fused(layer.controller, layer.heads, layer.memory, like, state)
+        state = part.initial_state(batch_size)
+        reason = why_not_fused(part.controller, part.heads, part.memory, like, state)
         if choose_backend(layer.backend, type(layer).__name__, reason, like.device.type):
-            return _FusedStream(layer, layer.controller, state)
+            loop = fused_layer(part.controller, part.heads, part.memory)
+            return _FusedStream(part, loop.open_session(flatten_state(state)))
     return _LayerStream(layer)

@@ -23,16 +23,20 @@ from unbounded.rnn.memory_rnn import MemoryRNN
 def input_weight_name(layer: nn.Module) -> str | None:
     """Name of the matrix whose first columns belong to a layer's symbols; None if unknown."""
     # Exact types only: a subclass may use its weights differently.
-    if type(layer) in (MemoryRNN, ControllerRNN):
-        is_known = isinstance(layer.controller, WeightedController) and (
-            not isinstance(layer, MemoryRNN) or not layer.others
-        )
-        return "controller.weight_ih" if is_known else None
+    if type(layer) is ControllerRNN:
+        return "controller.weight_ih" if _has_weights(layer.controller) else None
+    if type(layer) is MemoryRNN:
+        is_known = len(layer.layers) == 1 and _has_weights(layer.only_layer().controller)
+        return "layers.0.controller.weight_ih" if is_known else None
     if type(layer) is SRCN:
         return "weight_ih"
     if type(layer) is DeepLSTM and (layer.num_layers == 1 or not layer.skip_input):
         return "layers.0.weight_ih_l0"
     return None
+
+
+def _has_weights(controller: nn.Module) -> bool:
+    return isinstance(controller, WeightedController)
 
 
 def input_weight(layer: nn.Module) -> Tensor | None:

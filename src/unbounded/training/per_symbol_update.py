@@ -23,6 +23,7 @@ from unbounded.memories.superposition import EMPTY
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.rnn.controllers import ElmanController
 from unbounded.rnn.fused import is_called
+from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
 from unbounded.tasks import Batch
 from unbounded.training.carried_state import CarriedState
@@ -154,17 +155,20 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
     Raises:
         ConfigError: it is no Stack RNN with an elman controller and a capacity on the CPU.
     """
+    part: Any = None
+    if isinstance(layer, MemoryRNN) and type(layer) is MemoryRNN and len(layer.layers) == 1:
+        part = layer.only_layer()
     if not (
-        type(layer) is MemoryRNN
-        and type(layer.memory) is SuperpositionStack
-        and type(layer.controller) is ElmanController
-        and why_no_kernel(layer.memory) is None
+        type(part) is MemoryLayer
+        and type(part.memory) is SuperpositionStack
+        and type(part.controller) is ElmanController
+        and why_no_kernel(part.memory) is None
         and not any(is_called(module) for module in layer.modules())
-        and layer.controller.activation == "sigmoid"
-        and layer.controller.bias_ih is None
-        and layer.readout is None
-        and not layer.output_read_vector
-        and layer.memory.capacity is not None
+        and part.controller.activation == "sigmoid"
+        and part.controller.bias_ih is None
+        and part.readout is None
+        and not part.output_read_vector
+        and part.memory.capacity is not None
         and output.bias is None
         and output.weight.device.type == "cpu"
     ):
@@ -175,9 +179,9 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
                 "hooks or replaced methods, and only on the CPU"
             ]
         )
-    memory, symbols, controller = layer.memory, layer.input_size, layer.controller.weights
+    memory, symbols, controller = part.memory, part.input_size, part.controller.weights
     count, kinds = memory.count, len(memory.actions)
-    input_weights, heads = _array(controller.weight_ih), _array(layer.heads.weight)
+    input_weights, heads = _array(controller.weight_ih), _array(part.heads.weight)
     recurrent = controller.weight_hh
     return Weights(
         input_weights[:, :symbols],
@@ -227,7 +231,7 @@ class History:
     def empty(cls, layer: Any) -> History:
         """No step and an empty memory."""
         shape = layer.memory.count, layer.memory.capacity
-        dtype = _array(layer.heads.weight).dtype
+        dtype = _array(layer.only_layer().heads.weight).dtype
         return cls([], [np.zeros(layer.hidden_size, dtype)], [], [np.full(shape, EMPTY, dtype)], 0)
 
     @classmethod

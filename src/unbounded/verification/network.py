@@ -13,7 +13,7 @@ from unbounded.memories import Memory
 from unbounded.memories.core import Head, index_state, map_state
 from unbounded.models.discrete import sequence_model
 from unbounded.models.gates import controller_outputs
-from unbounded.rnn import MemoryRNN, MemoryRNNState
+from unbounded.rnn import MemoryLayer, MemoryRNN, MemoryRNNState
 from unbounded.rnn.heads import apply_heads
 from unbounded.rnn.on_device import on_device
 from unbounded.rnn.read_only import ReadOnlyState, silent_steps
@@ -85,12 +85,13 @@ class Network:
         output = hidden[:, logit_steps]
         if isinstance(layer, MemoryRNN):
             hidden = hidden[..., : layer.hidden_size]
-            output = layer.read_out(output.transpose(0, 1), None).transpose(0, 1)
+            part = layer.only_layer()
+            output = part.read_out(output.transpose(0, 1), None).transpose(0, 1)
         logits = self._sequence.logits(output)
         if not isinstance(layer, MemoryRNN):
             return Steps(hidden, logits, None, ()), state
         heads = self.gates if gates_only else layer.memory.heads
-        fields = self._head_fields(layer, heads, hidden, silent)
+        fields = self._head_fields(layer.only_layer(), heads, hidden, silent)
         gates = tuple(field for head, field in zip(heads, fields, strict=True) if head.can_harden)
         return Steps(hidden, logits, None if gates_only else fields, gates), state
 
@@ -106,7 +107,7 @@ class Network:
         return torch.stack(certainties).amin(dim=0) if certainties else None
 
     def _head_fields(
-        self, layer: MemoryRNN, heads: tuple[Head, ...], hidden: Tensor, silent: Tensor | None
+        self, layer: MemoryLayer, heads: tuple[Head, ...], hidden: Tensor, silent: Tensor | None
     ) -> tuple[Tensor, ...]:
         """The fields of some heads at each step, [B, T, ...]; writes are 0 where `silent`."""
         weight: Tensor = layer.heads.weight

@@ -83,19 +83,20 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
 
 def _weights(layer: MemoryRNN) -> dict[str, Any]:
     """The layer's weights as the scan names them."""
-    controller, readout = layer.controller, layer.readout
+    part = layer.only_layer()
+    controller, readout = part.controller, part.readout
     if not isinstance(controller, WeightedController) or readout is None:
         raise TypeError("the scan knows an LSTM with a readout")
     of = controller.weights
-    if of.weight_hh is None or of.bias_ih is None or layer.heads.bias is None:
+    if of.weight_hh is None or of.bias_ih is None or part.heads.bias is None:
         raise TypeError("the scan knows an LSTM with recurrence and biases")
     bias = of.bias_ih if of.bias_hh is None else of.bias_ih + of.bias_hh
     tensors = {
         "ih": of.weight_ih.t(),
         "hh": of.weight_hh.t(),
         "b": bias,
-        "heads": layer.heads.weight.t(),
-        "heads_b": layer.heads.bias,
+        "heads": part.heads.weight.t(),
+        "heads_b": part.heads.bias,
         "out": readout.weight.t(),
         "out_b": readout.bias,
     }
