@@ -63,7 +63,7 @@ NAMES = {
     ),
     "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
-        "LSTMController MemoryRNN MemoryRNNState SRCN Trace load_trace save_trace"
+        "LSTMController MemoryLayer MemoryRNN MemoryRNNState SRCN Trace load_trace save_trace"
     ),
     "unbounded.models": (
         "MemoryModel SequenceModel certainties discretized draw_sums generate least_saturated "

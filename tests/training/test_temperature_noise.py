@@ -121,7 +121,7 @@ def test_a_controllers_sums_are_multiplied_and_nothing_else() -> None:
         for name, value in model.state_dict().items():
             assert torch.equal(value, (4 if name in names else 1) * before[name]), name
     # Two layers with one controller: it is sharpened once.
-    layers = [model_of(STACKS).sequence.layer for _ in range(2)]
+    layers = [model_of(STACKS).sequence.layer.layers[0] for _ in range(2)]
     layers[1].controller = layers[0].controller
     weight = copy.deepcopy(layers[0].controller.weight_ih)
     sharpen_units(torch.nn.ModuleList(layers), 2.0)

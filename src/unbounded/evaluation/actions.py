@@ -85,11 +85,11 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
         inputs, targets = typed_steps(task, names)
     if task.layout != "text":
         sequence, _ = with_room(sequence, symbol_count - 1)
-    layer, memory = superposition_layer(sequence)
+    _, memory = superposition_layer(sequence)
     device = sequence.output.weight.device
     with torch.no_grad():
         embedded = sequence.embed(inputs[None].to(device))
-        hidden, _, trace = layer(embedded, return_trace=True)
+        hidden, _, trace = sequence.layer(embedded, return_trace=True)
         probabilities = torch.softmax(sequence.logits(hidden)[0], dim=-1).cpu()
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
     read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, memory.depth))
