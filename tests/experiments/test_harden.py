@@ -53,6 +53,7 @@ from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
 from unbounded.training import Harden, Interrupted
 from unbounded.training.chunk_update import ChunkUpdate
+from unbounded.training.hooks.curricula import ShorterToo
 from unbounded.training.optimizers import make_optimizer
 from unbounded.verification import VerifyOptions
 
@@ -366,7 +367,7 @@ def test_what_cannot_be_hardened_says_why(
 
 def test_the_usual_hardening_leaves_what_is_said() -> None:
     usual = preset_of("copy")["hardening"]
-    assert usual["batches"] == 600
+    assert usual["batches"] == 2400
     assert with_hardening(tiny()).hardening == usual
     streams = tiny_streams()
     of_streams = {"name": "gradual", "batches": 60, "every": 1, "far": 5}
@@ -481,12 +482,22 @@ def test_a_hardening_is_called_off_with_one_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "lengths"),
-    [("copy", "1:64"), ("bigram_flip", "2:64"), ("svo_sov", "3:64"), ("anbn", "1:19")],
+    ("task", "shorter", "lengths"),
+    [("copy", "1:7", "8:64"), ("bigram_flip", "2:7", "8:64"), ("svo_sov", "3:7", "8:64")],
 )
-def test_hardening_trains_on_shorter_strings_too(task: str, lengths: str) -> None:
+def test_hardening_trains_on_shorter_strings_too(task: str, shorter: str, lengths: str) -> None:
     config = composed(preset_of(task))
-    assert str(hardening_lengths(plan(config, checked(config)))) == lengths
+    drawn = hardening_lengths(plan(config, checked(config)))
+    assert isinstance(drawn, ShorterToo)
+    bucket = config.training.length_bucketing  # so many batches share their lengths
+    ranges = [str(drawn(batch)) for batch in range(4 * bucket)]
+    assert ranges == ([shorter] * bucket + [lengths] * bucket) * 2
+    assert str(drawn.final) == lengths
+
+
+def test_the_hardening_of_a_stream_mixes_all_lengths() -> None:
+    config = composed(preset_of("anbn"))
+    assert str(hardening_lengths(plan(config, checked(config)))) == "1:19"
 
 
 def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(

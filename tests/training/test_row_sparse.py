@@ -225,9 +225,7 @@ def test_a_bad_column_ends_training_before_it_is_stepped() -> None:
     before = matrix.detach().clone()
     batch = batch_of([7, 7])
     batch.inputs[0, 2] = 3
-    with pytest.raises(
-        NonFiniteError, match=r"parameter sequence\.layer\.controller\.weight_ih"
-    ):
+    with pytest.raises(NonFiniteError, match=r"parameter sequence\.layer\.controller\.weight_ih"):
         next(trainer_of(model, options_of()).train(batch, 0))
     assert torch.equal(matrix.nan_to_num(), before.nan_to_num())
 

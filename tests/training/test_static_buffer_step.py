@@ -128,7 +128,12 @@ def test_other_protocols_use_the_graph(changed: dict[str, Any]) -> None:
 
 
 PLACES = ["", "sequence", "sequence.output", "sequence.layer"]
-DEEPER = {"lstm": "layers.0", "stack-rnn": "layers.0.controller", "rnn": "controller", "gru": "controller"}
+DEEPER = {
+    "lstm": "layers.0",
+    "stack-rnn": "layers.0.controller",
+    "rnn": "controller",
+    "gru": "controller",
+}
 
 
 def is_bound(model: MemoryModel) -> bool:

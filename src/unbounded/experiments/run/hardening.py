@@ -32,6 +32,7 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import Harden, Hook
 from unbounded.training.backup import Backup
+from unbounded.training.hooks.curricula import ShorterToo
 from unbounded.training.optimizers import make_optimizer, make_schedule
 
 #: Default learning rates, as shares of that of training.
@@ -72,8 +73,10 @@ def harden_model(
     batch = metric_set.validation_batch(evaluator)
     # Validate short sequences too: a hardened model may be correct on longer ones only.
     ranges = (evaluator.train_lengths, evaluator.validation_lengths)
+    shorter = shorter_lengths(planned)
+    asked = [*ranges, *([] if shorter is None else [shorter])]
     evaluators = [
-        replace(evaluator, validation_lengths=lengths) for lengths in dict.fromkeys(ranges)
+        replace(evaluator, validation_lengths=lengths) for lengths in dict.fromkeys(asked)
     ]
     far = far_evaluators(planned, evaluator)
 
@@ -257,17 +260,29 @@ def _facts(
     }
 
 
-def hardening_lengths(planned: Plan) -> LengthRange:
+def shorter_lengths(planned: Plan) -> LengthRange | None:
+    """The lengths below those of training; None if there are none."""
+    lengths = planned.train_lengths
+    if not planned.task.has_lengths:
+        return None
+    shortest = shortest_length(planned.task, lengths.minimum)
+    if shortest is None or shortest == lengths.minimum:
+        return None
+    return LengthRange(shortest, lengths.minimum - 1)
+
+
+def hardening_lengths(planned: Plan) -> LengthRange | ShorterToo:
     """The lengths that hardening trains on: those of training and shorter ones, which it must keep.
 
     Trained on 8 to 64 symbols alone, a hardened model that is right on all of them often lost the
-    strings of one symbol that the trained model had right.
+    strings of one symbol that the trained model had right. A stream mixes all lengths.
     """
-    lengths = planned.train_lengths
-    if not planned.task.has_lengths:
+    lengths, shorter = planned.train_lengths, shorter_lengths(planned)
+    if shorter is None:
         return lengths
-    shortest = shortest_length(planned.task, lengths.minimum)
-    return lengths if shortest is None else LengthRange(shortest, lengths.maximum)
+    if planned.config.training.chunk_steps is not None:
+        return LengthRange(shorter.minimum, lengths.maximum)
+    return ShorterToo(lengths, shorter.minimum, planned.config.training.length_bucketing)
 
 
 def _asked(evaluator: Evaluator) -> tuple[Evaluator, LengthRange, int, int]:

@@ -135,6 +135,35 @@ class OneLength:
         return LengthRange(length, length)
 
 
+@dataclass(frozen=True)
+class ShorterToo:
+    """Draw every other bucket of batches from lengths below those of training.
+
+    Lengths that are uniform from 1 to 64 have few short strings. A hardened model may lose those,
+    and a saturated gate has no gradient with which to get them back.
+
+    Args:
+        lengths: the range of training.
+        shortest: the least length below it.
+        bucket: batches that share their lengths; see `PhaseOptions.length_bucketing`.
+    """
+
+    lengths: LengthRange
+    shortest: int
+    bucket: int = 1
+
+    @property
+    def final(self) -> LengthRange:
+        """The range of training."""
+        return self.lengths
+
+    def __call__(self, batch: int) -> LengthRange:
+        """The range of batch number `batch`, counted from 0."""
+        if batch // self.bucket % 2:
+            return self.lengths
+        return LengthRange(self.shortest, self.lengths.minimum - 1)
+
+
 def whole_range(lengths: LengthRange) -> LengthRange:
     """All lengths of the training range in each batch."""
     return lengths
