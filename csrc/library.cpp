@@ -8,6 +8,7 @@
 #include "push_pop.h"
 #include "recurrence.h"
 #include "register.h"
+#include "rolling_tape.h"
 #include "superposition.h"
 #include "turing_tape.h"
 #include "unroll.h"
@@ -31,6 +32,7 @@ int with_memory(const char* memory, Work& work) {
     return work.template go<T, Controller, Superposition<SuperpositionList>>();
   if (is(memory, "register")) return work.template go<T, Controller, Register>();
   if (is(memory, "turing_tape")) return work.template go<T, Controller, TuringTape>();
+  if (is(memory, "rolling_tape")) return work.template go<T, Controller, RollingTape>();
   if (is(memory, "lie_access")) return work.template go<T, Controller, LieAccess>();
   return unknown_choice;
 }

@@ -13,6 +13,7 @@ from unbounded.memories.core.structure import Structure
 from unbounded.memories.lie_access.kernel import LieAccessStructure
 from unbounded.memories.push_pop.kernel import DequeStructure, QueueStructure, StackStructure
 from unbounded.memories.register.kernel import RegisterStructure
+from unbounded.memories.rolling_tape.kernel import RollingTapeStructure
 from unbounded.memories.superposition.kernel import (
     SuperpositionListStructure,
     SuperpositionStackStructure,
@@ -30,6 +31,7 @@ STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
         SuperpositionListStructure,
         RegisterStructure,
         TapeStructure,
+        RollingTapeStructure,
         LieAccessStructure,
     )
 }

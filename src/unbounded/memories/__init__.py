@@ -36,6 +36,7 @@ from unbounded.memories.push_pop import (
     TwoEndedPushPop,
     quiet_deque,
 )
+from unbounded.memories.rolling_tape import RollingTape, RollInstruction, RollState
 from unbounded.memories.superposition import (
     ActionValue,
     ListCells,
@@ -57,6 +58,7 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
     "turing_tape": TuringTape,
+    "rolling_tape": RollingTape,
     "lie_access": LieAccessMemory,
 }
 
@@ -83,6 +85,9 @@ __all__ = [
     "NeuralStack",
     "PushPop",
     "QueueState",
+    "RollInstruction",
+    "RollState",
+    "RollingTape",
     "StackCells",
     "StackState",
     "StateField",

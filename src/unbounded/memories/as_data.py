@@ -9,6 +9,7 @@ from unbounded.errors import ConfigError
 from unbounded.memories.core import Memory
 from unbounded.memories.lie_access import GROUPS, LieAccessMemory
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
+from unbounded.memories.rolling_tape import RollingTape
 from unbounded.memories.superposition import EMPTY, SuperpositionList, SuperpositionStack
 from unbounded.memories.turing_tape import TuringTape
 
@@ -25,6 +26,7 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "superposition_stack": (SuperpositionStack, _CELLS),
     "superposition_list": (SuperpositionList, _CELLS),
     "turing_tape": (TuringTape, _TAPE),
+    "rolling_tape": (RollingTape, ("slots", "width", "tapes", "variant")),
     "lie_access": (LieAccessMemory, ("width", "weighting", "variant", "key_gate", "action_gate")),
 }
 

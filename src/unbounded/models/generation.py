@@ -137,7 +137,7 @@ def _checked_feedback(output_to_input: object, outputs: int, inputs: int) -> Ten
 
 def _runner(model: SequenceModel, prompt: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
     """A function (tokens [B, T], lengths) -> logits [B, T, V] that carries its state."""
-    if model.read_only_token is None and not is_called(model):
+    if model.read_only_token is None and not model.uses_lengths and not is_called(model):
         stream = open_stream(model.layer, prompt.shape[0], model.embed(prompt[:, :1]))
         return lambda tokens, lengths: model.logits(stream.run(model.embed(tokens), lengths))
     state: Any = None

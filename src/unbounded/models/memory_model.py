@@ -128,6 +128,8 @@ class MemoryModel(
             input each; higher bits are one more input, a number. 0 feeds the number alone.
         read_only_token: the symbol that ends writing at its first occurrence, as in the answer
             phase of Yang 2016; None writes always.
+        length_token: for a memory that uses the length of its sequences, the symbol that ends it;
+            see `SequenceModel`.
         backend: "auto", "reference", "cpu" or "cuda", as for the layer.
     Raises:
         ChoiceError: an unknown memory, controller or initialization.
@@ -157,6 +159,7 @@ class MemoryModel(
         symbol_initialization: str = "as_model",
         input_bits: int | None = None,
         read_only_token: int | None = None,
+        length_token: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -201,6 +204,7 @@ class MemoryModel(
             tied_embeddings=tied_embeddings,
             input_bits=input_bits,
             read_only_token=read_only_token,
+            length_token=length_token,
         )
         initialize(self.sequence, *initialize_by)
         if map_initial_state:

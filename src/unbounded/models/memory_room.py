@@ -8,23 +8,24 @@ from typing import Any, TypeVar
 from torch import nn
 
 from unbounded.checks import check_module, check_size
-from unbounded.memories import SuperpositionMemory
+from unbounded.memories import RollingTape, SuperpositionMemory
 from unbounded.rnn import MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
-    """Return a model with the same weights whose superposition memories hold `symbols` cells.
+    """Return a model with the same weights whose memory has room for `symbols` symbols.
 
+    Superposition memories and rolling tapes have a capacity that can be raised.
     A capacity chosen for the lengths of training must not affect the scores of longer sequences.
 
     Args:
         model: stays unchanged.
         symbols: number of symbols in the longest sequence.
     Returns:
-        the model itself and None if no capacity is lower; else a copy, in which each memory of
-        lower capacity is replaced by one of `symbols` cells, and `symbols`.
+        the model itself and None if no capacity is lower; else a copy, in which each such memory
+        of lower capacity is replaced by one of `symbols` cells, and `symbols`.
     Raises:
         ShapeError: `symbols` is no integer of at least 0.
     """
@@ -41,6 +42,9 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
 
 
 def _is_short(part: nn.Module, symbols: int) -> bool:
-    if not isinstance(part, MemoryLayer) or not isinstance(part.memory, SuperpositionMemory):
+    if not isinstance(part, MemoryLayer):
         return False
-    return part.memory.capacity is not None and part.memory.capacity < symbols
+    memory = part.memory
+    if not isinstance(memory, SuperpositionMemory | RollingTape) or memory.capacity is None:
+        return False
+    return memory.capacity < symbols

@@ -27,6 +27,8 @@ _SOURCES: Final[Mapping[str, str]] = {
     "superposition_stack": _JOULIN,
     "superposition_list": _JOULIN,
     "turing_tape": "Graves et al. 2014, Neural Turing Machines, arXiv:1410.5401",
+    "rolling_tape": "Delétang et al. 2023, Neural Networks and the Chomsky Hierarchy, "
+    "arXiv:2207.02098",
     "lie_access": "Yang & Rush 2017, Lie-Access Neural Turing Machines, arXiv:1611.02854",
     "none": "no paper: a recurrent network without external memory, the baseline of the others",
 }

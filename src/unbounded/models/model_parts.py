@@ -69,6 +69,13 @@ def can_read_only(part: str | Part, hidden_size: int) -> bool:
     return bool(make_memory(part, hidden_size).write_strengths)
 
 
+def uses_lengths(part: str | Part, hidden_size: int) -> bool:
+    """Whether a memory uses the lengths of its sequences; False with errors or without a memory."""
+    if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
+        return False
+    return make_memory(part, hidden_size).uses_lengths
+
+
 def controller_errors(part: str | Part, memory: Any) -> list[str]:
     """The errors of a controller's name and options, given the name of the memory."""
     name, options = split_part(part)

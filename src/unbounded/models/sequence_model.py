@@ -72,6 +72,8 @@ class SequenceModel(nn.Module):
         read_only_token: the symbol that ends writing at its first occurrence, in 0 ..
             input_vocabulary - 1; None writes always. The state carries whether a sequence has had
             it (a `ReadOnlyState` with the layer's state as `layer`).
+        length_token: for a memory that uses the length of its sequences, the symbol at whose first
+            occurrence that length ends, such as the one fed while answering; None counts all.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 
@@ -88,6 +90,7 @@ class SequenceModel(nn.Module):
         tied_embeddings: bool = False,
         input_bits: int | None = None,
         read_only_token: int | None = None,
+        length_token: int | None = None,
     ) -> None:
         super().__init__()
         for name, value in (
@@ -103,19 +106,18 @@ class SequenceModel(nn.Module):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
         if read_only_token is not None:
             check_read_only(layer)
-            is_symbol = hasattr(read_only_token, "__index__") and read_only_token is not True
-            is_symbol = is_symbol and read_only_token is not False
-            if not is_symbol or not 0 <= read_only_token < input_vocabulary:
+        for name, token in (("read_only_token", read_only_token), ("length_token", length_token)):
+            is_symbol = hasattr(token, "__index__") and not isinstance(token, bool)
+            if token is not None and (not is_symbol or not 0 <= token < input_vocabulary):
                 raise ShapeError(
-                    f"read_only_token: expected a symbol of 0..{input_vocabulary - 1}, got "
-                    f"{read_only_token!r}."
+                    f"{name}: expected a symbol of 0..{input_vocabulary - 1}, got {token!r}."
                 )
         errors = dropout_errors(dropout)
         if errors:
             raise ShapeError(errors[0])
         self.input_vocabulary, self.input_bits = input_vocabulary, input_bits
         self.dropout = dropout
-        self.read_only_token = read_only_token
+        self.read_only_token, self.length_token = read_only_token, length_token
         self.embedding = (
             None if embedding_size is None else nn.Embedding(input_vocabulary, embedding_size)
         )
@@ -178,6 +180,8 @@ class SequenceModel(nn.Module):
     ) -> tuple[Tensor, Any]:
         """The output layer's input, [B, T, O], and the state; arguments as for `forward`."""
         inputs = check_tokens(inputs, self.input_vocabulary)
+        if state is None and self.uses_lengths and isinstance(self.layer, MemoryRNN):
+            state = self.layer.initial_state(len(inputs), self._source_lengths(inputs, lengths))
         if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
             answers = inputs == self.read_only_token
             return run_phases(self.layer, self.embed(inputs), answers, state, lengths)
@@ -185,6 +189,19 @@ class SequenceModel(nn.Module):
             return run_symbols(self.layer, inputs, state, lengths)
         result: tuple[Tensor, Any] = self.layer(self.embed(inputs), state, lengths)
         return result
+
+    @property
+    def uses_lengths(self) -> bool:
+        """Whether the layer's memory uses the lengths of its sequences."""
+        return isinstance(self.layer, MemoryRNN) and self.layer.memory.uses_lengths
+
+    def _source_lengths(self, inputs: Tensor, lengths: Tensor | None) -> Tensor:
+        """Symbols before the first `length_token` of each sequence, int64 [B], within `lengths`."""
+        counted = torch.ones_like(inputs, dtype=torch.bool)
+        if self.length_token is not None:
+            counted = (inputs == self.length_token).cumsum(dim=1) == 0
+        source = counted.sum(dim=1)
+        return source if lengths is None else torch.minimum(source, lengths.to(source))
 
     @property
     def one_hot(self) -> bool:

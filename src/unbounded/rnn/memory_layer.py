@@ -118,8 +118,13 @@ class MemoryLayer(nn.Module):
         """A tensor with the layer's dtype and device."""
         return as_called(self.heads, self.heads.weight)
 
-    def initial_state(self, batch_size: int) -> LoopState:
-        """Return the initial state of this layer, tensors [B, ...]."""
+    def initial_state(self, batch_size: int, lengths: Tensor | None = None) -> LoopState:
+        """Return the initial state of this layer, tensors [B, ...].
+
+        Args:
+            batch_size: B.
+            lengths: int64 [B], for a memory that uses the lengths of its sequences; None for none.
+        """
         like = self.like
         if self.initial_controller is None:
             # Separate tensors: torch.compile takes none twice.
@@ -133,11 +138,11 @@ class MemoryLayer(nn.Module):
             )
         learned = None if self.initial_memory is None else self.initial_memory()
         dtype = torch.float32 if is_half(like) else like.dtype
-        state = LoopState(
-            controller,
-            self.memory.initial_read_vector(batch_size, dtype, like.device, learned),
-            self.memory.initial_state(batch_size, dtype, like.device, learned),
-        )
+        memory = self.memory.initial_state(batch_size, dtype, like.device, learned)
+        if lengths is not None and self.memory.uses_lengths:
+            memory = self.memory.started(memory, lengths)
+        read_vector = self.memory.initial_read_vector(batch_size, dtype, like.device, learned)
+        state = LoopState(controller, read_vector, memory)
         if self.first_write is not None:
             state = self.first_write.write(self.heads, self.memory, state)
         return state

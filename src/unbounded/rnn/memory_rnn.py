@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.checks import check_bool, check_positive, check_size
+from unbounded.checks import check_bool, check_lengths, check_positive, check_size
 from unbounded.errors import ShapeError
 from unbounded.memories import Memory
 from unbounded.memories.core import autocast_dtype, check_backend
 from unbounded.replaced import remember_methods
-from unbounded.rnn.call import Call, Lengths, check_inputs, new_call
+from unbounded.rnn.call import Call, Lengths, as_lengths, check_inputs, new_call
 from unbounded.rnn.controllers import ControllerFactory, input_width
 from unbounded.rnn.half import is_half, run_in_float32
 from unbounded.rnn.memory_layer import MemoryLayer
@@ -161,10 +161,18 @@ class MemoryRNN(nn.Module):
             raise ShapeError(f"layer: expected one layer and direction, got {len(self.layers)}.")
         return self.all_layers()[0]
 
-    def initial_state(self, batch_size: int) -> MemoryRNNState:
-        """Return the initial state of `batch_size` sequences."""
+    def initial_state(self, batch_size: int, lengths: Lengths = None) -> MemoryRNNState:
+        """Return the initial state of `batch_size` sequences.
+
+        Args:
+            batch_size: B.
+            lengths: B integers, for a memory that uses the lengths of its sequences
+                (`Memory.uses_lengths`); a call without a state takes those of its inputs.
+        """
         check_size("batch_size", batch_size)
-        return joined([layer.initial_state(batch_size) for layer in self.all_layers()])
+        given = as_lengths(lengths, self.all_layers()[0].like.device)
+        check_lengths(given, batch_size, None)
+        return joined([layer.initial_state(batch_size, given) for layer in self.all_layers()])
 
     def empty_memory(
         self, state: MemoryRNNState, sequences: Tensor | None = None
@@ -298,7 +306,10 @@ class MemoryRNN(nn.Module):
             x = x.to(like.dtype)
         check_inputs(x, like)
         if state is None:
-            states = [layer.initial_state(x.shape[1]) for layer in layers]
+            given = call.lengths
+            if given is None and self.memory.uses_lengths:
+                given = torch.full((x.shape[1],), len(x), device=x.device)
+            states = [layer.initial_state(x.shape[1], given) for layer in layers]
         else:
             states = [trimmed(self.memory, part, len(x), like) for part in self._parted(state)]
         recorders = [Recorder(self.memory) if with_traces else None for _ in layers]

@@ -11,7 +11,7 @@ from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.components import build
 from unbounded.experiments.config.schema import HardeningConfig, ModelConfig, RunConfig, effective
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.model_parts import can_read_only
+from unbounded.models.model_parts import can_read_only, uses_lengths
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.options import PhaseOptions
 
@@ -41,6 +41,9 @@ class Plan:
             outputs=len(self.task.output_vocabulary),
             **fields,
             read_only_token=self.task.answer_token if reads_only(config) else None,
+            length_token=(
+                self.task.answer_token if uses_lengths(config.memory, config.hidden_size) else None
+            ),
             backend=self.config.hardware.backend,
         )
 

@@ -54,6 +54,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     head_bias: bool = True
     #: Whether a layer calls `first_write` before the first step.
     writes_first: bool = False
+    #: Whether a layer calls `started` with the lengths of new sequences.
+    uses_lengths: bool = False
     #: Names of the heads for write strengths; with all of them at 0, a step writes nothing. Empty
     #: for a memory that always writes.
     write_strengths: tuple[str, ...] = ()
@@ -182,6 +184,17 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """
         like = instruction[0]
         return self.initial_read_vector(like.shape[0], like.dtype, like.device), state
+
+    def started(self, state: StateT, lengths: Tensor) -> StateT:
+        """Return the initial state of sequences whose lengths are known beforehand.
+
+        Layers call it if `uses_lengths` is True. The default returns the state.
+
+        Args:
+            state: before the first step. lengths: int64 [B].
+        """
+        del lengths  # without use by default
+        return state
 
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
         """Return the tensors that a trace shows of a state, by name; see `observed_fields`."""
