@@ -34,6 +34,8 @@ export interface ModelData {
   input: 'embedding' | 'one_hot' | 'bits'
   input_bits: number
   read_only_token: number | null
+  /** Of a memory that uses the length of its input: the token that ends it, null for the whole input. */
+  length_token?: number | null
   output_read_vector: boolean
   controller: ControllerData
   memory: MemoryData | null

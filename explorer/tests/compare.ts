@@ -71,7 +71,7 @@ export function memoryDifference(data: MemoryCase): number {
 /** How far logits are from Python's, at the most. */
 export function modelDifference(data: ModelCase): number {
   const model = new Model(data)
-  let state = model.begin()
+  let state = model.begin(data.tokens)
   let most = 0
   data.tokens.forEach((token, step) => {
     const outcome = model.step(state, token)

@@ -58,6 +58,8 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "name": "turing_tape", "slots": 5, "width": 2, "shift": "zero", "variant": "deleu2016",
         "reads": "before",
     },
+    "rolling tape": {"name": "rolling_tape", "slots": 6, "width": 3},
+    "rolling tapes": {"name": "rolling_tape", "slots": 5, "width": 2, "tapes": 2, "variant": "code"},
     "keys": {"name": "lie_access", "width": 3},
     "keys with softmax": {
         "name": "lie_access", "width": 2, "weighting": "softmax", "group": "scaling_rotation",
@@ -122,6 +124,9 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
     "two LSTM layers": {
         "memory": "none", "controller": {"name": "lstm", "num_layers": 2},
         "learn_initial_state": True,
+    },
+    "LSTM with a rolling tape": {
+        "memory": {"name": "rolling_tape", "slots": 7, "width": 3}, "length_token": 1,
     },
     "GRU alone": {"memory": "none", "controller": "gru"},
 }  # fmt: skip

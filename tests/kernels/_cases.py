@@ -20,6 +20,7 @@ from unbounded.memories import (
     NeuralDeque,
     NeuralQueue,
     NeuralStack,
+    RollingTape,
     SuperpositionList,
     SuperpositionStack,
     TuringTape,
@@ -39,6 +40,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "superposition_list": SuperpositionList(3),
     "register": Register(19),
     "turing_tape": TuringTape(7, 3),
+    "rolling_tape": RollingTape(7, 3, 2),
     "lie_access": LieAccessMemory(3),
 }
 STRUCTURES = tuple(MEMORIES)

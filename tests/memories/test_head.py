@@ -18,6 +18,7 @@ GATES = {
     "superposition_stack": {"action"},
     "superposition_list": {"action"},
     "turing_tape": {"read_gate", "read_shift", "write_gate", "write_shift", "erase"},
+    "rolling_tape": {"action"},
     "lie_access": {
         "read_key_gate",
         "read_action_gate",

@@ -134,6 +134,7 @@ LIBRARY = {
         ub.SuperpositionList, 2, capacity=3, overflow="drop_ends", empty=0
     ),
     "turing_tape": functools.partial(ub.TuringTape, 7, 3),
+    "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
     "turing_tape_of_two_papers": functools.partial(
         ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2, variant="deleu2016"
     ),

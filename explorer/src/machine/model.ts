@@ -45,9 +45,11 @@ export class Model {
     this.memory = makeMemory === null || memory === null ? null : makeMemory(memory)
   }
 
-  begin(): ModelState {
+  /** The state before the first step; `given` are the tokens that are known then. */
+  begin(given: readonly number[] = []): ModelState {
     const controller = this.initial('initial.controller.')
     const fields = this.initial('initial.memory.')
+    if ('jump' in fields) fields.jump = { shape: [], data: Float64Array.of(this.lengthOf(given)) }
     const readVector = this.tensors['initial.reading']
     return {
       controller: Object.values(controller).map(vectorOf),
@@ -77,6 +79,11 @@ export class Model {
     const { readVector, state: memory } = this.memory.step(state.memory, instruction, state.step)
     const seen = this.data.output_read_vector ? joined(hidden, readVector) : hidden
     return { state: { ...next, readVector, memory }, logits: this.logits(seen), instruction }
+  }
+
+  private lengthOf(given: readonly number[]): number {
+    const end = given.indexOf(this.data.length_token ?? -1)
+    return end < 0 ? given.length : end
   }
 
   private logits(seen: Vector): Vector {

@@ -30,7 +30,7 @@ export function runPlan(
   model: Model, task: TaskData, plan: Plan, edits: Edits = {}, before: Step[] = [], from = 0,
 ): Step[] {
   const steps = before.slice(0, from)
-  let state = steps.length ? steps[steps.length - 1].state : model.begin()
+  let state = steps.length ? steps[steps.length - 1].state : model.begin(plan.given)
   while (steps.length < plan.most) {
     const t = steps.length
     const token = tokenAt(task, plan, steps)

@@ -4,6 +4,7 @@ import type { Head } from '../data.ts'
 import { sizeOf } from '../machine/heads.ts'
 import { el, short, write } from './dom.ts'
 import type { Session } from './session.ts'
+import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
 
 
@@ -21,7 +22,7 @@ export class Editor {
     for (const head of memory?.heads ?? []) {
       // Decisions of a single number in 0..1, and the actions of stacks and lists.
       if (head.gate && sizeOf(head) === 1) controls.push(this.slider(head.name, changed))
-      if (head.gate && head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
+      if (head.gate && head.name === 'action') controls.push(...this.choices(head, (memory!.kind === 'rolling_tape' ? MOVES : ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
     }
     this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
     this.element = el(

@@ -4,6 +4,7 @@ import type { MemoryState } from '../machine/memories/memory.ts'
 import { type End, popped } from '../machine/memories/strengths.ts'
 import { short } from './dom.ts'
 import type { Session } from './session.ts'
+import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
 
 export type EventKind = 'push' | 'pop' | 'keep' | 'move' | 'write' | 'read'
@@ -43,7 +44,29 @@ export function eventsOf(session: Session, step: number): MemoryEvent[] {
   if (kind in ENDS) return rowEvents(session, step, ENDS[kind])
   if (kind in ACTIONS) return actionEvents(session, step)
   if (kind === 'turing_tape') return tapeEvents(session, step)
+  if (kind === 'rolling_tape') return rollingEvents(session, step)
   return kind === 'lie_access' ? keyEvents(session, step) : []
+}
+
+/** Every action but a jump of the paper's form writes under the head before it moves. */
+function rollingEvents(session: Session, step: number): MemoryEvent[] {
+  const { options } = session.run.model.memory!
+  const { instruction, state } = session.steps[step]
+  const [slots, tapes] = [Number(options.slots), Number(options.tapes)]
+  const events: MemoryEvent[] = []
+  for (let tape = 0; tape < tapes; tape++) {
+    const weights = [...instruction!.action.subarray(tape * MOVES.length, (tape + 1) * MOVES.length)]
+    const where = tapes > 1 ? ` of tape ${tape + 1}` : ''
+    const writes = options.variant === 'code' ? 1 : weights[0] + weights[1] + weights[2]
+    if (writes >= LEAST) events.push({ kind: 'write', weight: writes, origins: [step], text: `a vector is written under the head${where} (${short(writes)})` })
+    weights.forEach((weight, move) => {
+      if (move > 0 && weight >= LEAST) events.push({ kind: 'move', weight, origins: [], text: `the tape${where} moves: ${MOVES[move].name} (${short(weight)})` })
+    })
+    const origin = state.memory!.origins[tape * slots]
+    const what = origin < 0 ? 'a cell that nothing was written to' : `the cell of ${session.symbolAt(origin)}`
+    events.push({ kind: 'read', weight: 1, origins: origin < 0 ? [] : [origin], text: `${what} is under the head${where}` })
+  }
+  return events
 }
 
 /** The state before a step. */

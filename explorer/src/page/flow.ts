@@ -10,7 +10,7 @@ import { ACTIONS } from './views/superposition.ts'
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
 const MEMORIES: Record<string, string> = {
   stack: 'Stack', queue: 'Queue', deque: 'Deque', superposition_stack: 'Stacks', superposition_list: 'Lists',
-  turing_tape: 'Tape', lie_access: 'Rows with keys',
+  turing_tape: 'Tape', rolling_tape: 'Rolling tape', lie_access: 'Rows with keys',
 }
 /** Gates and memory cells at most. */
 const MOST_GATES = 5
@@ -84,6 +84,7 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
       return { name, cells }
     })
   }
+  if (memory.kind === 'rolling_tape') return rollingCells(session, step)
   if (memory.kind === 'lie_access') {
     const { strengths } = state.fields
     const rows = [...strengths.keys()].filter((row) => strengths[row] >= LEAST).slice(-MOST_CELLS)
@@ -117,6 +118,22 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   // What a deque's bottom loses stands after its last cell.
   const below = memory.kind === 'deque' ? left.filter((row) => row < before.origins.length / 2) : []
   return [{ name: '', cells: [...out(left.filter((row) => !below.includes(row)).slice(-2)), ...cells, ...out(below.slice(0, 2))] }]
+}
+
+/** The cells around the head of each tape, which is read in the middle. */
+function rollingCells(session: Session, step: number): CellRow[] {
+  const { options } = session.run.model.memory!
+  const { origins } = session.steps[step].state.memory!
+  const [slots, tapes] = [Number(options.slots), Number(options.tapes)]
+  const side = Math.floor((Math.min(MOST_CELLS, slots) - 1) / 2)
+  return Array.from({ length: tapes }, (_, tape): CellRow => ({
+    name: tapes > 1 ? `tape ${tape + 1}` : '',
+    cells: Array.from({ length: 2 * side + 1 }, (_, k): Cell => {
+      const origin = origins[tape * slots + ((k - side + slots) % slots)]
+      const state = k === side ? 'read' : origin < 0 ? 'empty' : origin === step ? 'in' : ''
+      return { text: origin < 0 ? '·' : session.symbolAt(origin), state, strength: origin < 0 ? 0.25 : 1 }
+    }),
+  }))
 }
 
 function actionCells(session: Session, step: number): CellRow[] {

@@ -36,6 +36,11 @@ export const INTRODUCTIONS: Record<string, [title: string, ...sentences: string[
     'A write head erases and adds at a slot, and a read head returns a slot.',
     'A head finds a slot by its content or moves by a slot, and its attention can cover several slots.',
   ],
+  rolling_tape: [
+    'Rolling tape', 'A rolling tape is a ring of cells under a fixed head, each with a vector.',
+    'A step writes the cell under the head, and then the ring moves: by a cell, or by the length of the input.',
+    'The moves have weights with sum 1, and the next ring is the weighted mean of their results.',
+  ],
   lie_access: [
     'Lie-access memory', 'A Lie-access memory holds rows, each a vector at a point of a plane.',
     'A write adds a row at the write head, and a read returns the rows near the read head.',
@@ -135,13 +140,18 @@ export function tourOf(session: Session): Stop[] {
       { title: 'The tape', part: 'memory', step: full, text: 'Each row of the picture is a slot with its numbers: blue above 0, orange below 0. The maps show where each head is at every step.' },
       { title: 'Read', part: 'flow', step: reading, text: `The read vector is the mean of the slots, weighted by attention. ${happening(session, reading, ['read'])}` },
     ],
+    ring: [
+      { title: 'Write', part: 'flow', step: writing, text: `A vector is written under the head, and then the ring moves. ${happening(session, writing, ['write', 'move'])}` },
+      { title: 'The ring', part: 'memory', step: full, text: `${ended}The upper map shows the cells around the head at every step, the lower one the moves. The head stays in the middle, and the cells move.` },
+      { title: 'Read', part: 'flow', step: reading, text: `The read vector is the cell under the head. ${happening(session, reading, ['read'])}` },
+    ],
     keys: [
       { title: 'Write', part: 'flow', step: writing, text: `The write head moves first, and then adds a row at its point. ${happening(session, writing, ['write'])}` },
       { title: 'The plane', part: 'memory', step: full, text: `${ended}Each dot is a row; the circle is the read head, the square the write head. The line is the path of the read head so far.` },
       { title: 'Read', part: 'flow', step: reading, text: `The nearest rows get the largest weights. ${happening(session, reading, ['read'])}` },
     ],
   }
-  const form = kind.startsWith('superposition') ? 'cells' : kind === 'turing_tape' ? 'tape' : kind === 'lie_access' ? 'keys' : 'rows'
+  const form = kind.startsWith('superposition') ? 'cells' : kind === 'turing_tape' ? 'tape' : kind === 'rolling_tape' ? 'ring' : kind === 'lie_access' ? 'keys' : 'rows'
   return [first, ...middle[form], lastStop]
 }
 
@@ -150,6 +160,7 @@ const CHANGES: Record<string, string> = {
   deque: 'Move both pushes to 0: the symbol is not stored.',
   superposition_stack: 'Choose POP for a stack: the number is not stored.', superposition_list: 'Choose another action for a list.',
   turing_tape: 'Move the write gate: at 1 the head goes to content, at 0 it moves from its last slot.',
+  rolling_tape: 'Choose another move: all later cells are under the head at another step.',
   lie_access: 'Move strength to 0: the row is not written.',
 }
 

@@ -32,7 +32,10 @@ def model_data(model: MemoryModel) -> dict[str, Any]:
     sequence = model.sequence
     layer = sequence.layer
     kind = "embedding" if sequence.embedding is not None else "one_hot"
+    # Only where it is used, so that pages of other memories stay as they are.
+    own = {"length_token": sequence.length_token} if sequence.uses_lengths else {}
     return {
+        **own,
         "inputs": sequence.input_vocabulary,
         "outputs": sequence.output.weight.shape[0],
         "input": kind if sequence.input_bits is None else "bits",

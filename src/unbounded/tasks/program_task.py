@@ -77,6 +77,7 @@ class ProgramTask(Task):
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self.input_vocabulary = self.output_vocabulary = CHARACTERS
         self.answer_token, self.end_token = _PLACES[PROGRAM_END], _PLACES[ANSWER_END]
+        self.source_end_token = self.answer_token
 
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None

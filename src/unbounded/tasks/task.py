@@ -52,6 +52,7 @@ class Task(ABC):
         has_path: whether `heights` gives the number of symbols to keep at each step.
         answer_token: the input that is fed while answering and never before; None where a task
             has no such input.
+        source_end_token: the input at which a source has ended; None where there is none.
         end_token: the output that ends an answer; None where nothing ends one.
         data_digest: SHA-256 in hexadecimal digits of the data, by which a run recognizes its data;
             None without data.
@@ -71,6 +72,7 @@ class Task(ABC):
     has_lengths: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
     answer_token: int | None = None
+    source_end_token: int | None = None
     end_token: int | None = None
     data_digest: str | None = None
     notes: tuple[str, ...] = ()

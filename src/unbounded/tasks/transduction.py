@@ -171,6 +171,7 @@ class TransductionTask(Task):
         self.input_vocabulary = (START, SEPARATOR, *source, *fed)
         self.output_vocabulary = (END, *target)
         self.end_token: int = 0
+        self.source_end_token = _SEPARATOR_TOKEN
         self._first_source = 2
         self._first_target = 2 + len(source)
         self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1

@@ -4,6 +4,7 @@ import { deque } from './deque.ts'
 import { lieAccess } from './lie_access.ts'
 import type { MemoryMaker } from './memory.ts'
 import { queue } from './queue.ts'
+import { rollingTape } from './rolling_tape.ts'
 import { stack } from './stack.ts'
 import { superpositionList } from './superposition_list.ts'
 import { superpositionStack } from './superposition_stack.ts'
@@ -16,5 +17,6 @@ export const MEMORIES: Record<string, MemoryMaker> = {
   superposition_stack: superpositionStack,
   superposition_list: superpositionList,
   turing_tape: turingTape,
+  rolling_tape: rollingTape,
   lie_access: lieAccess,
 }

@@ -2,6 +2,7 @@
 
 import { noView } from './none.ts'
 import { planeView } from './plane.ts'
+import { rollingView } from './rolling.ts'
 import { rowsView } from './rows.ts'
 import { superpositionView } from './superposition.ts'
 import { tapeView } from './tape.ts'
@@ -15,5 +16,6 @@ export const VIEWS: Record<string, ViewMaker> = {
   superposition_stack: superpositionView,
   superposition_list: superpositionView,
   turing_tape: tapeView,
+  rolling_tape: rollingView,
   lie_access: planeView,
 }
