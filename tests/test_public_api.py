@@ -57,7 +57,8 @@ NAMES = {
     "unbounded.memories": (
         "ActionValue BACKENDS Constant DequeState Drawn FirstOne Fixed Group Head Initializer "
         "Learned LieAccessInstruction LieAccessMemory LieAccessState ListCells MEMORIES "
-        "Memory NeuralDeque NeuralQueue NeuralStack PushPop QueueState RollInstruction RollState RollingTape StackCells StackState "
+        "Memory NeuralDeque NeuralQueue NeuralStack PushPop QueueState RollInstruction RollState "
+        "RollingTape StackCells StackState "
         "StateField SuperpositionList SuperpositionMemory SuperpositionStack TapeInstruction "
         "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
     ),

@@ -59,7 +59,9 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "reads": "before",
     },
     "rolling tape": {"name": "rolling_tape", "slots": 6, "width": 3},
-    "rolling tapes": {"name": "rolling_tape", "slots": 5, "width": 2, "tapes": 2, "variant": "code"},
+    "rolling tapes": {
+        "name": "rolling_tape", "slots": 5, "width": 2, "tapes": 2, "variant": "code",
+    },
     "keys": {"name": "lie_access", "width": 3},
     "keys with softmax": {
         "name": "lie_access", "width": 2, "weighting": "softmax", "group": "scaling_rotation",
