@@ -52,6 +52,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             },
         },
     ),
+    "rolling_tape": (
+        "answer_copy",
+        {"memory": {"name": "rolling_tape", "slots": 9, "width": 4}, "length_token": 1},
+    ),
     "lie_access": (
         "answer_copy",
         {"memory": {"name": "lie_access", "width": 5, "initial": "learned"}, "read_only_token": 1},
@@ -65,7 +69,8 @@ def recorded(model: MemoryModel, task: Task, batch: Batch) -> ub.Trace:
     with torch.no_grad():
         embedded = model.sequence.embed(batch.inputs)
         if token is None:
-            hidden, _, trace = layer(embedded, lengths=batch.lengths, return_trace=True)
+            state = model.sequence.started(batch.inputs, batch.lengths)
+            hidden, _, trace = layer(embedded, state, batch.lengths, return_trace=True)
         else:
             hidden, trace = trace_phases(layer, embedded, batch.inputs == token)
         arrays = dict(trace.arrays)

@@ -132,7 +132,7 @@ def _gate_fields(
     if len(layers) > 1:
         raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])
     (layer,) = layers
-    state = None
+    state: Any = sequence.started(batch.inputs.to(device), batch.lengths.to(device))
     for chunk in chunks(batch, chunk_steps):
         # Scores report a capacity that is too small; a stream's capacity fits its longest sequence.
         with torch.no_grad(), drops_are_meant():

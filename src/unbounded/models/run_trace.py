@@ -31,12 +31,13 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
     inputs, token = tokens.unsqueeze(0).to(device), model.sequence.read_only_token
     with torch.no_grad():
         embedded = model.sequence.embed(inputs)
+        state = model.sequence.started(inputs)
         if token is None:
-            hidden, _, trace = layer(embedded, return_trace=True)
+            hidden, _, trace = layer(embedded, state, return_trace=True)
         else:
             hidden, trace = trace_phases(layer, embedded, inputs == token)
         predicted, probability = _predictions(task, model.sequence.logits(hidden)[0].cpu())
-        initial = layer.initial_state(1).memory
+        initial = (layer.initial_state(1) if state is None else state).memory
     names = [_named(task, number) for number in range(_outputs(task))]
     heights = task.heights(tokens.unsqueeze(0))
     fields = zip(layer.memory.state_fields, initial, strict=True)

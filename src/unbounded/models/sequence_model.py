@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import DeviceError, ShapeError
 from unbounded.models.inputs import bit_inputs, check_tokens
-from unbounded.rnn.memory_rnn import MemoryRNN
+from unbounded.rnn import MemoryRNN, MemoryRNNState
 from unbounded.rnn.read_only import check_read_only, run_phases
 from unbounded.rnn.symbols import input_weight, run_symbols
 
@@ -180,8 +180,8 @@ class SequenceModel(nn.Module):
     ) -> tuple[Tensor, Any]:
         """The output layer's input, [B, T, O], and the state; arguments as for `forward`."""
         inputs = check_tokens(inputs, self.input_vocabulary)
-        if state is None and self.uses_lengths and isinstance(self.layer, MemoryRNN):
-            state = self.layer.initial_state(len(inputs), self._source_lengths(inputs, lengths))
+        if state is None:
+            state = self.started(inputs, lengths)
         if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
             answers = inputs == self.read_only_token
             return run_phases(self.layer, self.embed(inputs), answers, state, lengths)
@@ -194,6 +194,18 @@ class SequenceModel(nn.Module):
     def uses_lengths(self) -> bool:
         """Whether the layer's memory uses the lengths of its sequences."""
         return isinstance(self.layer, MemoryRNN) and self.layer.memory.uses_lengths
+
+    def started(self, inputs: Tensor, lengths: Tensor | None = None) -> MemoryRNNState | None:
+        """The state with which whole sequences start; None for the initial one of any sequence.
+
+        Args:
+            inputs: tokens of the sequences to their ends, int64 [B, T]. A call without a state
+                takes its own; one with the first steps only needs this state.
+            lengths: int64 [B].
+        """
+        if not isinstance(self.layer, MemoryRNN) or not self.layer.memory.uses_lengths:
+            return None
+        return self.layer.initial_state(len(inputs), self._source_lengths(inputs, lengths))
 
     def _source_lengths(self, inputs: Tensor, lengths: Tensor | None) -> Tensor:
         """Symbols before the first `length_token` of each sequence, int64 [B], within `lengths`."""

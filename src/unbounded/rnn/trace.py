@@ -183,8 +183,10 @@ def unpacked(name: str, block: Mapping[str, Any]) -> Tensor:
         array = np.frombuffer(raw, dtype=np.dtype(encoding).newbyteorder("<")).astype(np.float32)
         if encoding == "int8":
             array = array * np.float32(block["scale"])
-        return torch.from_numpy(np.ascontiguousarray(array.reshape(shape)))
-    except (LookupError, TypeError, ValueError, AttributeError, binascii.Error) as error:
+        return torch.from_numpy(np.ascontiguousarray(array)).reshape(shape)
+    except (
+        LookupError, TypeError, ValueError, RuntimeError, AttributeError, binascii.Error
+    ) as error:  # fmt: skip
         raise CheckpointError(f"{name} is no block of numbers: {error}") from error
 
 
