@@ -19,10 +19,14 @@ from unbounded.kernels._library import INSTRUCTION_SETS, _folder, _runnable
 @pytest.mark.parametrize(
     ("isa", "name", "cases"),
     [
-        # In CI all of the recurrence's 900 cases run on the widest set, and with AVX2 those of one
-        # memory of each family. The cases of time blocks have no vectors of their own.
-        *((isa, "unroll", "") for isa in INSTRUCTION_SETS),
-        ("avx2", "recurrence", " and (stack or lie_access) and not queue and not over_blocks"),
+        # In CI all of the recurrence's 900 cases run on the widest set, and with AVX2 those of the
+        # memory with the most vector functions. Unrolls of drawn sizes run on the widest set too.
+        *(
+            (isa, "unroll", " and (over_blocks or single_row or limited)")
+            for isa in INSTRUCTION_SETS
+        ),
+        ("avx2", "recurrence", " and lie_access and not over_blocks"),
+        *(pytest.param(isa, "unroll", "", marks=pytest.mark.slow) for isa in INSTRUCTION_SETS),
         pytest.param("avx2", "recurrence", " and not over_blocks", marks=pytest.mark.slow),
         *(pytest.param(isa, "recurrence", "", marks=pytest.mark.slow) for isa in INSTRUCTION_SETS),
     ],
