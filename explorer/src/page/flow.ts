@@ -5,6 +5,7 @@ import { outputText } from '../machine/run.ts'
 import { el, short, write } from './dom.ts'
 import { type MemoryEvent, LEAST, eventsOf, stateBefore } from './events.ts'
 import type { Session } from './session.ts'
+import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
 
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
@@ -33,12 +34,13 @@ export function gatesOf(session: Session, step: number): Gate[] {
   for (const { name, shape, gate } of memory.heads) {
     const numbers = instruction[name]
     const text = name.replaceAll('_', ' ')
-    if (name === 'action' && memory.kind in ACTIONS) {
+    const styles = memory.kind === 'rolling_tape' ? MOVES : ACTIONS[memory.kind]
+    if (name === 'action' && styles) {
       const [count, actions] = shape
       for (let place = 0; place < count; place++) {
         const own = numbers.subarray(place * actions, (place + 1) * actions)
         const best = own.indexOf(Math.max(...own))
-        gates.push({ name: count > 1 ? `${place + 1}` : '', text: ACTIONS[memory.kind][best].name, value: own[best] })
+        gates.push({ name: count > 1 ? `${place + 1}` : '', text: styles[best].name, value: own[best] })
       }
     } else if (gate && numbers.length === 1) gates.push({ name: text, text: '', value: numbers[0] })
     else if (name.endsWith('_shift')) {
