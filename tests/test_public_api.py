@@ -33,6 +33,7 @@ PUBLIC = {
     "NeuralDeque": "width pop_bias bottom_push_bias",
     "NeuralQueue": "width pop_bias push_bias",
     "NeuralStack": "width pop_bias push_bias",
+    "RollingTape": "slots width tapes variant activation",
     "SRCN": (
         "input_size hidden_size context_size alpha batch_first device dtype activation bias "
         "learn_initial_state backend"
