@@ -4,6 +4,7 @@ import pytest
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import TASKS, LengthRange, make_task
+from unbounded.tasks.chomsky import CHOMSKY
 
 TRANSDUCTION = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
 STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
@@ -27,11 +28,12 @@ def test_names():
         *BITS,
         "penn_treebank",
         "text",
+        *CHOMSKY,
     ]
 
 
 @pytest.mark.parametrize(
-    "name", [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS]
+    "name", [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS, *CHOMSKY]
 )
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])

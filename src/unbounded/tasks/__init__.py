@@ -16,6 +16,7 @@ from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import read_penn_treebank
 from unbounded.tasks.program_task import ProgramTask
 from unbounded.tasks.programs import Program, check_program
+from unbounded.tasks.questions import QuestionSource, QuestionTask
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task, task_factory
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
@@ -53,6 +54,8 @@ __all__ = [
     "Program",
     "ProgramTask",
     "Prompt",
+    "QuestionSource",
+    "QuestionTask",
     "RandomSymbols",
     "RepeatCopy",
     "RepeatedSymbols",

@@ -11,6 +11,7 @@ from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
 from unbounded.tasks import algorithmic, answers, bit_tasks, dyck
+from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
@@ -206,6 +207,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "associative_recall": bit_tasks.associative_recall,
     "penn_treebank": penn_treebank,
     "text": text,
+    **CHOMSKY,
 }
 
 

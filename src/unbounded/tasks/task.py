@@ -152,6 +152,14 @@ class Task(ABC):
         """
         raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
 
+    def answer_steps(self, prompt: Tensor) -> int | None:
+        """The number of symbols of an answer; None where `end_token` ends it.
+
+        Args:
+            prompt: from `asked`, int64 [T].
+        """
+        return None
+
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """Errors in a range of lengths before anything is drawn, a line each."""
         return []

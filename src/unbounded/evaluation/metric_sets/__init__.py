@@ -8,6 +8,7 @@ from unbounded.custom_components import find_part
 from unbounded.evaluation.metric_sets.answers import Programs, Sizes
 from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Place
 from unbounded.evaluation.metric_sets.bits import Bits
+from unbounded.evaluation.metric_sets.by_length import ByLength
 from unbounded.evaluation.metric_sets.lengths import Lengths
 from unbounded.evaluation.metric_sets.membership import Membership, labels
 from unbounded.evaluation.metric_sets.perplexity import Perplexity
@@ -23,6 +24,7 @@ METRIC_SETS: Final[dict[str, MetricSet]] = {
     "lengths": Lengths(),
     "perplexity": Perplexity(),
     "answers": Sizes(),
+    "by_length": ByLength(),
     "programs": Programs(),
 }
 

@@ -66,10 +66,10 @@ def asked(model: MemoryModel, task: Task, text: str) -> Batch:
 def answer_text(task: Task, batch: Batch) -> str:
     """The answer of a batch from `asked`, and whether it has an end symbol."""
     predicted = batch.targets[0][batch.mask[0]].tolist()
-    ended = predicted[-1] == task.end_token
+    ended = task.end_token is not None and predicted[-1] == task.end_token
     symbols = [task.output_vocabulary[token] for token in predicted[: len(predicted) - ended]]
     joined = ("" if max(map(len, symbols), default=0) == 1 else " ").join(symbols)
-    return f"answer: {joined}{'' if ended else ' ... (no end)'}"
+    return f"answer: {joined}{'' if ended or task.end_token is None else ' ... (no end)'}"
 
 
 def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, ...]]:
