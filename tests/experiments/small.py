@@ -25,7 +25,10 @@ SMALL: dict[str, Any] = {
 }
 
 #: Of tasks that share their class and their layout, those after the first are slow tests.
-ALIKE = set(list(CHOMSKY)[1:])
+ALIKE = {
+    *list(CHOMSKY)[1:],
+    *("next_parity", "next_cycle_navigation", "next_modular_arithmetic"),
+}
 
 
 def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:
@@ -42,7 +45,7 @@ def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:
         config["task"] |= {"train_lengths": "2:4", "test_lengths": "5:6"}
     if task in ("svo_sov", "gender"):
         config["task"] |= {"train_lengths": "6:8", "test_lengths": "9:10"}
-    if task in CHOMSKY:
+    if task in CHOMSKY or task.startswith("next_"):
         config["task"]["train_lengths"] = "3:4"
     if config["training"]["stop"]["name"] == "solved":
         config["training"]["stop"]["every"] = 2

@@ -12,6 +12,8 @@ STREAMS += ["memorization", "binary_addition"]
 ANSWERS = ["answer_reverse", "answer_bigram_flip", "answer_odd_first", "answer_double"]
 ANSWERS += ["answer_addition", "answer_repeat_copy", "answer_priority_sort"]
 PROGRAMS = ["programs", "small_loops"]
+STATE_TRACKING = ["word_problem", "next_parity", "next_cycle_navigation"]
+STATE_TRACKING += ["next_modular_arithmetic"]
 BITS = ["ntm_copy", "repeat_copy", "associative_recall"]
 
 
@@ -29,11 +31,13 @@ def test_names():
         "penn_treebank",
         "text",
         *CHOMSKY,
+        *STATE_TRACKING,
     ]
 
 
 @pytest.mark.parametrize(
-    "name", [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS, *CHOMSKY]
+    "name",
+    [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS, *CHOMSKY, *STATE_TRACKING],
 )
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])

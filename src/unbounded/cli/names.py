@@ -59,6 +59,12 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "binary_multiplication": "Multiply two binary numbers, the lowest bit first.",
         "compute_sqrt": "Output the floored square root of a binary number.",
         "bucket_sort": "Sort a string of five symbols.",
+        "word_problem": "Output the product of each prefix of a string of group elements.",
+        "next_parity": "Predict the token after a string of bits: its parity.",
+        "next_cycle_navigation": "Predict the token after moves on a cycle of five places: the "
+        "end.",
+        "next_modular_arithmetic": "Predict the token after digits and operators: the value modulo "
+        "5.",
     },
     "memories": {
         "none": "No memory: the controller alone, or a deep LSTM.",

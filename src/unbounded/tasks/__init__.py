@@ -19,6 +19,7 @@ from unbounded.tasks.programs import Program, check_program
 from unbounded.tasks.questions import QuestionSource, QuestionTask
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task, task_factory
+from unbounded.tasks.state_tracking import WordProblem
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, Example, Task
@@ -68,6 +69,7 @@ __all__ = [
     "TextTask",
     "TransductionTask",
     "WordClass",
+    "WordProblem",
     "check_program",
     "chunks",
     "make_task",

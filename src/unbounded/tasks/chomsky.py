@@ -27,7 +27,7 @@ TRAIN: Final = "1:40"
 TEST: Final = "41:500"
 
 
-def _column(values: Integers) -> tuple[Integers, Integers]:
+def column(values: Integers) -> tuple[Integers, Integers]:
     """Answers of one symbol each, from int64 [K]."""
     return values[:, None], np.ones(len(values), dtype=np.int64)
 
@@ -106,7 +106,7 @@ class SimpleArithmetic(QuestionSource):
             total = np.where(times, total, total + product) % MODULUS
             signed = np.where(operator == MODULUS + 1, -digit, digit)
             product = np.where(times, product * digit, signed) % MODULUS
-        return _column((total + product) % MODULUS)
+        return column((total + product) % MODULUS)
 
     def source_error(self, source: Sequence[int]) -> str:
         """See `QuestionSource.source_error`."""
@@ -223,7 +223,7 @@ class BracketArithmetic(QuestionSource):
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
         """See `QuestionSource.answers`."""
-        return _column(np.array([value_of(row) for row in sources.tolist()], dtype=np.int64))
+        return column(np.array([value_of(row) for row in sources.tolist()], dtype=np.int64))
 
     def source_error(self, source: Sequence[int]) -> str:
         """See `QuestionSource.source_error`."""
@@ -258,7 +258,7 @@ class Equation(QuestionSource):
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
         """See `QuestionSource.answers`."""
-        return _column(np.array([_solution(row) for row in sources.tolist()], dtype=np.int64))
+        return column(np.array([_solution(row) for row in sources.tolist()], dtype=np.int64))
 
     def source_error(self, source: Sequence[int]) -> str:
         """See `QuestionSource.source_error`."""
@@ -357,7 +357,7 @@ class MissingDuplicate(QuestionSource):
         half = sources.shape[1] // 2
         place = (sources == 2).argmax(axis=1)
         other = np.where(place < half, place + half, place - half)
-        return _column(sources[np.arange(len(sources)), other])
+        return column(sources[np.arange(len(sources)), other])
 
     def source_error(self, source: Sequence[int]) -> str:
         """See `QuestionSource.source_error`."""
@@ -475,7 +475,7 @@ def number_of(bits: Sequence[int]) -> int:
 
 def _even_pairs(sources: Integers) -> tuple[Integers, Integers]:
     # Neighbours differ an even number of times if the first and the last symbol are equal.
-    return _column(sources[:, 0] ^ sources[:, -1])
+    return column(sources[:, 0] ^ sources[:, -1])
 
 
 def _odds_first(variant: str) -> Rule:
@@ -535,7 +535,7 @@ def parity_check(
 
     Args, errors and source as for `even_pairs`.
     """
-    source = Rule(BITS, BITS, lambda sources: _column(sources.sum(axis=1) % 2))
+    source = Rule(BITS, BITS, lambda sources: column(sources.sum(axis=1) % 2))
     return question("parity_check", lambda: source, train_lengths, test_lengths, computation)
 
 
@@ -547,7 +547,7 @@ def cycle_navigation(
     Args, errors and source as for `even_pairs`.
     """
     source = Rule(
-        ("<", "=", ">"), DIGITS, lambda sources: _column((sources - 1).sum(axis=1) % MODULUS)
+        ("<", "=", ">"), DIGITS, lambda sources: column((sources - 1).sum(axis=1) % MODULUS)
     )
     return question("cycle_navigation", lambda: source, train_lengths, test_lengths, computation)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
-from unbounded.tasks import algorithmic, answers, bit_tasks, dyck
+from unbounded.tasks import algorithmic, answers, bit_tasks, dyck, state_tracking
 from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
@@ -208,6 +208,10 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "penn_treebank": penn_treebank,
     "text": text,
     **CHOMSKY,
+    "word_problem": state_tracking.word_problem,
+    "next_parity": state_tracking.next_parity,
+    "next_cycle_navigation": state_tracking.next_cycle_navigation,
+    "next_modular_arithmetic": state_tracking.next_modular_arithmetic,
 }
 
 

@@ -126,10 +126,14 @@ def typed_word(task: Task, text: str) -> Batch:
 def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
     """A heading and a line per prefix: its last symbol, its height, the probability of yes.
 
-    For a tape also the position of each head: the location of its greatest weight.
+    With several classes it is the likeliest class and its probability. For a tape also the position
+    of each head: the location of its greatest weight.
     """
     with torch.no_grad():
-        chances = torch.sigmoid(model(word.inputs)[0][0, :, 0]).tolist()
+        logits = model(word.inputs)[0][0]
+    is_binary = task.objective == "binary"
+    shares = torch.sigmoid(logits) if is_binary else torch.softmax(logits, dim=-1)
+    chances, classes = (values.tolist() for values in shares.max(dim=-1))
     head = ["step", "symbol"]
     columns = [[str(step + 1) for step in range(len(chances))]]
     columns += [[task.input_vocabulary[token] for token in word.inputs[0].tolist()]]
@@ -137,7 +141,10 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
     if heights is not None:
         head.append("height")
         columns.append([str(height) for height in heights[0].tolist()])
-    head.append(f"chance: {task.output_vocabulary[0]}")
+    if not is_binary:
+        head.append("output")
+        columns.append([task.output_vocabulary[token] for token in classes])
+    head.append(f"chance: {task.output_vocabulary[0]}" if is_binary else "chance")
     columns.append([f"{chance:.4f}" for chance in chances])
     for name, positions in _positions(model, task, word):
         head.append(name)

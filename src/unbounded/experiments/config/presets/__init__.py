@@ -26,6 +26,12 @@ QUESTIONS: Final = (
     "compute_sqrt",
     "bucket_sort",
 )
+STATE_TRACKING: Final = (
+    "word_problem",
+    "next_parity",
+    "next_cycle_navigation",
+    "next_modular_arithmetic",
+)
 #: Preset files of each task; later files change earlier ones, and tasks may share files. A custom
 #: task has the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
@@ -62,6 +68,7 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "penn_treebank": ("streams.yaml", "penn_treebank.yaml"),
     "text": ("streams.yaml", "text.yaml"),
     **dict.fromkeys(QUESTIONS, "questions.yaml"),
+    **dict.fromkeys(STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
 }
 
 #: Protocols; each has a folder of files that change the presets of the same name.
