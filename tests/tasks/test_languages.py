@@ -1,4 +1,4 @@
-"""The eighteen languages: plain rules on all short strings, uniform draws, and official labels."""
+"""The eighteen languages: plain rules on all short strings, and uniform draws."""
 
 from __future__ import annotations
 
@@ -6,24 +6,12 @@ import itertools
 import math
 import random
 import re
-import tarfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from scipy.stats import chisquare
 
 from unbounded.tasks.languages import LANGUAGES
-
-#: The official data, where somebody has put it: it is not a part of the project.
-OFFICIAL = next(
-    (
-        path
-        for folder in Path(__file__).resolve().parents
-        if (path := folder / "shared" / "data" / "flare" / "flare.tar.xz").is_file()
-    ),
-    None,
-)
 
 
 def number(text):
@@ -216,34 +204,3 @@ def test_long_draws_are_in_the_language(name, length):
         assert language.accepts(string)
         for symbol, (symbols, _) in zip(string, language.next_symbols(string), strict=False):
             assert symbol in symbols
-
-
-@pytest.mark.skipif(OFFICIAL is None, reason="the official data of FLaRe is not here")
-def test_the_official_labels_agree_but_for_the_wrong_roots():
-    """All labels of training, validation and test, but for 943 roots of one test."""
-    disagreeing = Counter()
-    languages = {name.replace("_", "-"): make() for name, make in LANGUAGES.items()}
-    files: dict[tuple[str, ...], dict[str, list[str]]] = {}
-    with tarfile.open(OFFICIAL) as archive:
-        for member in archive:
-            parts, kind = Path(member.name).parts[:-1], Path(member.name).name
-            if not member.isfile() or kind not in ("main.tok", "labels.txt"):
-                continue
-            file = archive.extractfile(member)
-            assert file is not None
-            text = file.read().decode()
-            files.setdefault(parts, {})[kind] = text.removesuffix("\n").split("\n")
-    checked = set()
-    for parts, own in files.items():
-        if len(own) < 2:
-            continue
-        (name,) = set(parts) & set(languages)
-        checked.add(name)
-        language = languages[name]
-        places = {symbol: place for place, symbol in enumerate(language.alphabet)}
-        for text, label in zip(own["main.tok"], own["labels.txt"], strict=True):
-            accepted = language.accepts([places[symbol] for symbol in text.split()])
-            if accepted != (label == "1"):
-                disagreeing[name, parts[-1], label] += 1
-    assert checked == set(languages)
-    assert disagreeing == {("compute-sqrt", "test", "1"): 943}

@@ -32,12 +32,23 @@ def test_names():
         "text",
         *CHOMSKY,
         *STATE_TRACKING,
+        "flare",
     ]
 
 
 @pytest.mark.parametrize(
     "name",
-    [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS, *CHOMSKY, *STATE_TRACKING],
+    [
+        *TRANSDUCTION,
+        *ANSWERS,
+        *STREAMS,
+        "dyck_prefixes",
+        "dyck",
+        *BITS,
+        *CHOMSKY,
+        *STATE_TRACKING,
+        "flare",
+    ],
 )
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])

@@ -65,6 +65,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "end.",
         "next_modular_arithmetic": "Predict the token after digits and operators: the value modulo "
         "5.",
+        "flare": "Recognise the strings of a formal language.",
     },
     "memories": {
         "none": "No memory: the controller alone, or a deep LSTM.",

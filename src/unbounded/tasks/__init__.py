@@ -18,6 +18,7 @@ from unbounded.tasks.program_task import ProgramTask
 from unbounded.tasks.programs import Program, check_program
 from unbounded.tasks.questions import QuestionSource, QuestionTask
 from unbounded.tasks.randomness import SPLITS, Stream
+from unbounded.tasks.recognition import Recognition
 from unbounded.tasks.registry import TASKS, make_task, task_factory
 from unbounded.tasks.state_tracking import WordProblem
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
@@ -58,6 +59,7 @@ __all__ = [
     "QuestionSource",
     "QuestionTask",
     "RandomSymbols",
+    "Recognition",
     "RepeatCopy",
     "RepeatedSymbols",
     "Rule",

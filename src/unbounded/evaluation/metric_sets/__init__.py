@@ -12,6 +12,7 @@ from unbounded.evaluation.metric_sets.by_length import ByLength
 from unbounded.evaluation.metric_sets.lengths import Lengths
 from unbounded.evaluation.metric_sets.membership import Membership, labels
 from unbounded.evaluation.metric_sets.perplexity import Perplexity
+from unbounded.evaluation.metric_sets.recognition import Recognised
 from unbounded.evaluation.metric_sets.sequences import Sequences
 
 __all__ = ["METRIC_SETS", "EvaluationPlan", "Evaluator", "MetricSet", "Place", "metric_set_of"]
@@ -25,6 +26,7 @@ METRIC_SETS: Final[dict[str, MetricSet]] = {
     "perplexity": Perplexity(),
     "answers": Sizes(),
     "by_length": ByLength(),
+    "recognition": Recognised(),
     "programs": Programs(),
 }
 

@@ -68,6 +68,7 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "penn_treebank": ("streams.yaml", "penn_treebank.yaml"),
     "text": ("streams.yaml", "text.yaml"),
     **dict.fromkeys(QUESTIONS, "questions.yaml"),
+    "flare": ("questions.yaml", "flare.yaml"),
     **dict.fromkeys(STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
 }
 
