@@ -211,3 +211,10 @@ def test_the_official_data_is_read_and_its_labels_agree_but_for_the_wrong_roots(
     (missing,) = notes.pop("stack_manipulation")
     assert "strings of the test are drawn" in missing
     assert not any(notes.values())
+
+
+def test_the_example_of_a_figure_is_of_a_length_that_the_language_has():
+    task = make_task("flare", language="dyck_2_3", train_lengths="33:40")
+    assert int(task.short_example(1).lengths[0]) in (34, 35)
+    task = make_task("stack_language", train_lengths="40:80")
+    assert int(task.short_example(1).lengths[0]) == 42

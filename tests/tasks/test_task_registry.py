@@ -33,6 +33,7 @@ def test_names():
         *CHOMSKY,
         *STATE_TRACKING,
         "flare",
+        "stack_language",
     ]
 
 

@@ -66,6 +66,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "next_modular_arithmetic": "Predict the token after digits and operators: the value modulo "
         "5.",
         "flare": "Recognise the strings of a formal language.",
+        "stack_language": "Predict the strings of a language that needs a stack, or more.",
     },
     "memories": {
         "none": "No memory: the controller alone, or a deep LSTM.",

@@ -20,6 +20,7 @@ from unbounded.tasks.questions import QuestionSource, QuestionTask
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.recognition import Recognition
 from unbounded.tasks.registry import TASKS, make_task, task_factory
+from unbounded.tasks.stack_languages import LanguageModel
 from unbounded.tasks.state_tracking import WordProblem
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
 from unbounded.tasks.symbols import RandomSymbols
@@ -48,6 +49,7 @@ __all__ = [
     "Grammar",
     "GrammarPairs",
     "JudgedStreams",
+    "LanguageModel",
     "LengthRange",
     "Memorization",
     "PairSource",

@@ -175,6 +175,10 @@ class Recognition(Task):
         """See `Task.range_errors`."""
         return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
 
+    def shortest_in(self, lengths: LengthRange) -> int:
+        """See `Task.shortest_in`."""
+        return max(lengths.minimum, min(self._lengths_in(lengths), default=0))
+
     def count_of(self, length: int, symbols: int) -> int:
         """See `Task.count_of`: every string of that length, in the language or not."""
         return int(len(self.language.alphabet) ** length) if length > 0 else 0

@@ -17,6 +17,7 @@ from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.recognition import flare
+from unbounded.tasks.stack_languages import stack_language
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, OBJECTIVES, Task
 from unbounded.tasks.text import TextTask, read_text
@@ -214,6 +215,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "next_cycle_navigation": state_tracking.next_cycle_navigation,
     "next_modular_arithmetic": state_tracking.next_modular_arithmetic,
     "flare": flare,
+    "stack_language": stack_language,
 }
 
 

@@ -132,8 +132,12 @@ class Task(ABC):
             lengths: None for the training range.
         """
         trained = self.train_lengths if lengths is None else lengths
-        longest = min(trained.maximum, max(_READABLE, trained.minimum))
+        longest = min(trained.maximum, max(_READABLE, self.shortest_in(trained)))
         return self.batch(seed, "test", 0, 1, LengthRange(trained.minimum, longest))
+
+    def shortest_in(self, lengths: LengthRange) -> int:
+        """The least length of a range that has an example."""
+        return lengths.minimum
 
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
         """Single examples by name, for the traces and figures of a run."""

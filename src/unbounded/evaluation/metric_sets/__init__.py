@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from unbounded.custom_components import find_part
+from unbounded.evaluation.metric_sets.above_bound import AboveBound
 from unbounded.evaluation.metric_sets.answers import Programs, Sizes
 from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Place
 from unbounded.evaluation.metric_sets.bits import Bits
@@ -27,6 +28,7 @@ METRIC_SETS: Final[dict[str, MetricSet]] = {
     "answers": Sizes(),
     "by_length": ByLength(),
     "recognition": Recognised(),
+    "above_bound": AboveBound(),
     "programs": Programs(),
 }
 
