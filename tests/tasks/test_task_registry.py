@@ -34,6 +34,7 @@ def test_names():
         *STATE_TRACKING,
         "flare",
         "stack_language",
+        "mqar",
     ]
 
 

@@ -67,6 +67,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "5.",
         "flare": "Recognise the strings of a formal language.",
         "stack_language": "Predict the strings of a language that needs a stack, or more.",
+        "mqar": "Recall the values of keys that come again among other symbols.",
     },
     "memories": {
         "none": "No memory: the controller alone, or a deep LSTM.",

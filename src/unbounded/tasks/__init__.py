@@ -2,6 +2,7 @@
 
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
+from unbounded.tasks.associative_queries import AssociativeQueries
 from unbounded.tasks.batch import Batch, chunks
 from unbounded.tasks.bit_tasks import AssociativeRecall, BitCopy, BitTask, RepeatCopy
 from unbounded.tasks.counting import Counting
@@ -35,6 +36,7 @@ __all__ = [
     "SVO_SOV",
     "TASKS",
     "Added",
+    "AssociativeQueries",
     "AssociativeRecall",
     "Batch",
     "BinaryAddition",

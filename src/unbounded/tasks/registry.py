@@ -11,6 +11,7 @@ from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
 from unbounded.tasks import algorithmic, answers, bit_tasks, dyck, state_tracking
+from unbounded.tasks.associative_queries import mqar
 from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
@@ -216,6 +217,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "next_modular_arithmetic": state_tracking.next_modular_arithmetic,
     "flare": flare,
     "stack_language": stack_language,
+    "mqar": mqar,
 }
 
 

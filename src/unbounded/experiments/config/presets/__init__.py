@@ -69,6 +69,7 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "text": ("streams.yaml", "text.yaml"),
     **dict.fromkeys(QUESTIONS, "questions.yaml"),
     "flare": ("questions.yaml", "flare.yaml"),
+    "mqar": ("questions.yaml", "mqar.yaml"),
     "stack_language": ("questions.yaml", "stack_language.yaml"),
     **dict.fromkeys(STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
 }
