@@ -159,6 +159,69 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     },
 }
 
+#: The tasks by family, each once.
+FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "sources and targets (Grefenstette et al. 2015)": (
+        "copy",
+        "reversal",
+        "bigram_flip",
+        "svo_sov",
+        "gender",
+    ),
+    "answers without feedback (Yang 2016; Yang & Rush 2017)": (
+        "answer_copy",
+        "answer_reverse",
+        "answer_bigram_flip",
+        "answer_odd_first",
+        "answer_double",
+        "answer_addition",
+        "answer_repeat_copy",
+        "answer_priority_sort",
+    ),
+    "programs (Zaremba & Sutskever 2014)": ("programs", "small_loops"),
+    "streams (Joulin & Mikolov 2015)": (
+        "anbn",
+        "anbncn",
+        "anbncndn",
+        "anb2n",
+        "anbmc_sum",
+        "anbmc_product",
+        "anbmcndm",
+        "memorization",
+        "binary_addition",
+        "penn_treebank",
+    ),
+    "brackets (Deleu & Dureau 2016)": ("dyck_prefixes", "dyck"),
+    "bit vectors (Graves et al. 2014)": ("ntm_copy", "repeat_copy", "associative_recall"),
+    "the Chomsky hierarchy (Delétang et al. 2023)": (
+        "even_pairs",
+        "modular_arithmetic",
+        "parity_check",
+        "cycle_navigation",
+        "modular_arithmetic_brackets",
+        "reverse_string",
+        "solve_equation",
+        "stack_manipulation",
+        "duplicate_string",
+        "missing_duplicate_string",
+        "odds_first",
+        "chomsky_binary_addition",
+        "binary_multiplication",
+        "compute_sqrt",
+        "bucket_sort",
+    ),
+    "state tracking (Merrill et al. 2024; Beck et al. 2024)": (
+        "word_problem",
+        "next_parity",
+        "next_cycle_navigation",
+        "next_modular_arithmetic",
+    ),
+    "recognition (Butoi et al. 2025)": ("flare",),
+    "language modelling (DuSell & Chiang 2020, 2023)": ("stack_language",),
+    "associative recall (Arora et al. 2023)": ("mqar",),
+    "your own data": ("pairs", "text"),
+}
+
 #: Places of a config that hold a component of each kind.
 PLACES: Final = {
     "tasks": "task",
