@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chisquare
 
 from unbounded.errors import ConfigError
-from unbounded.tasks import LengthRange, Recognition, Stream, make_task
+from unbounded.tasks import Batch, LengthRange, Recognition, Stream, make_task
 from unbounded.tasks.languages import LANGUAGES
 from unbounded.tasks.recognition import Drawer, _edit
 
@@ -218,3 +218,41 @@ def test_the_example_of_a_figure_is_of_a_length_that_the_language_has():
     assert int(task.short_example(1).lengths[0]) in (34, 35)
     task = make_task("stack_language", train_lengths="40:80")
     assert int(task.short_example(1).lengths[0]) == 42
+
+
+def test_the_further_losses_are_means_over_the_strings_of_the_language():
+    """Against loops: next symbols and the end; and which of them are possible."""
+    task = make_task("flare", language="marked_reversal", lm=0.5, ns=2.0)
+    assert task.output_vocabulary == (
+        "in the language", "next </s>", "next 0", "next 1", "next #",
+        "possible </s>", "possible 0", "possible 1", "possible #",
+    )  # fmt: skip
+    batch = task.batch(1, "train", 0, 12, LengthRange(1, 9))
+    logits = torch.randn(*batch.inputs.shape, 9, dtype=torch.float64, requires_grad=True)
+    total, positives = 0.0, 0
+    for row, (inputs, targets, _, steps) in enumerate(zip(*batch, strict=True)):
+        if not targets.any():
+            continue
+        positives += 1
+        string = (inputs[1:steps] - 1).tolist()
+        sets = task.language.next_symbols(string)
+        assert sets[-1] == ([], True)
+        for step, symbol in enumerate([*string, -1]):
+            own = logits[row, step].detach()
+            total -= 0.5 * float(own[1:5].log_softmax(0)[symbol + 1]) / int(steps)
+            for place in range(4):
+                is_possible = sets[step][1] if place == 0 else place - 1 in sets[step][0]
+                signed = own[5 + place] if is_possible else -own[5 + place]
+                nats = float(torch.nn.functional.softplus(-signed))
+                total += 2.0 * nats / 4 / int(steps)
+    assert 2 < positives < 11
+    loss = task.further_loss(logits, batch)
+    assert float(loss) / 12 == pytest.approx(total / positives, rel=1e-5)
+    loss.backward()
+    assert not logits.grad[..., 0].any()
+    others = ~batch.targets.any(dim=1)
+    assert not logits.grad[others].any()
+    assert logits.grad[~others][..., 1:].any()
+    none = Batch(batch.inputs, torch.zeros_like(batch.targets), batch.mask, batch.lengths)
+    assert float(task.further_loss(logits, none)) == 0.0
+    assert not make_task("flare").has_further_loss

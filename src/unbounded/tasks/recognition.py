@@ -9,13 +9,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from unbounded.checks import check_choice
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.options import Range
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.languages import LANGUAGES, Language
@@ -24,7 +27,7 @@ from unbounded.tasks.questions import Lengths
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
 from unbounded.tasks.task import Example, Task
 
-START: Final = "<s>"
+START, END = "<s>", "</s>"
 #: Draws of a negative before the language is taken to have none.
 ATTEMPTS: Final = 1000
 #: Strings of an official file, by split; "long" is of the validation strings up to 80 symbols.
@@ -101,6 +104,11 @@ class Recognition(Task):
 
     A range that begins at 1 has the empty string too, because a range cannot begin at 0.
 
+    Training may minimise further losses on strings of the language, whose outputs follow that of
+    the label: the cross entropy of each next symbol or the end, as the mean over the steps of a
+    string; and the binary cross entropy of whether each symbol and the end are possible next, as
+    the mean over symbols and steps. Both are means over the strings of the language in a batch.
+
     With `data` the strings are those of the authors' files. A training example is one of them drawn
     uniformly; example i of the other splits is their string i. Validation strings are of the
     shorter file where the range ends at 40 or below, else of the longer one.
@@ -111,6 +119,8 @@ class Recognition(Task):
         data: folder of the authors' data; None draws strings.
         published_counts: whether the files must have as many strings as the authors', with the
             labels of the language.
+        lm: coefficient of the cross entropy of the next symbol, 0 for none.
+        ns: coefficient of the cross entropy of the sets of possible next symbols, 0 for none.
     Raises:
         ConfigError: the language has no string of a range, or the files are not such files; all
             errors together.
@@ -129,10 +139,19 @@ class Recognition(Task):
         test_lengths: LengthRange,
         data: str | Path | None = None,
         published_counts: bool = True,
+        lm: float = 0.0,
+        ns: float = 0.0,
     ) -> None:
         self.language = LANGUAGES[language]()
         self.input_vocabulary = (START, *self.language.alphabet)
-        self.output_vocabulary = ("in the language",)
+        self.lm, self.ns = float(lm), float(ns)
+        self.has_further_loss = self.lm > 0 or self.ns > 0
+        following = (END, *self.language.alphabet)
+        self.output_vocabulary = (
+            "in the language",
+            *(f"next {symbol}" for symbol in following if self.lm),
+            *(f"possible {symbol}" for symbol in following if self.ns),
+        )
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self._lengths_of: dict[LengthRange, list[int]] = {}
         self._files: dict[str, Strings] = {}
@@ -178,6 +197,28 @@ class Recognition(Task):
     def shortest_in(self, lengths: LengthRange) -> int:
         """See `Task.shortest_in`."""
         return max(lengths.minimum, min(self._lengths_in(lengths), default=0))
+
+    def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """See `Task.further_loss`."""
+        count = len(self.language.alphabet) + 1
+        rows = batch.targets.any(dim=1).nonzero()[:, 0].tolist()
+        loss = logits.new_zeros(())
+        for row in rows:
+            steps = int(batch.lengths[row])
+            string = (batch.inputs[row, 1:steps] - 1).tolist()
+            own = logits[row, :steps].float()
+            if self.lm:
+                following = torch.tensor([*(symbol + 1 for symbol in string), 0]).to(own.device)
+                loss = loss + self.lm * functional.cross_entropy(own[:, 1 : count + 1], following)
+            if self.ns:
+                possible = torch.zeros(steps, count)
+                for step, (symbols, ends) in enumerate(self.language.next_symbols(string)):
+                    possible[step, [symbol + 1 for symbol in symbols]] = 1.0
+                    possible[step, 0] = float(ends)
+                loss = loss + self.ns * functional.binary_cross_entropy_with_logits(
+                    own[:, -count:], possible.to(own.device)
+                )
+        return loss * (len(batch.lengths) / max(1, len(rows)))
 
     def count_of(self, length: int, symbols: int) -> int:
         """See `Task.count_of`: every string of that length, in the language or not."""
@@ -419,6 +460,8 @@ def flare(
     language: str = "parity",
     data: str | None = None,
     published_counts: bool = True,
+    lm: Annotated[float, Range(0, 100)] = 0.0,
+    ns: Annotated[float, Range(0, 100)] = 0.0,
     train_lengths: Lengths = "1:40",
     test_lengths: Lengths = "1:500",
 ) -> Recognition:
@@ -432,6 +475,8 @@ def flare(
         data: folder of the authors' data; null draws strings.
         published_counts: whether the authors' files must be complete and have the labels of the
             language; false accepts another version.
+        lm: coefficient of a further loss, the prediction of the next symbol; 0 for none.
+        ns: coefficient of a further loss, the prediction of which symbols may come next.
         train_lengths: numbers of symbols of the split "train"; a range that begins at 1 has the
             empty string too.
         test_lengths: of the splits "validation" and "test".
@@ -451,4 +496,4 @@ def flare(
         raise ConfigError([*errors, *error.errors]) from None
     if errors:
         raise ConfigError(errors)
-    return Recognition(language, train, test, data, published_counts)
+    return Recognition(language, train, test, data, published_counts, lm, ns)

@@ -50,6 +50,8 @@ class Task(ABC):
         metric_set: name of the task's metric set, or the import path of a custom one.
         has_lengths: whether examples are drawn from ranges of lengths.
         has_path: whether `heights` gives the number of symbols to keep at each step.
+        has_further_loss: whether training adds `further_loss` to the objective, which then counts
+            the first output alone.
         answer_token: the input that is fed while answering and never before; None where a task
             has no such input.
         source_end_token: the input at which a source has ended; None where there is none.
@@ -71,6 +73,7 @@ class Task(ABC):
     metric_set: str
     has_lengths: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
+    has_further_loss: bool = False
     answer_token: int | None = None
     source_end_token: int | None = None
     end_token: int | None = None
@@ -155,6 +158,15 @@ class Task(ABC):
                 symbol.
         """
         raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
+
+    def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """What training minimises besides the objective, summed over the sequences, in nats.
+
+        Args:
+            logits: [B, T, V].
+            batch: its sequences, on the device of the logits.
+        """
+        return logits.new_zeros(())
 
     def answer_steps(self, prompt: Tensor) -> int | None:
         """The number of symbols of an answer; None where `end_token` ends it.

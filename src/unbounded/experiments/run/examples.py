@@ -132,7 +132,7 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
     with torch.no_grad():
         logits = model(word.inputs)[0][0]
     is_binary = task.objective == "binary"
-    shares = torch.sigmoid(logits) if is_binary else torch.softmax(logits, dim=-1)
+    shares = torch.sigmoid(logits[:, :1]) if is_binary else torch.softmax(logits, dim=-1)
     chances, classes = (values.tolist() for values in shares.max(dim=-1))
     head = ["step", "symbol"]
     columns = [[str(step + 1) for step in range(len(chances))]]
