@@ -10,6 +10,17 @@ from typing import Final
 
 from unbounded.constructions.addition import binary_addition
 from unbounded.constructions.assembly import Unit, assemble
+from unbounded.constructions.automata import (
+    automaton,
+    cycle_navigation,
+    even_pairs,
+    flare,
+    modular_arithmetic,
+    parity_check,
+    reverse_string,
+    stack_manipulation,
+    word_problem,
+)
 from unbounded.constructions.brackets import dyck
 from unbounded.constructions.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
 from unbounded.constructions.memorization import memorization
@@ -38,6 +49,14 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "memorization": memorization,
     "binary_addition": binary_addition,
     "dyck": dyck,
+    "even_pairs": even_pairs,
+    "modular_arithmetic": modular_arithmetic,
+    "parity_check": parity_check,
+    "cycle_navigation": cycle_navigation,
+    "reverse_string": reverse_string,
+    "stack_manipulation": stack_manipulation,
+    "word_problem": word_problem,
+    "flare": flare,
 }
 
 __all__ = [
@@ -52,13 +71,22 @@ __all__ = [
     "anbncn",
     "anbncndn",
     "assemble",
+    "automaton",
     "bigram_flip",
     "binary_addition",
     "copy",
     "copy_on_tape",
+    "cycle_navigation",
     "dyck",
+    "even_pairs",
+    "flare",
     "memorization",
+    "modular_arithmetic",
+    "parity_check",
     "reversal",
     "reversal_by_keys",
     "reversal_on_tape",
+    "reverse_string",
+    "stack_manipulation",
+    "word_problem",
 ]
