@@ -266,6 +266,29 @@ def test_all_sources_are_listed():
     assert make_task("solve_equation").count_of(5, 2) is None
 
 
+@pytest.mark.parametrize("name", CHOMSKY)
+def test_the_listed_sources_are_all_sources_that_can_be_drawn(name):
+    task = make_task(name)
+    if task.count_of(5, 2) is None:
+        assert name in ("modular_arithmetic_brackets", "solve_equation")
+        return
+    for length in range(1, 6):
+        count = task.count_of(length, 2)
+        if not count:
+            continue
+        pairs = task.pairs.every(length, 2)
+        listed = {tuple(row) for row in pairs.source.tolist()}
+        assert len(listed) == len(pairs.source) == count
+        assert not any(task.pairs.source_error(source) for source in listed)
+        drawn = task.examples(
+            1, "train", 0, 4000 if count < 700 else 50, LengthRange(length, length)
+        )
+        sources = {tuple(map(task.source_vocabulary.index, source)) for source, _ in drawn}
+        assert sources <= listed
+        assert count > 100 or sources == listed
+    assert task.count_of(task.pairs.shortest - 1, 2) == 0
+
+
 def test_bad_input_is_named():
     with pytest.raises(ConfigError, match="the shortest source has 3 symbols, got 1:40") as caught:
         make_task("solve_equation", train_lengths="1:40", computation=-1)

@@ -17,6 +17,7 @@ import numpy as np
 from unbounded.checks import check_choice
 from unbounded.tasks.questions import Lengths, QuestionSource, QuestionTask, question
 from unbounded.tasks.randomness import Integers, Words, bounded
+from unbounded.tasks.symbols import all_strings
 
 #: Where paper and code differ: modular_arithmetic, odds_first and compute_sqrt.
 VARIANTS: Final = ("paper", "code")
@@ -114,6 +115,18 @@ class SimpleArithmetic(QuestionSource):
         if len(source) % 2 and kinds == [bool(place % 2) for place in range(len(source))]:
             return ""
         return "expected digits and operators in turn, such as 1+2*3"
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: an even length has sources of another length alone."""
+        return int(MODULUS ** (length // 2 + 1) * 3 ** (length // 2)) if length % 2 else 0
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        half = length // 2
+        digits, operators = all_strings(MODULUS, half + 1), MODULUS + all_strings(3, half)
+        sources = np.zeros((len(digits), len(operators), length), dtype=np.int64)
+        sources[..., 0::2], sources[..., 1::2] = digits[:, None], operators
+        return sources.reshape(-1, length)
 
 
 #: Of the tasks with brackets.
@@ -336,6 +349,25 @@ class StackManipulation(QuestionSource):
             return ""
         return "expected a stack of 0 and 1, at least one, and then actions"
 
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`, by the height of the stack."""
+        return sum(2**height * 3 ** (length - height) for height in _heights(length))
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        parts = []
+        for height in _heights(length):
+            stacks, actions = all_strings(2, height), 2 + all_strings(3, length - height)
+            pairs = np.arange(len(stacks) * len(actions))
+            first, second = pairs // len(actions), pairs % len(actions)
+            parts.append(np.hstack([stacks[first], actions[second]]))
+        return np.vstack(parts)
+
+
+def _heights(length: int) -> range:
+    """The heights of a stack in a source: one action at least, but for a source of one symbol."""
+    return range(1, max(2, length))
+
 
 class MissingDuplicate(QuestionSource):
     """w w with one symbol hidden; the answer is that symbol. An odd length ends with padding."""
@@ -370,6 +402,19 @@ class MissingDuplicate(QuestionSource):
         if fits and list(source[2 * half :]) == [3] * (len(source) % 2):
             return ""
         return "expected w w with one symbol hidden by _, and # after it if the length is odd"
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: w, and the place that is hidden."""
+        half = length // 2
+        return int(2**half * 2 * half)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        half = length // 2
+        copies = np.repeat(np.tile(all_strings(2, half), (1, 2)), 2 * half, axis=0)
+        place = np.arange(len(copies)) % (2 * half)
+        copies[np.arange(len(copies)), place] = 2
+        return np.pad(copies, ((0, 0), (0, length % 2)), constant_values=3)
 
 
 class BinaryOperation(QuestionSource):
@@ -422,6 +467,21 @@ class BinaryOperation(QuestionSource):
             return ""
         return f"expected two numbers with {self._operator} between them"
 
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: two numbers above 0."""
+        firsts = range(1, length - 1)
+        return sum((2**first - 1) * (2 ** (length - 1 - first) - 1) for first in firsts)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        rows = [
+            [*bits_of(left, first), 2, *bits_of(right, length - 1 - first)]
+            for first in range(1, length - 1)
+            for left in range(1, 2**first)
+            for right in range(1, 2 ** (length - 1 - first))
+        ]
+        return np.array(rows, dtype=np.int64)
+
 
 class SquareRoot(QuestionSource):
     """A number x of n bits, uniform in 1 .. 2^n - 1; the answer is its exact floored square root.
@@ -450,6 +510,14 @@ class SquareRoot(QuestionSource):
         size = (sources.shape[1] + 1) // 2
         roots = (isqrt(number_of(row[:: self._step])) for row in sources.tolist())
         return _whole(np.array([bits_of(root, size)[:: self._step] for root in roots]))
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: all numbers above 0."""
+        return int(2**length - 1)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        return all_strings(2, length)[1:]
 
 
 def big_below(words: Sequence[int], count: int) -> int:

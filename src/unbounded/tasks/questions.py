@@ -109,19 +109,30 @@ class QuestionSource(PairSource):
             return []
         return [f"length range: the shortest source has {self.shortest} symbols, got {lengths}"]
 
-    def count_of(self, length: int, symbols: int) -> int | None:
-        """See `PairSource.count_of`; every string is a source, over all symbols."""
+    def count(self, length: int) -> int | None:
+        """The number of sources of one length, at least `shortest`; None where it is unknown.
+
+        A subclass that gives it, or draws uniform strings, can list them with `listed`.
+        """
         if type(self).sources is not QuestionSource.sources:
             return None
-        return int(len(self.source_vocabulary) ** length) if length >= self.shortest else 0
+        return int(len(self.source_vocabulary) ** length)
+
+    def listed(self, length: int) -> Integers:
+        """All sources of one length, each once, int64 [K, L]; call `count` first."""
+        return all_strings(len(self.source_vocabulary), length)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `PairSource.count_of`; over all symbols."""
+        return self.count(length) if length >= self.shortest else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
         if not self.count_of(length, symbols):
             return super().every(length, symbols)
-        sources = all_strings(len(self.source_vocabulary), length)
+        sources = self.listed(length)
         answers, counts = self.answers(sources)
-        return Pairs(sources, np.full(len(sources), length), answers, counts)
+        return Pairs(sources, np.full(len(sources), sources.shape[1]), answers, counts)
 
 
 class QuestionTask(Task):
