@@ -20,6 +20,7 @@ QUESTIONS = [
     "cycle_navigation",
     "reverse_string",
     "stack_manipulation",
+    "duplicate_string",
 ]
 
 

@@ -8,11 +8,13 @@ import pytest
 
 from tests.experiments.small import small
 from tests.tasks.test_recognition import official
+from unbounded.errors import ConfigError
 from unbounded.evaluation.predictions import predictions, read_inputs
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
+from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 
@@ -91,3 +93,19 @@ def test_the_rules_of_the_tasks_verify_a_network(
     findings = list(findings_of(model, task, VerifyOptions(most=4, times=(), symbols_each=200)))
     assert [finding.count for finding in findings] == counts
     assert all(finding.every for finding in findings)
+
+
+def test_lengths_without_strings_at_their_start_are_accepted(data: Path) -> None:
+    config = small("stack_language", {"memory": "none"}, data)
+    config.task = {"name": "stack_language", "language": "count_3"}
+    config.training.lengths = "40:50"
+    assert errors(config) == []
+    config.training.lengths = "40:41"
+    (error, *_) = errors(config)
+    assert "the language has no string of 40:41" in error
+
+
+def test_a_language_model_is_not_verified() -> None:
+    task = make_task("stack_language")
+    with pytest.raises(ConfigError, match="most symbols of a string are not determined"):
+        list(findings_of(MemoryModel(inputs=4, outputs=4), task, VerifyOptions()))

@@ -13,6 +13,7 @@ from unbounded.constructions.assembly import Unit, assemble
 from unbounded.constructions.automata import (
     automaton,
     cycle_navigation,
+    duplicate_string,
     even_pairs,
     flare,
     modular_arithmetic,
@@ -55,6 +56,7 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "cycle_navigation": cycle_navigation,
     "reverse_string": reverse_string,
     "stack_manipulation": stack_manipulation,
+    "duplicate_string": duplicate_string,
     "word_problem": word_problem,
     "flare": flare,
 }
@@ -77,6 +79,7 @@ __all__ = [
     "copy",
     "copy_on_tape",
     "cycle_navigation",
+    "duplicate_string",
     "dyck",
     "even_pairs",
     "flare",

@@ -214,6 +214,23 @@ def stack_manipulation() -> MemoryModel:
     return _stack_answers("stack_manipulation", pushed, ["pop"], {2: {ONE: 0.5}})
 
 
+def duplicate_string() -> MemoryModel:
+    """Push each bit into a queue; at each answer token output the front and push it again."""
+    task = make_task("duplicate_string")
+    asked = f"x:{ANSWER}"
+    units = {"asked": Unit({asked: 1.0})}
+    for bit in (0, 1):
+        units[f"push{bit}"] = Unit({f"x:{bit}": 2.0, asked: 1.0, f"r:{bit}": 1.0}, above=1.5)
+        units[f"say{bit}"] = Unit({asked: 1.0, f"r:{bit}": 1.0}, above=1.5)
+    heads: dict[str, list[Terms]] = {
+        "value": [{"push0": 1.0}, {"push1": 1.0}],
+        "push": [{ONE: 1.0}],
+        "pop": [is_on("asked")],
+    }
+    logits: list[Terms] = [{"say0": 1.0}, {"say1": 1.0}]
+    return assemble(task.input_vocabulary, {"name": "queue", "width": 2}, units, heads, logits)
+
+
 def _stack_answers(
     name: str, pushed: dict[str, int], popping: list[str], others: dict[int, Terms]
 ) -> MemoryModel:
