@@ -208,9 +208,36 @@ def test_the_official_data_is_read_and_its_labels_agree_but_for_the_wrong_roots(
     (wrong,) = notes.pop("compute_sqrt")
     assert "943 of 5010 labels are wrong, as in FLaRe itself" in wrong
     assert wrong.endswith("an exact recogniser has an accuracy of 0.812")
+    for language, test_set, count in (
+        ("first", "test-short-held-out", 1000),
+        ("repeat_01", "test-edit-distance", 50),
+    ):
+        other = make_task("flare", language=language, data=str(root), test_set=test_set)
+        assert other.available("test", LengthRange(1, 500)) == count
+        assert not other.notes
     (missing,) = notes.pop("stack_manipulation")
     assert "strings of the test are drawn" in missing
     assert not any(notes.values())
+
+
+def test_another_file_of_the_authors_is_the_test(tmp_path: Path):
+    folder = official(tmp_path)
+    own = folder / "parity/datasets/test-short-held-out"
+    options = {"data": str(folder), "published_counts": False, "test_set": own.name}
+    with pytest.raises(ConfigError, match="Give the folder of FLaRe's data"):
+        make_task("flare", **options)
+    own.mkdir()
+    (own / "main.tok").write_text("0 1\n1 1\n")
+    (own / "labels.txt").write_text("1\n0\n")
+    task = make_task("flare", **options)
+    assert task.available("test", LengthRange(1, 500)) == 2
+    assert [label for _, (label,) in task.examples(1, "test", 0, 2)] == ["1", "0"]
+    assert any("expected the 1000 strings of FLaRe, got 2" in note for note in task.notes)
+    with pytest.raises(ConfigError) as caught:
+        make_task("flare", language="first", test_set="test-edit-distance", lm=0.1)
+    assert caught.value.errors == ("test_set: has no effect without data; leave it at test",)
+    with pytest.raises(ConfigError, match="unknown test_set 'held'"):
+        make_task("flare", test_set="held")
 
 
 def test_the_example_of_a_figure_is_of_a_length_that_the_language_has():

@@ -30,15 +30,18 @@ from unbounded.tasks.task import Example, Task
 START, END = "<s>", "</s>"
 #: Draws of a negative before the language is taken to have none.
 ATTEMPTS: Final = 1000
-#: Strings of an official file, by split; "long" is of the validation strings up to 80 symbols.
-PUBLISHED: Final = {"train": 10_000, "validation": 1_000, "long": 1_000, "test": 5_010}
+#: Strings of an official file, by split; those of the test are in TEST_SETS. "long" is of the
+#: validation strings up to 80 symbols.
+PUBLISHED: Final = {"train": 10_000, "validation": 1_000, "long": 1_000}
 #: Official files by split, in the folder of a language.
 FOLDERS: Final = {
     "train": ".",
     "validation": "datasets/validation-short",
     "long": "datasets/validation-long",
-    "test": "datasets/test",
 }
+#: The authors' files for a test, with their numbers of strings. The edited strings are none of the
+#: language; few languages have them.
+TEST_SETS: Final = {"test": 5_010, "test-short-held-out": 1_000, "test-edit-distance": 50}
 #: Longest string of the shorter validation file.
 SHORT: Final = 40
 #: Labels of an official file that are wrong: (language, split) -> their number.
@@ -119,6 +122,7 @@ class Recognition(Task):
         data: folder of the authors' data; None draws strings.
         published_counts: whether the files must have as many strings as the authors', with the
             labels of the language.
+        test_set: the file of the authors' for the test, one of TEST_SETS.
         lm: coefficient of the cross entropy of the next symbol, 0 for none.
         ns: coefficient of the cross entropy of the sets of possible next symbols, 0 for none.
     Raises:
@@ -139,6 +143,7 @@ class Recognition(Task):
         test_lengths: LengthRange,
         data: str | Path | None = None,
         published_counts: bool = True,
+        test_set: str = "test",
         lm: float = 0.0,
         ns: float = 0.0,
     ) -> None:
@@ -160,9 +165,11 @@ class Recognition(Task):
             for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
             for message in self._range_errors(lengths)
         ]
+        if data is None and test_set != "test":
+            errors.append("test_set: has no effect without data; leave it at test")
         if data is not None:
             try:
-                self._read(Path(data), language, published_counts)
+                self._read(Path(data), language, published_counts, test_set)
             except ConfigError as error:
                 errors += [f"data: {message}" for message in error.errors]
         if errors:
@@ -320,7 +327,7 @@ class Recognition(Task):
         counts = file.lengths[chosen]
         return Strings(file.symbols[chosen, : int(counts.max())], counts, file.labels[chosen])
 
-    def _read(self, root: Path, language: str, published_counts: bool) -> None:
+    def _read(self, root: Path, language: str, published_counts: bool, test_set: str) -> None:
         """Read the official files; the digest and the notes are set.
 
         Raises:
@@ -330,8 +337,8 @@ class Recognition(Task):
         digest = hashlib.sha256()
         errors: list[str] = []
         notes: list[str] = []
-        for split, place in FOLDERS.items():
-            if split == "test" and not (folder / place / "main.tok").is_file():
+        for split, place in {**FOLDERS, "test": f"datasets/{test_set}"}.items():
+            if split == test_set and not (folder / place / "main.tok").is_file():
                 notes.append(
                     f"{folder / place / 'main.tok'} is not there: strings of the test are drawn"
                 )
@@ -344,7 +351,8 @@ class Recognition(Task):
             self._files[split] = file
             for array in file:
                 digest.update(np.ascontiguousarray(array).tobytes())
-            faults, wrong_note = self._faults(file, language, split, folder / place)
+            kind = test_set if split == "test" else split
+            faults, wrong_note = self._faults(file, language, kind, folder / place)
             notes += wrong_note
             (errors if published_counts else notes).extend(faults)
         if errors:
@@ -352,11 +360,11 @@ class Recognition(Task):
         self.data_digest, self.notes = digest.hexdigest(), tuple(notes)
 
     def _faults(
-        self, file: Strings, language: str, split: str, folder: Path
+        self, file: Strings, language: str, kind: str, folder: Path
     ) -> tuple[list[str], list[str]]:
         """What differs from the authors' file, and what is wrong in it; a line each."""
         faults, notes = [], []
-        count, there = PUBLISHED[split], len(file.labels)
+        count, there = {**PUBLISHED, **TEST_SETS}[kind], len(file.labels)
         advice = "--task.published_counts false accepts another version"
         if there != count:
             faults.append(f"{folder}: expected the {count} strings of FLaRe, got {there}; {advice}")
@@ -364,7 +372,7 @@ class Recognition(Task):
         wrong = sum(
             self.language.accepts(row[:length]) != bool(label) for row, length, label in rows
         )
-        known = KNOWN_WRONG.get((language, split), 0)
+        known = KNOWN_WRONG.get((language, kind), 0)
         if wrong != known:
             faults.append(
                 f"{folder}: {wrong} of {there} labels are not those of the language, {known} of "
@@ -460,6 +468,7 @@ def flare(
     language: str = "parity",
     data: str | None = None,
     published_counts: bool = True,
+    test_set: str = "test",
     lm: Annotated[float, Range(0, 100)] = 0.0,
     ns: Annotated[float, Range(0, 100)] = 0.0,
     train_lengths: Lengths = "1:40",
@@ -475,6 +484,8 @@ def flare(
         data: folder of the authors' data; null draws strings.
         published_counts: whether the authors' files must be complete and have the labels of the
             language; false accepts another version.
+        test_set: the authors' file for the test: test, test-short-held-out (strings of training
+            lengths that are in no other file) or test-edit-distance.
         lm: coefficient of a further loss, the prediction of the next symbol; 0 for none.
         ns: coefficient of a further loss, the prediction of which symbols may come next.
         train_lengths: numbers of symbols of the split "train"; a range that begins at 1 has the
@@ -486,14 +497,18 @@ def flare(
     Source: Butoi et al. 2025, arXiv:2411.07107.
     """
     errors = _path_errors(data)
-    try:
-        check_choice("language", language, LANGUAGES)
-    except ChoiceError as error:
-        errors.append(str(error))
+    for what, value, valid in (
+        ("language", language, LANGUAGES),
+        ("test_set", test_set, TEST_SETS),
+    ):
+        try:
+            check_choice(what, value, valid)
+        except ChoiceError as error:
+            errors.append(str(error))
     try:
         train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
     except ConfigError as error:
         raise ConfigError([*errors, *error.errors]) from None
     if errors:
         raise ConfigError(errors)
-    return Recognition(language, train, test, data, published_counts, lm, ns)
+    return Recognition(language, train, test, data, published_counts, test_set, lm, ns)
