@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.experiments.small import small
 from tests.tasks.test_recognition import official
@@ -12,6 +13,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.predictions import predictions, read_inputs
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.examples import prefix_lines, typed_word
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.models import MemoryModel
@@ -27,8 +29,16 @@ def test_a_run_with_every_loss(data: Path, tmp_path: Path) -> None:
     model, _ = RunFolder(result.folder).load_model()
     task = make_task("flare", language="marked_reversal", lm=0.3, ns=0.7)
     assert model.config["outputs"] == 9
-    (one,) = predictions(model, task, read_inputs(task, ["0 # 0"]), probabilities=True)
-    assert set(one.symbols) <= {"0", "1"}
+    one, same = predictions(model, task, read_inputs(task, ["0 # 0", "<s> 0 # 0"]))
+    # The start symbol need not be typed; there is a label after each symbol.
+    assert one == same
+    assert len(one.symbols) == len(one.probabilities) == 3
+    batch = typed_word(task, "0 # 0")
+    assert [task.input_vocabulary[token] for token in batch.inputs[0]] == ["<s>", "0", "#", "0"]
+    with torch.no_grad():
+        chances = model(batch.inputs)[0][0, 1:, 0].sigmoid()
+    assert one.probabilities == pytest.approx(chances.tolist())
+    assert len(prefix_lines(model, task, batch)) == 5
     (finding,) = list(findings_of(model, task, VerifyOptions(most=3, times=(), symbols_each=20)))[
         :1
     ]

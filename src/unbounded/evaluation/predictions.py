@@ -16,6 +16,7 @@ from unbounded.evaluation.typed_symbols import (
     parted,
     read_symbols,
     unwritable,
+    with_start,
 )
 from unbounded.models.generation import generate
 from unbounded.models.memory_room import with_room
@@ -104,7 +105,8 @@ def predictions(
         logits = model(padded.to(device))[0].cpu()
     output_probabilities = _probabilities(task, logits)
     predicted = OBJECTIVES[task.objective].predict(logits)
-    first = int(isinstance(task, StreamTask))  # skips the step before a stream's first symbol
+    # The step before the first symbol is skipped.
+    first = int(isinstance(task, StreamTask) or task.start_symbol is not None)
     results = []
     for row, row_probabilities, count in zip(
         predicted, output_probabilities, steps.tolist(), strict=True
@@ -171,7 +173,7 @@ def _tokens(task: Task, line: str) -> Tensor:
     if isinstance(task, StreamTask):
         return task.encode([task.before, *symbols])
     places = {symbol: place for place, symbol in enumerate(task.input_vocabulary)}
-    return torch.tensor([places[symbol] for symbol in symbols])
+    return torch.tensor([places[symbol] for symbol in with_start(task, symbols)])
 
 
 def _generated(

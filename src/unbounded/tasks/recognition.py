@@ -135,6 +135,7 @@ class Recognition(Task):
     objective = "binary"
     metric_set = "recognition"
     name = "flare"
+    start_symbol = START
 
     def __init__(
         self,

@@ -164,6 +164,7 @@ class LanguageModel(Task):
     layout = "labels"
     metric_set = "above_bound"
     name = "stack_language"
+    start_symbol = BEGIN
 
     def __init__(
         self, language: str, symbols: int, train_lengths: LengthRange, test_lengths: LengthRange

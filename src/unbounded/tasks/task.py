@@ -56,6 +56,8 @@ class Task(ABC):
             has no such input.
         source_end_token: the input at which a source has ended; None where there is none.
         end_token: the output that ends an answer; None where nothing ends one.
+        start_symbol: the input before each string, which a person need not type; None where a
+            string has no such input, or the task lays it out itself.
         data_digest: SHA-256 in hexadecimal digits of the data, by which a run recognizes its data;
             None without data.
         notes: notes on the data for the user, a line each.
@@ -77,6 +79,7 @@ class Task(ABC):
     answer_token: int | None = None
     source_end_token: int | None = None
     end_token: int | None = None
+    start_symbol: str | None = None
     data_digest: str | None = None
     notes: tuple[str, ...] = ()
     name: str

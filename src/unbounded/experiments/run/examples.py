@@ -13,6 +13,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation import answer_to, answers_of, read_symbols
 from unbounded.evaluation.answers import answers_json
 from unbounded.evaluation.following import head_position
+from unbounded.evaluation.typed_symbols import with_start
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.figures import draw_keys, draw_path, draw_tape
@@ -118,6 +119,7 @@ def typed_word(task: Task, text: str) -> Batch:
     symbols = read_symbols(task, text)
     if not symbols:
         raise ConfigError(["input: expected at least one symbol, got none"])
+    symbols = with_start(task, symbols)
     tokens = torch.tensor([[task.input_vocabulary.index(symbol) for symbol in symbols]])
     lengths = torch.tensor([len(symbols)])
     return Batch(tokens, torch.zeros_like(tokens), torch.ones_like(tokens).bool(), lengths)
