@@ -21,6 +21,7 @@ QUESTIONS = [
     "reverse_string",
     "stack_manipulation",
     "duplicate_string",
+    "bucket_sort",
 ]
 
 

@@ -12,6 +12,7 @@ from unbounded.constructions.addition import binary_addition
 from unbounded.constructions.assembly import Unit, assemble
 from unbounded.constructions.automata import (
     automaton,
+    bucket_sort,
     cycle_navigation,
     duplicate_string,
     even_pairs,
@@ -57,6 +58,7 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "reverse_string": reverse_string,
     "stack_manipulation": stack_manipulation,
     "duplicate_string": duplicate_string,
+    "bucket_sort": bucket_sort,
     "word_problem": word_problem,
     "flare": flare,
 }
@@ -76,6 +78,7 @@ __all__ = [
     "automaton",
     "bigram_flip",
     "binary_addition",
+    "bucket_sort",
     "copy",
     "copy_on_tape",
     "cycle_navigation",

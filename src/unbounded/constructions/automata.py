@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from unbounded.constructions.assembly import LOGIT, ONE, Terms, Unit, assemble, either, is_on
+from unbounded.constructions.counting import on_stacks
 from unbounded.errors import ConfigError
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import QuestionTask, Recognition, WordProblem, make_task
@@ -229,6 +230,22 @@ def duplicate_string() -> MemoryModel:
     }
     logits: list[Terms] = [{"say0": 1.0}, {"say1": 1.0}]
     return assemble(task.input_vocabulary, {"name": "queue", "width": 2}, units, heads, logits)
+
+
+def bucket_sort() -> MemoryModel:
+    """Count each symbol on its own stack; the answer takes from the first that is not empty."""
+    task = make_task("bucket_sort")
+    asked = f"x:{ANSWER}"
+    units = {f"push{k}": Unit({f"x:{k}": 1.0}) for k in range(MODULUS)}
+    for k in range(MODULUS):
+        # A stack shows 1, or -1 where it is empty.
+        earlier = {f"r:{2 * other}": -1.0 for other in range(k)}
+        units[f"first{k}"] = Unit(
+            {asked: k + 2.0, f"r:{2 * k}": 1.0, **earlier}, above=2.0 * k + 2.0
+        )
+    stacks = [(f"push{k}", f"first{k}") for k in range(MODULUS)]
+    logits: list[Terms] = [{f"first{k}": 1.0} for k in range(MODULUS)]
+    return on_stacks(task.input_vocabulary, units, stacks, logits)
 
 
 def _stack_answers(
