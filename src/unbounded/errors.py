@@ -45,16 +45,22 @@ def closest(given: object, names: Iterable[str]) -> list[str]:
     """
     typed = str(given).lstrip("-")
 
-    def nearness(name: str) -> float:
+    def nearness(name: str) -> tuple[float, bool]:
         full = name.lstrip("-")
         forms = {full, full.rpartition(".")[2]}
-        if len(typed) >= _BEGINNING:
-            forms |= {form[: len(typed)] for form in forms}
-        return max(difflib.SequenceMatcher(None, form, typed).ratio() for form in forms)
+        whole = max(map(similarity, forms))
+        if len(typed) < _BEGINNING:
+            return whole, True
+        start = max(similarity(form[: len(typed)]) for form in forms)
+        # Of names that are equally near, a whole one comes before the start of another.
+        return max(whole, start), whole >= start
+
+    def similarity(form: str) -> float:
+        return difflib.SequenceMatcher(None, form, typed).ratio()
 
     rated = [(nearness(name), name) for name in names]
-    near = [pair for pair in rated if pair[0] >= _NEAR]
-    return [name for _, name in sorted(near, key=lambda pair: -pair[0])]
+    near = [pair for pair in rated if pair[0][0] >= _NEAR]
+    return [name for _, name in sorted(near, key=lambda pair: pair[0], reverse=True)]
 
 
 def did_you_mean(given: object, names: Iterable[str]) -> str:

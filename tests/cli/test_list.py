@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.failing import Capture, failing
 from unbounded.cli import main
-from unbounded.cli.names import NAMES, PLACES
+from unbounded.cli.names import FAMILIES, NAMES, PLACES
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,20 @@ def test_list_names_everything(capsys: Capture) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["presets"].keys() == found["tasks"].keys()
     assert "superposition_stack" in found["memories"]
+
+
+def test_tasks_are_listed_by_family(capsys: Capture) -> None:
+    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(NAMES["tasks"])
+    assert main(["list", "task"]) == 0
+    out = capsys.readouterr().out
+    assert " the Chomsky hierarchy (Delétang et al. 2023):\n  even_pairs " in out
+    assert " recognition (Butoi et al. 2025):\n  flare " in out
+    assert main(["list", "task", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"tasks", "families"}
+    assert "text" in found["families"]["your own data"]
+    assert main(["list", "schedule", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"schedules"}
 
 
 @pytest.mark.parametrize(

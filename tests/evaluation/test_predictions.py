@@ -105,6 +105,31 @@ def test_answers_equal_those_of_one_pass(name: str) -> None:
     assert result.is_ended == (len(result.symbols) < 6)
 
 
+@pytest.mark.parametrize("computation", [0, 1])
+def test_answers_of_a_known_length_equal_those_of_one_pass(computation: int) -> None:
+    torch.manual_seed(1)
+    task = make_task("stack_manipulation", computation=computation)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "stack", "width": 4},
+        hidden_size=8,
+    ).eval()
+    inputs = read_inputs(task, ["0 1 pop", "1 0 push0 push1"])
+    results = predictions(model, task, inputs, probabilities=True)
+    assert [len(each.symbols) for each in results] == [2, 5]
+    for prompt, result in zip(inputs, results, strict=True):
+        assert result.is_ended
+        with torch.no_grad():
+            fed = torch.full((len(result.symbols) - 1,), task.answer_token)
+            logits = model(torch.cat([prompt, fed]).unsqueeze(0))[0][0, len(prompt) - 1 :]
+        expected = logits.softmax(-1).max(dim=-1)
+        assert result.symbols == tuple(task.output_vocabulary[k] for k in expected.indices)
+        assert result.probabilities == pytest.approx(expected.values.tolist())
+    with pytest.raises(ConfigError, match="line 1: source of task stack_manipulation: expected a"):
+        read_inputs(task, ["pop"])
+
+
 def test_lines_that_cannot_be_read_are_named_all_together() -> None:
     task = make_task("copy", symbols=3)
     with pytest.raises(ConfigError) as error:

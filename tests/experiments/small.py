@@ -7,6 +7,7 @@ from typing import Any
 
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
+from unbounded.tasks.chomsky import CHOMSKY
 
 #: What makes a run small; nothing of it is about a memory.
 SMALL: dict[str, Any] = {
@@ -21,6 +22,12 @@ SMALL: dict[str, Any] = {
         "checkpoint_every": 1,
     },
     "hardening": "none",
+}
+
+#: Of tasks that share their class and their layout, those after the first are slow tests.
+ALIKE = {
+    *list(CHOMSKY)[1:],
+    *("next_parity", "next_cycle_navigation", "next_modular_arithmetic"),
 }
 
 
@@ -38,6 +45,10 @@ def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:
         config["task"] |= {"train_lengths": "2:4", "test_lengths": "5:6"}
     if task in ("svo_sov", "gender"):
         config["task"] |= {"train_lengths": "6:8", "test_lengths": "9:10"}
+    if task in CHOMSKY or task.startswith("next_"):
+        config["task"]["train_lengths"] = "3:4"
+    if task == "stack_language":
+        config["task"]["test_lengths"] = "5:7"
     if config["training"]["stop"]["name"] == "solved":
         config["training"]["stop"]["every"] = 2
     if config["training"]["plateau"]["name"] == "halve":

@@ -356,3 +356,36 @@ def test_a_page_replaces_a_page_and_no_other_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     write_page(tmp_path / "made" / "page.html", page)
     assert (tmp_path / "made" / "page.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "typed"),
+    [
+        ("stack_manipulation", {}, False),
+        ("modular_arithmetic", {"computation": 1}, False),
+        ("word_problem", {"group": "A4xZ5"}, True),
+        ("flare", {"language": "dyck_2_3", "ns": 1.0}, True),
+        ("stack_language", {"language": "dyck"}, True),
+        ("mqar", {}, True),
+    ],
+)
+def test_the_tasks_of_the_benchmarks_have_a_page(
+    name: str, options: dict[str, Any], typed: bool
+) -> None:
+    task = make_task(name, **options)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "stack", "width": 4},
+        hidden_size=8,
+    ).eval()
+    run = run_data(model, task, "run")
+    assert run["task"]["typed"] is typed
+    assert "the page does not know the rule" in run["task"]["no_rule"]
+    for sample in run["samples"]:
+        steps = len(sample["inputs"])
+        first = sample["mask"].index(1)
+        is_answer = task.layout == "answer"
+        assert sample["prompt"] == (first + 1 if is_answer else steps)
+        assert len(sample["targets"]) == len(sample["mask"]) == steps
+    html([run])

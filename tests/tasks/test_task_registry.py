@@ -4,6 +4,7 @@ import pytest
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import TASKS, LengthRange, make_task
+from unbounded.tasks.chomsky import CHOMSKY
 
 TRANSDUCTION = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
 STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
@@ -11,6 +12,8 @@ STREAMS += ["memorization", "binary_addition"]
 ANSWERS = ["answer_reverse", "answer_bigram_flip", "answer_odd_first", "answer_double"]
 ANSWERS += ["answer_addition", "answer_repeat_copy", "answer_priority_sort"]
 PROGRAMS = ["programs", "small_loops"]
+STATE_TRACKING = ["word_problem", "next_parity", "next_cycle_navigation"]
+STATE_TRACKING += ["next_modular_arithmetic"]
 BITS = ["ntm_copy", "repeat_copy", "associative_recall"]
 
 
@@ -27,11 +30,27 @@ def test_names():
         *BITS,
         "penn_treebank",
         "text",
+        *CHOMSKY,
+        *STATE_TRACKING,
+        "flare",
+        "stack_language",
+        "mqar",
     ]
 
 
 @pytest.mark.parametrize(
-    "name", [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS]
+    "name",
+    [
+        *TRANSDUCTION,
+        *ANSWERS,
+        *STREAMS,
+        "dyck_prefixes",
+        "dyck",
+        *BITS,
+        *CHOMSKY,
+        *STATE_TRACKING,
+        "flare",
+    ],
 )
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from unbounded.cli.names import NAMES, PLACES
+from unbounded.cli.names import FAMILIES, NAMES, PLACES
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path
 from unbounded.errors import ChoiceError, ConfigError
@@ -54,13 +54,18 @@ def run(arguments: Sequence[str]) -> int:
     if given.name is not None:
         listed = {kinds[given.name]: listed[kinds[given.name]]}
     if given.json:
-        print(json.dumps(listed, indent=2))
+        families = {"families": FAMILIES} if "tasks" in listed else {}
+        print(json.dumps({**listed, **families}, indent=2))
         return 0
     for kind, entries in listed.items():
         print(f"{kind}:")
         width = max(len(name) for name in entries)
-        for name, text in entries.items():
-            print(f"  {name:<{width}}  {text}".rstrip())
+        # Tasks are listed by family.
+        for family, members in (FAMILIES if kind == "tasks" else {"": tuple(entries)}).items():
+            if family:
+                print(f" {family}:")
+            for name in members:
+                print(f"  {name:<{width}}  {entries[name]}".rstrip())
     return 0
 
 

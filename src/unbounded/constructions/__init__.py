@@ -10,6 +10,19 @@ from typing import Final
 
 from unbounded.constructions.addition import binary_addition
 from unbounded.constructions.assembly import Unit, assemble
+from unbounded.constructions.automata import (
+    automaton,
+    bucket_sort,
+    cycle_navigation,
+    duplicate_string,
+    even_pairs,
+    flare,
+    modular_arithmetic,
+    parity_check,
+    reverse_string,
+    stack_manipulation,
+    word_problem,
+)
 from unbounded.constructions.brackets import dyck
 from unbounded.constructions.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
 from unbounded.constructions.memorization import memorization
@@ -38,6 +51,16 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "memorization": memorization,
     "binary_addition": binary_addition,
     "dyck": dyck,
+    "even_pairs": even_pairs,
+    "modular_arithmetic": modular_arithmetic,
+    "parity_check": parity_check,
+    "cycle_navigation": cycle_navigation,
+    "reverse_string": reverse_string,
+    "stack_manipulation": stack_manipulation,
+    "duplicate_string": duplicate_string,
+    "bucket_sort": bucket_sort,
+    "word_problem": word_problem,
+    "flare": flare,
 }
 
 __all__ = [
@@ -52,13 +75,24 @@ __all__ = [
     "anbncn",
     "anbncndn",
     "assemble",
+    "automaton",
     "bigram_flip",
     "binary_addition",
+    "bucket_sort",
     "copy",
     "copy_on_tape",
+    "cycle_navigation",
+    "duplicate_string",
     "dyck",
+    "even_pairs",
+    "flare",
     "memorization",
+    "modular_arithmetic",
+    "parity_check",
     "reversal",
     "reversal_by_keys",
     "reversal_on_tape",
+    "reverse_string",
+    "stack_manipulation",
+    "word_problem",
 ]

@@ -50,7 +50,7 @@ def anb2n() -> MemoryModel:
         "last": Unit({"x:b": 2.0, "first": 2.0, "r:1": -1.0}, above=4.0),
     }
     logits: list[Terms] = [{"a": 1.0, "last": 1.0}, {"first": 1.0, "second": 1.0, "last": -1.0}]
-    return _on_stacks("ab", units, [("a", "second")], logits)
+    return on_stacks("ab", units, [("a", "second")], logits)
 
 
 def _counter(letters: str, stacks: Sequence[tuple[str, str]]) -> MemoryModel:
@@ -73,16 +73,25 @@ def _counter(letters: str, stacks: Sequence[tuple[str, str]]) -> MemoryModel:
         logits[emptying][last] = -1.0
         logits[then][last] = logits[then].get(last, 0.0) + 1.0
         pairs.append((pushes, emptying))
-    return _on_stacks(letters, units, pairs, [logits[letter] for letter in letters])
+    return on_stacks(letters, units, pairs, [logits[letter] for letter in letters])
 
 
-def _on_stacks(
-    letters: str,
+def on_stacks(
+    letters: Sequence[str],
     units: Mapping[str, Unit],
     stacks: Sequence[tuple[str, str]],
     logits: Sequence[Terms],
 ) -> MemoryModel:
-    """Assemble a network whose stacks PUSH 1 by one unit, POP by another, and else do nothing."""
+    """Assemble a network whose stacks PUSH 1 by one unit, POP by another, and else do nothing.
+
+    Stack k shows its top in r:2k and the element below it in r:2k+1; an empty cell is -1.
+
+    Args:
+        letters: the input symbols.
+        units: name -> unit.
+        stacks: the unit that pushes and the unit that pops, for each stack.
+        logits: a sum of units for each logit.
+    """
     actions: list[Terms] = []
     for pushes, pops in stacks:
         actions += [{pushes: 1.0}, {pops: 1.0}, {ONE: 1.0, pushes: -1.0, pops: -1.0}]

@@ -75,15 +75,16 @@ def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
         task: has the symbols, and the input symbol of the answer phase.
         symbols: of the source.
     Returns:
-        one sequence, whose targets are the predicted symbols, up to the end symbol or to four times
-        the source's length and 40 symbols.
+        one sequence, whose targets are the predicted symbols, as many as the answer has; where an
+        end symbol ends it, up to that or to four times the source's length and 40 symbols.
     Raises:
         ConfigError: the task has no answer phase, or the source is empty or has an unknown symbol.
     """
     check_module("model", model)
     check_task(task)
     prompt = task.asked(check_symbols("symbols", symbols))
-    most = 4 * len(prompt) + 40
+    steps_of_answer = task.answer_steps(prompt)
+    most = 4 * len(prompt) + 40 if steps_of_answer is None else steps_of_answer
     if task.answer_token is None:
         raise ConfigError([f"task {task.name!r} is not fed one symbol while it answers"])
     more = torch.full((most - 1,), task.answer_token)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.evaluation.typed_symbols import (
@@ -15,10 +16,11 @@ from unbounded.evaluation.typed_symbols import (
     parted,
     read_symbols,
     unwritable,
+    with_start,
 )
 from unbounded.models.generation import generate
 from unbounded.models.memory_room import with_room
-from unbounded.tasks import ProgramTask, StreamTask, Task, TransductionTask
+from unbounded.tasks import ProgramTask, QuestionTask, StreamTask, Task, TransductionTask
 from unbounded.training.objective import OBJECTIVES
 
 #: Layouts whose output is generated after the whole input; others have an output at each step.
@@ -103,7 +105,8 @@ def predictions(
         logits = model(padded.to(device))[0].cpu()
     output_probabilities = _probabilities(task, logits)
     predicted = OBJECTIVES[task.objective].predict(logits)
-    first = int(isinstance(task, StreamTask))  # skips the step before a stream's first symbol
+    # The step before the first symbol is skipped.
+    first = int(isinstance(task, StreamTask) or task.start_symbol is not None)
     results = []
     for row, row_probabilities, count in zip(
         predicted, output_probabilities, steps.tolist(), strict=True
@@ -152,7 +155,9 @@ def _output_symbols(task: Task) -> tuple[str, ...]:
 
 
 def _input_symbols(task: Task) -> tuple[str, ...]:
-    return task.source_vocabulary if isinstance(task, TransductionTask) else task.input_vocabulary
+    if isinstance(task, TransductionTask | QuestionTask):
+        return task.source_vocabulary
+    return task.input_vocabulary
 
 
 def _tokens(task: Task, line: str) -> Tensor:
@@ -160,13 +165,15 @@ def _tokens(task: Task, line: str) -> Tensor:
         return task.asked(line)
     if isinstance(task, TransductionTask):
         return task.prompt_of(parted(_input_symbols(task), line))
+    if isinstance(task, QuestionTask):
+        return task.asked(parted(_input_symbols(task), line))
     symbols = read_symbols(task, line)
     if not symbols:
         raise ConfigError(["expected at least one symbol, got none"])
     if isinstance(task, StreamTask):
         return task.encode([task.before, *symbols])
     places = {symbol: place for place, symbol in enumerate(task.input_vocabulary)}
-    return torch.tensor([places[symbol] for symbol in symbols])
+    return torch.tensor([places[symbol] for symbol in with_start(task, symbols)])
 
 
 def _generated(
@@ -177,6 +184,8 @@ def _generated(
     max_length: int | None,
     probabilities: bool,
 ) -> list[Prediction]:
+    if isinstance(task, QuestionTask):
+        return _answered(model, task, prompts, steps)
     limits = 4 * steps + 40 if max_length is None else torch.full_like(steps, max_length)
     most = int(limits.max())
     if isinstance(task, TransductionTask):
@@ -217,6 +226,29 @@ def _generated(
             outputs, output_probabilities, counts.tolist(), ended, strict=True
         )
     ]
+
+
+def _answered(
+    model: nn.Module, task: QuestionTask, prompts: Tensor, steps: Tensor
+) -> list[Prediction]:
+    """The answers of a task whose answers have known lengths, in one pass."""
+    counts = [
+        task.answer_steps(prompt[:count])
+        for prompt, count in zip(prompts, steps.tolist(), strict=True)
+    ]
+    inputs = F.pad(prompts, (0, max(counts)))
+    place = torch.arange(inputs.shape[1])
+    inputs = torch.where(place < steps.unsqueeze(1), inputs, task.answer_token)
+    model, _ = with_room(model, inputs.shape[1])
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        shares = _probabilities(task, model(inputs.to(device))[0].cpu())
+    results = []
+    for row, first, count in zip(shares, (steps - 1).tolist(), counts, strict=True):
+        values, tokens = row[first : first + count].max(dim=-1)
+        symbols = tuple(task.output_vocabulary[token] for token in tokens.tolist())
+        results.append(Prediction(symbols, tuple(values.tolist()), True))
+    return results
 
 
 def _probabilities(task: Task, logits: Tensor) -> Tensor:

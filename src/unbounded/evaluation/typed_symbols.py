@@ -52,6 +52,12 @@ def read_symbols(task: Task, text: str) -> list[str]:
     return symbols
 
 
+def with_start(task: Task, symbols: Sequence[str]) -> list[str]:
+    """Typed symbols with the task's start symbol before them, if it has one and it is missing."""
+    start = task.start_symbol
+    return [*symbols] if start is None or [*symbols[:1]] == [start] else [start, *symbols]
+
+
 def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
     """The symbols of a text; none is dropped.
 

@@ -52,7 +52,8 @@ def run_data(
     if isinstance(task, TextTask):
         return {**traced_run(model, task, name, title or name), "curves": curves or []}
     trained = task.train_lengths if lengths is None else lengths
-    shown = LengthRange(trained.minimum, max(trained.minimum, min(trained.maximum, _READABLE)))
+    shortest = task.shortest_in(trained)
+    shown = LengthRange(trained.minimum, max(shortest, min(trained.maximum, _READABLE)))
     task_part, model_part = task_data(task, shown.maximum), model_data(model)
     if model_part["inputs"] != len(task.input_vocabulary):
         raise ConfigError(

@@ -6,7 +6,14 @@ from typing import Any, Final
 
 from unbounded.errors import ConfigError
 from unbounded.explorer.bare_model import NumberedSymbols, NumberedYesNo
-from unbounded.tasks import Batch, DyckMembership, LengthRange, ProgramTask, Task
+from unbounded.tasks import (
+    Batch,
+    DyckMembership,
+    LengthRange,
+    ProgramTask,
+    QuestionTask,
+    Task,
+)
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
 from unbounded.tasks.bit_tasks import BitTask
@@ -135,7 +142,8 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
         "output_to_input": fed_back,
         "answer_token": task.answer_token,
         "lengths": [task.train_lengths.minimum, longest],
-        "typed": not isinstance(task, BitTask),
+        # The page generates up to an end symbol, which answers of a known length do not have.
+        "typed": not isinstance(task, BitTask | QuestionTask),
         "rule": rule_of(task),
         "no_rule": "" if rule_of(task) else no_rule(task),
     }
@@ -150,6 +158,8 @@ def _laid_out(task: Task) -> tuple[list[int], list[int], list[int]]:
         return [size - 1], [], [0, size]
     if isinstance(task, ProgramTask) and task.answer_token is not None:
         return [], [task.answer_token], [0, size]
+    if isinstance(task, QuestionTask):
+        return [], [task.answer_token], [0, len(task.source_vocabulary)]
     return [], [], [0, size]
 
 

@@ -2,6 +2,7 @@
 
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
+from unbounded.tasks.associative_queries import AssociativeQueries
 from unbounded.tasks.batch import Batch, chunks
 from unbounded.tasks.bit_tasks import AssociativeRecall, BitCopy, BitTask, RepeatCopy
 from unbounded.tasks.counting import Counting
@@ -16,8 +17,12 @@ from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import read_penn_treebank
 from unbounded.tasks.program_task import ProgramTask
 from unbounded.tasks.programs import Program, check_program
+from unbounded.tasks.questions import QuestionSource, QuestionTask
 from unbounded.tasks.randomness import SPLITS, Stream
+from unbounded.tasks.recognition import Recognition
 from unbounded.tasks.registry import TASKS, make_task, task_factory
+from unbounded.tasks.stack_languages import LanguageModel
+from unbounded.tasks.state_tracking import WordProblem
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, Example, Task
@@ -31,6 +36,7 @@ __all__ = [
     "SVO_SOV",
     "TASKS",
     "Added",
+    "AssociativeQueries",
     "AssociativeRecall",
     "Batch",
     "BinaryAddition",
@@ -45,6 +51,7 @@ __all__ = [
     "Grammar",
     "GrammarPairs",
     "JudgedStreams",
+    "LanguageModel",
     "LengthRange",
     "Memorization",
     "PairSource",
@@ -53,7 +60,10 @@ __all__ = [
     "Program",
     "ProgramTask",
     "Prompt",
+    "QuestionSource",
+    "QuestionTask",
     "RandomSymbols",
+    "Recognition",
     "RepeatCopy",
     "RepeatedSymbols",
     "Rule",
@@ -65,6 +75,7 @@ __all__ = [
     "TextTask",
     "TransductionTask",
     "WordClass",
+    "WordProblem",
     "check_program",
     "chunks",
     "make_task",

@@ -10,11 +10,15 @@ from typing import Any, Final, TypeVar
 from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
-from unbounded.tasks import algorithmic, answers, bit_tasks, dyck
+from unbounded.tasks import algorithmic, answers, bit_tasks, dyck, state_tracking
+from unbounded.tasks.associative_queries import mqar
+from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
+from unbounded.tasks.recognition import flare
+from unbounded.tasks.stack_languages import stack_language
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, OBJECTIVES, Task
 from unbounded.tasks.text import TextTask, read_text
@@ -206,6 +210,14 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "associative_recall": bit_tasks.associative_recall,
     "penn_treebank": penn_treebank,
     "text": text,
+    **CHOMSKY,
+    "word_problem": state_tracking.word_problem,
+    "next_parity": state_tracking.next_parity,
+    "next_cycle_navigation": state_tracking.next_cycle_navigation,
+    "next_modular_arithmetic": state_tracking.next_modular_arithmetic,
+    "flare": flare,
+    "stack_language": stack_language,
+    "mqar": mqar,
 }
 
 

@@ -50,10 +50,14 @@ class Task(ABC):
         metric_set: name of the task's metric set, or the import path of a custom one.
         has_lengths: whether examples are drawn from ranges of lengths.
         has_path: whether `heights` gives the number of symbols to keep at each step.
+        has_further_loss: whether training adds `further_loss` to the objective, which then counts
+            the first output alone.
         answer_token: the input that is fed while answering and never before; None where a task
             has no such input.
         source_end_token: the input at which a source has ended; None where there is none.
         end_token: the output that ends an answer; None where nothing ends one.
+        start_symbol: the input before each string, which a person need not type; None where a
+            string has no such input, or the task lays it out itself.
         data_digest: SHA-256 in hexadecimal digits of the data, by which a run recognizes its data;
             None without data.
         notes: notes on the data for the user, a line each.
@@ -71,9 +75,11 @@ class Task(ABC):
     metric_set: str
     has_lengths: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
+    has_further_loss: bool = False
     answer_token: int | None = None
     source_end_token: int | None = None
     end_token: int | None = None
+    start_symbol: str | None = None
     data_digest: str | None = None
     notes: tuple[str, ...] = ()
     name: str
@@ -132,8 +138,12 @@ class Task(ABC):
             lengths: None for the training range.
         """
         trained = self.train_lengths if lengths is None else lengths
-        longest = min(trained.maximum, max(_READABLE, trained.minimum))
+        longest = min(trained.maximum, max(_READABLE, self.shortest_in(trained)))
         return self.batch(seed, "test", 0, 1, LengthRange(trained.minimum, longest))
+
+    def shortest_in(self, lengths: LengthRange) -> int:
+        """The least length of a range that has an example."""
+        return lengths.minimum
 
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
         """Single examples by name, for the traces and figures of a run."""
@@ -151,6 +161,23 @@ class Task(ABC):
                 symbol.
         """
         raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
+
+    def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """What training minimises besides the objective, summed over the sequences, in nats.
+
+        Args:
+            logits: [B, T, V].
+            batch: its sequences, on the device of the logits.
+        """
+        return logits.new_zeros(())
+
+    def answer_steps(self, prompt: Tensor) -> int | None:
+        """The number of symbols of an answer; None where `end_token` ends it.
+
+        Args:
+            prompt: from `asked`, int64 [T].
+        """
+        return None
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """Errors in a range of lengths before anything is drawn, a line each."""

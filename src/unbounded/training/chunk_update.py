@@ -113,6 +113,8 @@ class ChunkUpdate:
         totals: sums a loss over all processes; also returns the signal that requests a stop, or 0.
         options: clip, clip_by, chunk_steps, reduction and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
+        further: a loss of logits and batch, summed over the sequences, that is minimised besides
+            the objective, which then counts the first output; None for none.
         carried: holds the position in a batch; training resumes there.
         hooks: may surround a step and change the bound on the gradient.
     Raises:
@@ -128,6 +130,7 @@ class ChunkUpdate:
         options: PhaseOptions,
         *,
         objective: str = "cross_entropy",
+        further: Callable[[Tensor, Batch], Tensor] | None = None,
         carried: CarriedState | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
@@ -147,6 +150,7 @@ class ChunkUpdate:
         self._smoothed = None
         if options.label_smoothing:
             self._smoothed = training_loss(objective, options.label_smoothing)
+        self._further = further
         self._clip, self._clip_by = options.clip, options.clip_by
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()
@@ -264,7 +268,8 @@ class ChunkUpdate:
             lengths = share.lengths if is_ragged else None
             result = columns.run(share, self._carried.state, lengths)
         logits = result[0]
-        counted = (logits, share.targets, share.mask)
+        first = logits if self._further is None else logits[..., :1]
+        counted = (first, share.targets, share.mask)
         if self._smoothed is None:
             nats = minimised = self._loss(*counted)
         else:
@@ -272,6 +277,8 @@ class ChunkUpdate:
             with torch.no_grad():
                 # All processes must see where only the smoothed loss is not finite.
                 nats = torch.where(minimised.isfinite(), self._loss(*counted), minimised)
+        if self._further is not None:
+            minimised = minimised + self._further(logits, share)
         self._accelerator.backward(minimised * scale)
         state = None if self._chunk_steps is None else detach_state(result[1])
         return nats, minimised, logits, state

@@ -89,6 +89,7 @@ class Trainer:
         self._update = make_update(
             trained, accelerator, self._totals, options,
             objective=task.objective, carried=carried, hooks=self._hooks,
+            further=task.further_loss if task.has_further_loss else None,
         )  # fmt: skip
         self._buckets = LengthBuckets(
             task, options.seed, options.batch_size, options.length_bucketing

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.models.discrete import sequence_model
+from unbounded.tasks import Batch
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.hook import Hook
@@ -28,6 +29,7 @@ def make_update(
     *,
     objective: str,
     carried: CarriedState | None,
+    further: Callable[[Tensor, Batch], Tensor] | None = None,
     hooks: Sequence[Hook] = (),
 ) -> ChunkUpdate | PerSymbolUpdate:
     """The update of a batch: a gradient step for each chunk of it, or for each symbol.
@@ -37,6 +39,7 @@ def make_update(
         options: `update` is "chunk" (`ChunkUpdate`) or "per_symbol" (`PerSymbolUpdate`, with
             `chunk_steps` as its reach).
         objective: the task's objective.
+        further: the task's further loss; None for none.
         hooks: as for `ChunkUpdate`; a per-symbol update has none around its steps.
     Raises:
         ChoiceError: `update` or `clip_by` is unknown.
@@ -48,7 +51,7 @@ def make_update(
     if options.update == "chunk":
         return ChunkUpdate(
             model, optimizer, accelerator, totals, options,
-            objective=objective, carried=carried, hooks=hooks,
+            objective=objective, further=further, carried=carried, hooks=hooks,
         )  # fmt: skip
     if objective != "cross_entropy":
         raise ConfigError([f"update: after every symbol only cross entropy, not {objective!r}"])

@@ -12,7 +12,14 @@ from torch import nn
 
 from unbounded.checks import check_callable, check_kind, check_module
 from unbounded.errors import ConfigError
-from unbounded.tasks import Batch, LengthRange, StreamTask, Task, TransductionTask
+from unbounded.tasks import (
+    Batch,
+    LanguageModel,
+    LengthRange,
+    StreamTask,
+    Task,
+    TransductionTask,
+)
 from unbounded.tasks.batch import together
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.randomness import Stream
@@ -211,6 +218,8 @@ def rule_error(task: Task) -> str | None:
     """Why answers to a task cannot be checked one by one; None where they can."""
     if task.objective == "bits":
         return "answers with vectors of bits, and a margin is one of single choices"
+    if isinstance(task, LanguageModel):
+        return "has no rule for one correct output: most symbols of a string are not determined"
     in_data = isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs)
     if in_data or task.layout not in _LAYOUTS:
         return "has no rule to check answers against: its targets are in its data alone"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from unbounded.custom_components import find_part
+from unbounded.evaluation.metric_sets.above_bound import AboveBound
 from unbounded.evaluation.metric_sets.answers import Programs, Sizes
 from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Place
 from unbounded.evaluation.metric_sets.bits import Bits
+from unbounded.evaluation.metric_sets.by_length import ByLength
 from unbounded.evaluation.metric_sets.lengths import Lengths
 from unbounded.evaluation.metric_sets.membership import Membership, labels
 from unbounded.evaluation.metric_sets.perplexity import Perplexity
+from unbounded.evaluation.metric_sets.recognition import Recognised
 from unbounded.evaluation.metric_sets.sequences import Sequences
 
 __all__ = ["METRIC_SETS", "EvaluationPlan", "Evaluator", "MetricSet", "Place", "metric_set_of"]
@@ -23,6 +26,9 @@ METRIC_SETS: Final[dict[str, MetricSet]] = {
     "lengths": Lengths(),
     "perplexity": Perplexity(),
     "answers": Sizes(),
+    "by_length": ByLength(),
+    "recognition": Recognised(),
+    "above_bound": AboveBound(),
     "programs": Programs(),
 }
 

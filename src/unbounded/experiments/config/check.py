@@ -381,7 +381,8 @@ def _errors_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[
     found = [f"{name}: {line}" for line in task.range_errors(lengths)]
     # Two lengths suffice: tasks have a shortest length, and some have even ones only. The examples
     # of a file may lie anywhere in the range.
-    first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
+    shortest = max(lengths.minimum + 1, task.shortest_in(lengths))
+    first = LengthRange(lengths.minimum, min(shortest, lengths.maximum))
     looked_at = first if task.available(split, lengths) is None else lengths
     if not found and first.minimum <= _LONGEST_LOOKED_AT:
         # The number of sequences of a stream does not matter here.

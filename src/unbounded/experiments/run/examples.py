@@ -13,6 +13,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation import answer_to, answers_of, read_symbols
 from unbounded.evaluation.answers import answers_json
 from unbounded.evaluation.following import head_position
+from unbounded.evaluation.typed_symbols import with_start
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.figures import draw_keys, draw_path, draw_tape
@@ -66,10 +67,10 @@ def asked(model: MemoryModel, task: Task, text: str) -> Batch:
 def answer_text(task: Task, batch: Batch) -> str:
     """The answer of a batch from `asked`, and whether it has an end symbol."""
     predicted = batch.targets[0][batch.mask[0]].tolist()
-    ended = predicted[-1] == task.end_token
+    ended = task.end_token is not None and predicted[-1] == task.end_token
     symbols = [task.output_vocabulary[token] for token in predicted[: len(predicted) - ended]]
     joined = ("" if max(map(len, symbols), default=0) == 1 else " ").join(symbols)
-    return f"answer: {joined}{'' if ended else ' ... (no end)'}"
+    return f"answer: {joined}{'' if ended or task.end_token is None else ' ... (no end)'}"
 
 
 def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, ...]]:
@@ -118,6 +119,7 @@ def typed_word(task: Task, text: str) -> Batch:
     symbols = read_symbols(task, text)
     if not symbols:
         raise ConfigError(["input: expected at least one symbol, got none"])
+    symbols = with_start(task, symbols)
     tokens = torch.tensor([[task.input_vocabulary.index(symbol) for symbol in symbols]])
     lengths = torch.tensor([len(symbols)])
     return Batch(tokens, torch.zeros_like(tokens), torch.ones_like(tokens).bool(), lengths)
@@ -126,10 +128,14 @@ def typed_word(task: Task, text: str) -> Batch:
 def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
     """A heading and a line per prefix: its last symbol, its height, the probability of yes.
 
-    For a tape also the position of each head: the location of its greatest weight.
+    With several classes it is the likeliest class and its probability. For a tape also the position
+    of each head: the location of its greatest weight.
     """
     with torch.no_grad():
-        chances = torch.sigmoid(model(word.inputs)[0][0, :, 0]).tolist()
+        logits = model(word.inputs)[0][0]
+    is_binary = task.objective == "binary"
+    shares = torch.sigmoid(logits[:, :1]) if is_binary else torch.softmax(logits, dim=-1)
+    chances, classes = (values.tolist() for values in shares.max(dim=-1))
     head = ["step", "symbol"]
     columns = [[str(step + 1) for step in range(len(chances))]]
     columns += [[task.input_vocabulary[token] for token in word.inputs[0].tolist()]]
@@ -137,7 +143,10 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
     if heights is not None:
         head.append("height")
         columns.append([str(height) for height in heights[0].tolist()])
-    head.append(f"chance: {task.output_vocabulary[0]}")
+    if not is_binary:
+        head.append("output")
+        columns.append([task.output_vocabulary[token] for token in classes])
+    head.append(f"chance: {task.output_vocabulary[0]}" if is_binary else "chance")
     columns.append([f"{chance:.4f}" for chance in chances])
     for name, positions in _positions(model, task, word):
         head.append(name)

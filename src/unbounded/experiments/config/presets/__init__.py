@@ -8,6 +8,30 @@ from typing import Final
 from unbounded.experiments.config import plain_yaml
 
 COUNTING: Final = ("streams.yaml", "counting.yaml")
+#: Tasks of a preset without changes of their own.
+QUESTIONS: Final = (
+    "even_pairs",
+    "modular_arithmetic",
+    "parity_check",
+    "cycle_navigation",
+    "modular_arithmetic_brackets",
+    "reverse_string",
+    "solve_equation",
+    "stack_manipulation",
+    "duplicate_string",
+    "missing_duplicate_string",
+    "odds_first",
+    "chomsky_binary_addition",
+    "binary_multiplication",
+    "compute_sqrt",
+    "bucket_sort",
+)
+STATE_TRACKING: Final = (
+    "word_problem",
+    "next_parity",
+    "next_cycle_navigation",
+    "next_modular_arithmetic",
+)
 #: Preset files of each task; later files change earlier ones, and tasks may share files. A custom
 #: task has the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
@@ -43,6 +67,11 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "associative_recall": ("bits.yaml", "associative_recall.yaml"),
     "penn_treebank": ("streams.yaml", "penn_treebank.yaml"),
     "text": ("streams.yaml", "text.yaml"),
+    **dict.fromkeys(QUESTIONS, "questions.yaml"),
+    "flare": ("questions.yaml", "flare.yaml"),
+    "mqar": ("questions.yaml", "mqar.yaml"),
+    "stack_language": ("questions.yaml", "stack_language.yaml"),
+    **dict.fromkeys(STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
 }
 
 #: Protocols; each has a folder of files that change the presets of the same name.

@@ -1,0 +1,189 @@
+"""Cross entropy of strings above the exact lower bound, in all and by length.
+
+The bound is the mean of -log p(w) under the distribution that the strings are drawn from, so a
+model of it has a difference of 0 in the mean.
+
+Source: DuSell & Chiang 2020, arXiv:2010.04674, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from unbounded.errors import ConfigError
+from unbounded.evaluation.metric_sets.base import (
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Values,
+    roles_of,
+    row_of,
+)
+from unbounded.evaluation.score import Score, nan_fact, numbers_of
+from unbounded.tasks import LengthRange
+
+_ROLES: Final = ("train", "test", "longer")
+_NATS, _SYMBOLS, _BOUND, _NAN = range(4)
+
+
+class AboveBound(MetricSet):
+    """Scores the cross entropy of whole strings, their ends among them.
+
+    Each length of a range that has strings has `count` of them; `every` is the step from one of
+    these lengths to the next. The bound has the length uniform over those of the range.
+    """
+
+    fields = ("count", "lengths", "every")
+    no_stops: ClassVar[tuple[str, ...]] = ("solved", "converged")
+    validates_on = "train"  # longer strings are for the test alone
+    columns: ClassVar[Mapping[str, int]] = {f"{role}_above_bound": 3 for role in _ROLES}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "above bound": tuple(f"{role}_above_bound" for role in _ROLES)
+    }
+    shown = "above bound"
+    spread = ("test_above_bound", "test nats a symbol above the bound")
+    selection_metric = selection_metric_heading = "validation nats a symbol"
+    judges_hardening = False
+    curve = "above_bound"
+    curve_title = "nats a symbol above the bound, on strings of length n"
+    curve_shaded = True
+    legend = """\
+Each cell is the cross entropy of strings of the test split in nats a symbol, less the exact lower
+bound: that of the distribution from which the strings are drawn. 0 is perfect."""
+
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """See `MetricSet.assess`: no string is right or wrong.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            [f"task {evaluator.task.name!r}: its strings are neither right nor wrong"]
+        )
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """See `MetricSet.rows`; by default training and test."""
+        ranges = evaluation_plan.lengths or tuple(
+            dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
+        )
+        roles = roles_of(evaluator, ranges)
+        rows = []
+        for lengths, count, look in evaluation_plan.in_turn(ranges):
+            per_n, parts = [], []
+            there = [n for n in lengths if not evaluator.task.range_errors(LengthRange(n, n))]
+            for n in there[:: evaluation_plan.every]:
+                look((n - lengths.minimum) / len(lengths))
+                numbers = self._numbers(
+                    evaluator,
+                    evaluation_plan.split,
+                    evaluation_plan.seed,
+                    LengthRange(n, n),
+                    count,
+                    lengths,
+                )
+                parts.append(numbers)
+                per_n.append({"n": n, **_of_strings(numbers)})
+            row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
+            rows.append({**row, **_of_strings(torch.cat(parts)), "per_n": per_n})
+        return rows
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        lengths = evaluator.validation_lengths
+        numbers = self._numbers(
+            evaluator, "validation", evaluator.seed, lengths, evaluator.validation_count, lengths
+        )
+        facts = _of_strings(numbers)
+        facts["nats_per_token"] = facts["nats_per_symbol"]
+        return {"validation": {"lengths": str(lengths), **facts}}
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """Nats a symbol on validation strings."""
+        return float(report["validation"]["nats_per_symbol"])
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """None: no success is counted."""
+        return None
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        rows = {role: row_of(report["rows"], role) for role in _ROLES}
+        return {
+            f"{role}_above_bound": None if row is None else float(row["above_bound"])
+            for role, row in rows.items()
+        }
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `MetricSet.further`."""
+        shown = [row_of(rows, role) for role in _ROLES]
+        return {row["lengths"]: (float(row["above_bound"]),) for row in rows if row not in shown}
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.lines`."""
+        head = ("lengths", "strings", "nats a symbol", "bound", "above bound")
+        return [head, *((row["lengths"], *_texts(row)) for row in rows)]
+
+    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """The score of each length."""
+        head = ("length", "strings", "nats a symbol", "bound", "above bound")
+        return [head, *((str(at["n"]), *_texts(at)) for row in rows for at in row["per_n"])]
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """See `MetricSet.label`."""
+        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+
+    def _numbers(
+        self,
+        evaluator: Evaluator,
+        split: str,
+        seed: int,
+        lengths: LengthRange,
+        count: int,
+        whole: LengthRange,
+    ) -> Tensor:
+        """For each string: nats, symbols, -log p with the lengths of `whole`, NaN; [B, 4]."""
+
+        def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+            logs = functional.log_softmax(logits.cpu().double(), dim=-1)
+            nats = -logs.gather(-1, targets.unsqueeze(-1))[..., 0]
+            sums = torch.where(mask, nats, 0.0).sum(dim=1)
+            return torch.stack([sums, mask.sum(dim=1).double()], dim=1)
+
+        place = evaluator.place
+        batch = evaluator.task.batch(seed, split, 0, count, lengths)
+        numbers, nan = numbers_of(
+            evaluator.model,
+            batch,
+            look,
+            2,
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
+        bound = -torch.from_numpy(evaluator.task.log_probabilities(batch, whole))
+        return torch.cat([numbers, bound.unsqueeze(1), nan.double().unsqueeze(1)], dim=1)
+
+
+def _of_strings(numbers: Tensor) -> dict[str, Any]:
+    symbols = float(numbers[:, _SYMBOLS].sum())
+    nats, bound = (float(numbers[:, column].sum()) / symbols for column in (_NATS, _BOUND))
+    return {
+        "count": len(numbers),
+        "nats_per_symbol": nats,
+        "bound": bound,
+        "above_bound": nats - bound,
+        **nan_fact(int(numbers[:, _NAN].sum())),
+    }
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    numbers = (row["nats_per_symbol"], row["bound"], row["above_bound"])
+    return (str(row["count"]), *(f"{number:.4f}" for number in numbers))

@@ -1,0 +1,258 @@
+"""Token accuracy and exact match at each length, and their means over lengths.
+
+Source: Delétang et al. 2023, arXiv:2207.02098, section 4; scaled accuracy: Beck et al. 2024,
+arXiv:2405.04517.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import torch
+from torch import Tensor
+
+from unbounded.evaluation.metric_sets.answers import answer_scores
+from unbounded.evaluation.metric_sets.base import (
+    SURENESS,
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Values,
+    roles_of,
+    row_of,
+)
+from unbounded.evaluation.metric_sets.membership import against_nan
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.tasks import LengthRange
+from unbounded.training.objective import OBJECTIVES
+
+#: Token accuracy that counts as solved in the paper.
+ENOUGH: Final = 0.9
+_MEASURES: Final = ("token_accuracy", "exact_match")
+_ROLES: Final = ("train", "test", "longer")
+
+
+class ByLength(MetricSet):
+    """Scores the symbols of answers at each length of a range; a range's score is the mean.
+
+    Each length has `count` sequences of its own. `every` is the step from one length to the next.
+    """
+
+    fields = ("count", "lengths", "every")
+    no_stops: ClassVar[tuple[str, ...]] = ()
+    validates_on = "train"  # longer sequences are for the test alone
+    columns: ClassVar[Mapping[str, int]] = {
+        f"{role}_{measure}": 3 for role in _ROLES for measure in _MEASURES
+    }
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        role: tuple(f"{role}_{measure}" for measure in _MEASURES) for role in _ROLES
+    }
+    shown = "test"
+    spread = ("test_token_accuracy", "test token accuracy")
+    selection_metric = selection_metric_heading = "validation errors"
+    why = ": the share of validation symbols that are wrong (plus a thousandth of its nats)"
+    success = f"test token accuracy at least {ENOUGH}"
+    solved = f"token accuracy at least {ENOUGH} as the mean over the test lengths"
+    curve = "token_accuracy"
+    curve_title = "token accuracy on sources of length n"
+    curve_shaded = True
+    legend = """\
+Each cell is token accuracy / exact match: the share of correct symbols of an answer, and the share
+of answers that are wholly correct. Both are means over the lengths of a range: each length has as
+many sequences of the test split."""
+
+    def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
+        """See `MetricSet.assess`; the partial accuracy is the token accuracy."""
+        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
+        exact_match, tokens, nan = numbers
+        error = float(tokens.std()) / math.sqrt(count) if count > 1 else 0.0
+        return Score(count, int(exact_match.sum()), float(tokens.mean()), error, int(nan.sum()))
+
+    def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
+        """See `MetricSet.rows`; by default training and test."""
+        ranges = evaluation_plan.lengths or tuple(
+            dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
+        )
+        roles = roles_of(evaluator, ranges)
+        rows = []
+        for lengths, _, look in evaluation_plan.in_turn(ranges):
+            numbers_at: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+            for n in range(lengths.minimum, lengths.maximum + 1, evaluation_plan.every):
+                look((n - lengths.minimum) / len(lengths))
+                numbers_at[n] = self._numbers(
+                    evaluator,
+                    evaluation_plan.split,
+                    evaluation_plan.seed,
+                    LengthRange(n, n),
+                    0,
+                    evaluation_plan.count,
+                )
+            row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
+            rows.append({**row, **_row(numbers_at, getattr(evaluator.task, "chance", None))})
+        return rows
+
+    def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
+        """See `MetricSet.facts`."""
+        lengths, count = evaluator.validation_lengths, evaluator.validation_count
+        score = self.assess(evaluator, lengths, 0, count)
+        return {
+            "validation": {
+                "lengths": str(lengths),
+                "count": score.count,
+                "right": score.right,
+                "exact_match": score.exact_match,
+                "token_accuracy": score.partial_accuracy,
+                "nats_per_token": self.validate(evaluator),
+            }
+        }
+
+    def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
+        """Share of incorrect validation symbols; the loss breaks ties."""
+        facts = report["validation"]
+        wrong = 1 - float(facts["token_accuracy"])
+        return wrong + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether the token accuracy of the test range is at least ENOUGH, as in the paper."""
+        tested = row_of(rows, "test")
+        return None if tested is None else bool(tested["token_accuracy"] >= ENOUGH)
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `MetricSet.values`."""
+        rows = {role: row_of(report["rows"], role) for role in _ROLES}
+        return {
+            f"{role}_{measure}": None if row is None else float(row[measure])
+            for role, row in rows.items()
+            for measure in _MEASURES
+        }
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `MetricSet.further`."""
+        shown = [row_of(rows, role) for role in _ROLES]
+        return {
+            row["lengths"]: tuple(float(row[measure]) for measure in _MEASURES)
+            for row in rows
+            if row not in shown
+        }
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.lines`."""
+        head = ("lengths", "scored", "a length", "token accuracy", "scaled", "exact match")
+        return [
+            (*head, "right up to"),
+            *(
+                (
+                    row["lengths"],
+                    str(row["lengths_scored"]),
+                    str(row["per_n"][0]["count"]),
+                    f"{row['token_accuracy']:.4f}",
+                    "–" if row["scaled_accuracy"] is None else f"{row['scaled_accuracy']:.4f}",
+                    f"{row['exact_match']:.4f}",
+                    str(row["right_up_to"] or "–"),
+                )
+                for row in rows
+            ),
+        ]
+
+    def notes(self, rows: Sequence[Row]) -> list[str]:
+        """Define the numbers, and name a range that was scored in steps."""
+        steps = [
+            f"of {row['lengths']} every {row['every']}th length was scored"
+            for row in rows
+            if row["every"] > 1
+        ]
+        return [
+            "token accuracy and exact match are means over lengths; scaled: (accuracy - chance) / "
+            "(1 - chance); right up to: the longest length with all answers right, and all "
+            "shorter ones",
+            *steps,
+        ]
+
+    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """The score of each length."""
+        lines: list[tuple[str, ...]] = [("length", "sequences", "token accuracy", "exact match")]
+        for row in rows:
+            lines += [
+                (
+                    str(at["n"]),
+                    str(at["count"]),
+                    f"{at['token_accuracy']:.4f}",
+                    f"{at['exact_match']:.4f}",
+                )
+                for at in row["per_n"]
+            ]
+        return lines
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """See `MetricSet.label`."""
+        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+
+    def _numbers(
+        self,
+        evaluator: Evaluator,
+        split: str,
+        seed: int,
+        lengths: LengthRange,
+        start: int,
+        count: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Exact match and token accuracy of each answer, float64 [B], and whether it has NaN."""
+        is_binary = evaluator.task.objective == "binary"
+        predict = OBJECTIVES[evaluator.task.objective].predict
+
+        def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+            logits = logits.cpu()
+            predicted = predict(against_nan(logits, targets) if is_binary else logits)
+            exact_match, tokens, _ = answer_scores(predicted, targets, mask)
+            return torch.stack([exact_match.double(), tokens], dim=1)
+
+        place = evaluator.place
+        numbers, nan = numbers_of(
+            evaluator.model,
+            evaluator.task.batch(seed, split, start, count, lengths),
+            look,
+            2,
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
+        return numbers[:, 0] * ~nan, numbers[:, 1], nan
+
+
+def _row(
+    numbers_at: Mapping[int, tuple[Tensor, Tensor, Tensor]], chance: float | None
+) -> dict[str, Any]:
+    """The numbers of a range from those of its lengths."""
+    per_n: list[dict[str, Any]] = []
+    right_up_to, is_right_so_far = None, True
+    for n, (exact_match, tokens, _) in numbers_at.items():
+        right, count = int(exact_match.sum()), len(exact_match)
+        is_right_so_far &= right == count
+        right_up_to = n if is_right_so_far else right_up_to
+        per_n.append(
+            {
+                "n": n,
+                "count": count,
+                "right": right,
+                "exact_match": right / count,
+                "exact_match_95": list(wilson(right, count)),
+                "token_accuracy": float(tokens.mean()),
+            }
+        )
+    accuracy = sum(at["token_accuracy"] for at in per_n) / len(per_n)
+    return {
+        "count": sum(at["count"] for at in per_n),
+        "right": sum(at["right"] for at in per_n),
+        "lengths_scored": len(per_n),
+        "token_accuracy": accuracy,
+        "scaled_accuracy": None if chance is None else (accuracy - chance) / (1 - chance),
+        "exact_match": sum(at["exact_match"] for at in per_n) / len(per_n),
+        "right_up_to": right_up_to,
+        **nan_fact(sum(int(nan.sum()) for _, _, nan in numbers_at.values())),
+        "per_n": per_n,
+    }

@@ -1,0 +1,792 @@
+"""The fifteen tasks of "Neural Networks and the Chomsky Hierarchy", as questions and answers.
+
+A length is the number of symbols of a source. Where the paper and its released code differ, the
+paper's form is the default and "code" is a variant.
+
+Source: Delétang et al. 2023, arXiv:2207.02098, section 4 and appendix A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import isqrt
+from typing import Final
+
+import numpy as np
+
+from unbounded.checks import check_choice
+from unbounded.tasks.questions import Lengths, QuestionSource, QuestionTask, question
+from unbounded.tasks.randomness import Integers, Words, bounded
+from unbounded.tasks.symbols import all_strings
+
+#: Where paper and code differ: modular_arithmetic, odds_first and compute_sqrt.
+VARIANTS: Final = ("paper", "code")
+MODULUS: Final = 5
+BITS: Final = ("0", "1")
+DIGITS: Final = tuple("01234")
+TRAIN: Final = "1:40"
+TEST: Final = "41:500"
+
+
+def column(values: Integers) -> tuple[Integers, Integers]:
+    """Answers of one symbol each, from int64 [K]."""
+    return values[:, None], np.ones(len(values), dtype=np.int64)
+
+
+def _whole(answers: Integers) -> tuple[Integers, Integers]:
+    """Answers of one length, from int64 [K, A]."""
+    return answers, np.full(len(answers), answers.shape[1])
+
+
+def _padded(rows: Iterable[Sequence[int]]) -> tuple[Integers, Integers]:
+    """Answers of different lengths."""
+    listed = list(rows)
+    counts = np.array([len(row) for row in listed], dtype=np.int64)
+    answers = np.zeros((len(listed), int(counts.max(initial=1))), dtype=np.int64)
+    for number, row in enumerate(listed):
+        answers[number, : len(row)] = row
+    return answers, counts
+
+
+class Rule(QuestionSource):
+    """Uniform strings with a rule.
+
+    Args:
+        symbols: the source symbols.
+        classes: the target symbols.
+        rule: maps sources [K, L] to answers and their numbers of symbols.
+    """
+
+    def __init__(
+        self,
+        symbols: tuple[str, ...],
+        classes: tuple[str, ...],
+        rule: Callable[[Integers], tuple[Integers, Integers]],
+    ) -> None:
+        self.source_vocabulary, self.target_vocabulary = symbols, classes
+        self.chance = 1 / len(classes)
+        self._rule = rule
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        return self._rule(sources)
+
+
+class SimpleArithmetic(QuestionSource):
+    """Digits and operators in turn; the value modulo 5, where * binds more strongly than + and -.
+
+    Args:
+        variant: a source of even length has one symbol more ("paper") or less ("code").
+    """
+
+    source_vocabulary = (*DIGITS, "+", "-", "*")
+    target_vocabulary = DIGITS
+    chance = 0.2
+
+    def __init__(self, variant: str = "paper") -> None:
+        check_choice("variant", variant, VARIANTS)
+        self._longer = variant == "paper"
+
+    def words_of(self, length: int) -> int:
+        """See `QuestionSource.words_of`."""
+        return length + 1
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`; an even length becomes odd."""
+        size = max(1, length if length % 2 else length + (1 if self._longer else -1))
+        digits, operators = bounded(words, MODULUS), MODULUS + bounded(words, 3)
+        return np.where(np.arange(size) % 2, operators[:, :size], digits[:, :size])
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        total = np.zeros(len(sources), dtype=np.int64)
+        product = sources[:, 0]
+        for place in range(1, sources.shape[1], 2):
+            operator, digit = sources[:, place], sources[:, place + 1]
+            times = operator == MODULUS + 2
+            total = np.where(times, total, total + product) % MODULUS
+            signed = np.where(operator == MODULUS + 1, -digit, digit)
+            product = np.where(times, product * digit, signed) % MODULUS
+        return column((total + product) % MODULUS)
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """See `QuestionSource.source_error`."""
+        kinds = [symbol >= MODULUS for symbol in source]
+        if len(source) % 2 and kinds == [bool(place % 2) for place in range(len(source))]:
+            return ""
+        return "expected digits and operators in turn, such as 1+2*3"
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: an even length has sources of another length alone."""
+        return int(MODULUS ** (length // 2 + 1) * 3 ** (length // 2)) if length % 2 else 0
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        half = length // 2
+        digits, operators = all_strings(MODULUS, half + 1), MODULUS + all_strings(3, half)
+        sources = np.zeros((len(digits), len(operators), length), dtype=np.int64)
+        sources[..., 0::2], sources[..., 1::2] = digits[:, None], operators
+        return sources.reshape(-1, length)
+
+
+#: Of the tasks with brackets.
+_PLUS, _MINUS, _TIMES, _OPEN, _CLOSE = range(MODULUS, MODULUS + 5)
+
+
+def expression(words: Iterable[int], length: int, operators: Sequence[int]) -> list[int]:
+    """A random expression: d, -d, (d), (-d), or (L op R) with operands of uniform lengths.
+
+    Args:
+        words: random words of 64 bits, at least `length` of them.
+        length: of the expression, at least 1.
+        operators: the possible tokens of op.
+    """
+    drawn = iter(words)
+
+    def below(count: int) -> int:
+        return (next(drawn) * count) >> 64
+
+    tokens: list[int] = []
+    # A negative entry is a token, a positive one is the length of an operand.
+    waiting = [length]
+    while waiting:
+        size = waiting.pop()
+        if size <= 0:
+            tokens.append(-size)
+        elif size <= 4:
+            brackets = size > 2
+            sign = [_MINUS] if size % 2 == 0 else []
+            inner = [*sign, below(MODULUS)]
+            tokens += [_OPEN, *inner, _CLOSE] if brackets else inner
+        else:
+            left = 1 + below(size - 4)
+            operator = operators[below(len(operators))]
+            tokens.append(_OPEN)
+            waiting += [-_CLOSE, size - 3 - left, -operator, left]
+    return tokens
+
+
+def value_of(tokens: Sequence[int]) -> int:
+    """The value modulo 5 of a fully bracketed expression.
+
+    Raises:
+        ValueError: it is no such expression.
+    """
+    operands: list[list[int]] = [[]]
+    for place, token in enumerate(tokens):
+        level = operands[-1]
+        if token == _OPEN:
+            operands.append([])
+            continue
+        if token == _CLOSE:
+            if len(operands) == 1:
+                raise ValueError("a bracket is closed that was not opened")
+            token = _reduced(operands.pop())
+            level = operands[-1]
+        elif token > _CLOSE:
+            raise ValueError("a symbol cannot stand in an expression")
+        elif token >= MODULUS:
+            is_sign = not level or level[-1] >= MODULUS
+            if not is_sign:
+                level.append(token)
+            elif token != _MINUS or not (place + 1 < len(tokens) and tokens[place + 1] < MODULUS):
+                raise ValueError("an operator has no operand")
+            else:
+                level.append(_SIGN)
+            continue
+        if level and level[-1] == _SIGN:
+            level.pop()
+            token = -token % MODULUS
+        level.append(token)
+    if len(operands) > 1:
+        raise ValueError("a bracket is not closed")
+    if len(operands[0]) != 1:
+        raise ValueError("expected brackets around each operation")
+    return _reduced(operands[0])
+
+
+# A minus sign before a digit, within `value_of`.
+_SIGN = 100
+
+
+def _reduced(level: Sequence[int]) -> int:
+    """The value of d or of d op d."""
+    if len(level) == 1 and level[0] < MODULUS:
+        return level[0]
+    kinds = [token >= MODULUS for token in level]
+    if kinds != [False, True, False]:
+        raise ValueError("expected brackets around each operation")
+    left, operator, right = level
+    values = {_PLUS: left + right, _MINUS: left - right, _TIMES: left * right}
+    return values[operator] % MODULUS
+
+
+class BracketArithmetic(QuestionSource):
+    """Fully bracketed expressions; the value modulo 5."""
+
+    source_vocabulary = (*DIGITS, "+", "-", "*", "(", ")")
+    target_vocabulary = DIGITS
+    chance = 0.2
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`."""
+        operators = (_PLUS, _MINUS, _TIMES)
+        rows = [expression(row, length, operators) for row in words.tolist()]
+        return np.array(rows, dtype=np.int64)
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        return column(np.array([value_of(row) for row in sources.tolist()], dtype=np.int64))
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """See `QuestionSource.source_error`."""
+        return _value_error(source)
+
+
+class Equation(QuestionSource):
+    """An expression of + and - in which one digit is x, "=", and its value; the answer is x.
+
+    The place of x is uniform; from a symbol that is no digit it moves to the next digit on the
+    right, and from the end to the start.
+    """
+
+    source_vocabulary = (*DIGITS, "+", "-", "(", ")", "x", "=")
+    target_vocabulary = DIGITS
+    chance = 0.2
+    shortest = 3
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`."""
+        rows = []
+        for row in words.tolist():
+            tokens = expression(row, length - 2, (_PLUS, _MINUS))
+            value = value_of(tokens)
+            place = (row[-1] * len(tokens)) >> 64
+            while tokens[place] >= MODULUS:
+                place = (place + 1) % len(tokens)
+            hidden = [token - (token > _TIMES) for token in tokens]
+            hidden[place] = _X
+            rows.append([*hidden, _EQUALS, value])
+        return np.array(rows, dtype=np.int64)
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        return column(np.array([_solution(row) for row in sources.tolist()], dtype=np.int64))
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """See `QuestionSource.source_error`."""
+        is_equation = list(source).count(_X) == 1 and list(source[-2:-1]) == [_EQUALS]
+        if not is_equation or source[-1] >= MODULUS:
+            return "expected an expression with one x, = and a digit, such as (1+x)=3"
+        return _value_error(_with(source, 0))
+
+
+# Without *, brackets have other numbers; x and = follow them.
+_X, _EQUALS = 9, 10
+
+
+def _with(source: Sequence[int], digit: int) -> list[int]:
+    """The left side of an equation with a digit for x, in the tokens of `value_of`."""
+    left = [digit if token == _X else token for token in source[:-2]]
+    return [token + (token >= _TIMES) for token in left]
+
+
+def _solution(source: Sequence[int]) -> int:
+    """The digit for which an equation holds; + and - have exactly one modulo 5."""
+    at_zero, at_one = value_of(_with(source, 0)), value_of(_with(source, 1))
+    slope = at_one - at_zero
+    return (source[-1] - at_zero) * (1 if slope % MODULUS == 1 else -1) % MODULUS
+
+
+def _value_error(tokens: Sequence[int]) -> str:
+    """Why tokens have no value; empty where they have one."""
+    try:
+        value_of(tokens)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+class StackManipulation(QuestionSource):
+    """A stack from bottom to top, then actions; the answer is the final stack, top first, and end.
+
+    The stack's height is uniform in 1 .. n - 1 (1 for n = 1), and actions are uniform. A pop of an
+    empty stack does nothing. The code's loss counts zeros after the end too; here the answer ends
+    with the end, as the paper's score does.
+    """
+
+    source_vocabulary = (*BITS, "pop", "push0", "push1")
+    target_vocabulary = (*BITS, "end")
+
+    def words_of(self, length: int) -> int:
+        """See `QuestionSource.words_of`."""
+        return length + 1
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`."""
+        height = 1 + bounded(words[:, length:], max(1, length - 1))
+        in_stack = np.arange(length) < height
+        return np.where(in_stack, bounded(words[:, :length], 2), 2 + bounded(words[:, :length], 3))
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        rows = np.arange(len(sources))
+        stack = np.zeros((len(sources), sources.shape[1] + 1), dtype=np.int64)
+        height = np.zeros(len(sources), dtype=np.int64)
+        for symbol in sources.T:
+            pops = symbol == 2
+            stack[rows, height] = np.where(pops, stack[rows, height], symbol % 3)
+            height = np.where(pops, np.maximum(height - 1, 0), height + 1)
+        place = np.arange(sources.shape[1] + 1)
+        order = np.clip(height[:, None] - 1 - place, 0, None)
+        answers = np.take_along_axis(stack, order, axis=1)
+        return np.where(place < height[:, None], answers, 2), height + 1
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """See `QuestionSource.source_error`."""
+        actions = [symbol >= 2 for symbol in source]
+        if source and not actions[0] and actions == sorted(actions):
+            return ""
+        return "expected a stack of 0 and 1, at least one, and then actions"
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`, by the height of the stack."""
+        return sum(2**height * 3 ** (length - height) for height in _heights(length))
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        parts = []
+        for height in _heights(length):
+            stacks, actions = all_strings(2, height), 2 + all_strings(3, length - height)
+            pairs = np.arange(len(stacks) * len(actions))
+            first, second = pairs // len(actions), pairs % len(actions)
+            parts.append(np.hstack([stacks[first], actions[second]]))
+        return np.vstack(parts)
+
+
+def _heights(length: int) -> range:
+    """The heights of a stack in a source: one action at least, but for a source of one symbol."""
+    return range(1, max(2, length))
+
+
+class MissingDuplicate(QuestionSource):
+    """w w with one symbol hidden; the answer is that symbol. An odd length ends with padding."""
+
+    source_vocabulary = (*BITS, "_", "#")
+    target_vocabulary = BITS
+    shortest = 2
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`."""
+        half = length // 2
+        copies = np.tile(bounded(words[:, :half], 2), (1, 2))
+        place = bounded(words[:, half : half + 1], 2 * half)
+        hidden = np.where(np.arange(2 * half) == place, 2, copies)
+        return np.pad(hidden, ((0, 0), (0, length % 2)), constant_values=3)
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        half = sources.shape[1] // 2
+        place = (sources == 2).argmax(axis=1)
+        other = np.where(place < half, place + half, place - half)
+        return column(sources[np.arange(len(sources)), other])
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """See `QuestionSource.source_error`."""
+        half = len(source) // 2
+        known = list(source[: 2 * half])
+        differing = [
+            pair for pair in zip(known[:half], known[half:], strict=True) if len({*pair}) > 1
+        ]
+        fits = half > 0 and known.count(2) == 1 and len(differing) == 1 and 3 not in known
+        if fits and list(source[2 * half :]) == [3] * (len(source) % 2):
+            return ""
+        return "expected w w with one symbol hidden by _, and # after it if the length is odd"
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: w, and the place that is hidden."""
+        half = length // 2
+        return int(2**half * 2 * half)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        half = length // 2
+        copies = np.repeat(np.tile(all_strings(2, half), (1, 2)), 2 * half, axis=0)
+        place = np.arange(len(copies)) % (2 * half)
+        copies[np.arange(len(copies)), place] = 2
+        return np.pad(copies, ((0, 0), (0, length % 2)), constant_values=3)
+
+
+class BinaryOperation(QuestionSource):
+    """u op v in binary, least significant bit first; the answer is the result, and end.
+
+    The length of u is uniform in 1 .. n - 2. Each number is uniform from 1 to the greatest of its
+    length, and may end with zeros; the result does not. The code's loss counts zeros after the end
+    too.
+
+    Args:
+        operator: "+" or "*".
+    """
+
+    target_vocabulary = (*BITS, "end")
+    shortest = 3
+
+    def __init__(self, operator: str) -> None:
+        self.source_vocabulary = (*BITS, operator)
+        self._operator = operator
+
+    def words_of(self, length: int) -> int:
+        """See `QuestionSource.words_of`."""
+        return length // 64 + 6
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`."""
+        rows = []
+        for row in words.tolist():
+            first = 1 + ((row[0] * (length - 2)) >> 64)
+            second = length - 1 - first
+            from_here, to_here = 3 + first // 64, 5 + first // 64 + second // 64
+            left = bits_of(1 + big_below(row[1:from_here], 2**first - 1), first)
+            right = bits_of(1 + big_below(row[from_here:to_here], 2**second - 1), second)
+            rows.append([*left, 2, *right])
+        return np.array(rows, dtype=np.int64)
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        results = []
+        for row in sources.tolist():
+            place = row.index(2)
+            left, right = number_of(row[:place]), number_of(row[place + 1 :])
+            result = left + right if self._operator == "+" else left * right
+            results.append([*bits_of(result, max(1, result.bit_length())), 2])
+        return _padded(results)
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """See `QuestionSource.source_error`."""
+        if list(source).count(2) == 1 and source[0] != 2 and source[-1] != 2:
+            return ""
+        return f"expected two numbers with {self._operator} between them"
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: two numbers above 0."""
+        firsts = range(1, length - 1)
+        return sum((2**first - 1) * (2 ** (length - 1 - first) - 1) for first in firsts)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        rows = [
+            [*bits_of(left, first), 2, *bits_of(right, length - 1 - first)]
+            for first in range(1, length - 1)
+            for left in range(1, 2**first)
+            for right in range(1, 2 ** (length - 1 - first))
+        ]
+        return np.array(rows, dtype=np.int64)
+
+
+class SquareRoot(QuestionSource):
+    """A number x of n bits, uniform in 1 .. 2^n - 1; the answer is its exact floored square root.
+
+    Args:
+        variant: both numbers have the least significant bit first ("paper"), or last ("code").
+    """
+
+    source_vocabulary = target_vocabulary = BITS
+
+    def __init__(self, variant: str = "paper") -> None:
+        check_choice("variant", variant, VARIANTS)
+        self._step = 1 if variant == "paper" else -1
+
+    def words_of(self, length: int) -> int:
+        """See `QuestionSource.words_of`."""
+        return length // 64 + 2
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """See `QuestionSource.sources`."""
+        numbers = (1 + big_below(row, 2**length - 1) for row in words.tolist())
+        return np.array([bits_of(number, length)[:: self._step] for number in numbers])
+
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """See `QuestionSource.answers`."""
+        size = (sources.shape[1] + 1) // 2
+        roots = (isqrt(number_of(row[:: self._step])) for row in sources.tolist())
+        return _whole(np.array([bits_of(root, size)[:: self._step] for root in roots]))
+
+    def count(self, length: int) -> int:
+        """See `QuestionSource.count`: all numbers above 0."""
+        return int(2**length - 1)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        return all_strings(2, length)[1:]
+
+
+def big_below(words: Sequence[int], count: int) -> int:
+    """An integer in 0 .. count - 1 from words of 64 bits, which exceed its bits by at least 64.
+
+    Each probability is within 2**-64 of 1 / count, relative to it.
+    """
+    number = 0
+    for word in words:
+        number = number << 64 | word
+    return number * count >> 64 * len(words)
+
+
+def bits_of(number: int, length: int) -> list[int]:
+    """The bits of a number, the least significant first, with zeros up to `length`."""
+    return [int(bit) for bit in reversed(f"{number:0{length}b}")]
+
+
+def number_of(bits: Sequence[int]) -> int:
+    """The number with these bits, the least significant first."""
+    return int("".join(map(str, reversed(bits))) or "0", 2)
+
+
+def _even_pairs(sources: Integers) -> tuple[Integers, Integers]:
+    # Neighbours differ an even number of times if the first and the last symbol are equal.
+    return column(sources[:, 0] ^ sources[:, -1])
+
+
+def _odds_first(variant: str) -> Rule:
+    check_choice("variant", variant, VARIANTS)
+    first = int(variant == "code")
+    return Rule(
+        BITS,
+        BITS,
+        lambda sources: _whole(np.hstack([sources[:, first::2], sources[:, 1 - first :: 2]])),
+    )
+
+
+def even_pairs(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Is the number of neighbours that differ odd?
+
+    Args:
+        computation: computation tokens for each symbol of the source, 0 to 100.
+        train_lengths: source lengths of the split "train".
+        test_lengths: of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    Source: Delétang et al. 2023, arXiv:2207.02098.
+    """
+    source = Rule(BITS, BITS, _even_pairs)
+    return question("even_pairs", lambda: source, train_lengths, test_lengths, computation)
+
+
+def modular_arithmetic(
+    variant: str = "paper",
+    computation: int = 0,
+    train_lengths: Lengths = TRAIN,
+    test_lengths: Lengths = TEST,
+) -> QuestionTask:
+    """Compute digits and operators modulo 5, where * binds more strongly.
+
+    Args:
+        variant: an even length has one symbol more in the "paper", one less in the "code".
+
+    The rest as for `even_pairs`.
+    """
+    return question(
+        "modular_arithmetic",
+        lambda: SimpleArithmetic(variant),
+        train_lengths,
+        test_lengths,
+        computation,
+    )
+
+
+def parity_check(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Is the number of ones odd?
+
+    Args, errors and source as for `even_pairs`.
+    """
+    source = Rule(BITS, BITS, lambda sources: column(sources.sum(axis=1) % 2))
+    return question("parity_check", lambda: source, train_lengths, test_lengths, computation)
+
+
+def cycle_navigation(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Move on a cycle of five places; where is the end?
+
+    Args, errors and source as for `even_pairs`.
+    """
+    source = Rule(
+        ("<", "=", ">"), DIGITS, lambda sources: column((sources - 1).sum(axis=1) % MODULUS)
+    )
+    return question("cycle_navigation", lambda: source, train_lengths, test_lengths, computation)
+
+
+def modular_arithmetic_brackets(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Compute an expression with brackets modulo 5.
+
+    Args, errors and source as for `even_pairs`.
+    """
+    return question(
+        "modular_arithmetic_brackets",
+        BracketArithmetic,
+        train_lengths,
+        test_lengths,
+        computation,
+    )
+
+
+def reverse_string(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Reverse a string of bits, without feedback.
+
+    Args, errors and source as for `even_pairs`.
+    """
+    source = Rule(BITS, BITS, lambda sources: _whole(sources[:, ::-1]))
+    return question("reverse_string", lambda: source, train_lengths, test_lengths, computation)
+
+
+def solve_equation(
+    computation: int = 0, train_lengths: Lengths = "3:40", test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Find the digit x of an equation with brackets modulo 5.
+
+    Args, errors and source as for `even_pairs`; the code answers 0 below 3 symbols.
+    """
+    return question("solve_equation", Equation, train_lengths, test_lengths, computation)
+
+
+def stack_manipulation(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Push and pop as the source says, and output the final stack.
+
+    Args, errors and source as for `even_pairs`.
+    """
+    return question(
+        "stack_manipulation", StackManipulation, train_lengths, test_lengths, computation
+    )
+
+
+def duplicate_string(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Output a string of bits twice.
+
+    Args, errors and source as for `even_pairs`.
+    """
+    source = Rule(BITS, BITS, lambda sources: _whole(np.tile(sources, (1, 2))))
+    return question("duplicate_string", lambda: source, train_lengths, test_lengths, computation)
+
+
+def missing_duplicate_string(
+    computation: int = 0, train_lengths: Lengths = "2:40", test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Output the symbol that is hidden in a doubled string.
+
+    Args, errors and source as for `even_pairs`; the code's only string of one symbol has answer 1.
+    """
+    return question(
+        "missing_duplicate_string", MissingDuplicate, train_lengths, test_lengths, computation
+    )
+
+
+def odds_first(
+    variant: str = "paper",
+    computation: int = 0,
+    train_lengths: Lengths = TRAIN,
+    test_lengths: Lengths = TEST,
+) -> QuestionTask:
+    """Output the first, third, fifth ... bit, then the others.
+
+    Args:
+        variant: in the "code" the second, fourth ... bit comes first.
+
+    The rest as for `even_pairs`.
+    """
+    return question(
+        "odds_first", lambda: _odds_first(variant), train_lengths, test_lengths, computation
+    )
+
+
+def chomsky_binary_addition(
+    computation: int = 0, train_lengths: Lengths = "3:40", test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Add two binary numbers of any lengths, the lowest bit first.
+
+    Args, errors and source as for `even_pairs`. The paper's binary_addition; that name is taken by
+    the stream task of Joulin & Mikolov. The code's sources below 3 symbols have one number.
+    """
+    return question(
+        "chomsky_binary_addition",
+        lambda: BinaryOperation("+"),
+        train_lengths,
+        test_lengths,
+        computation,
+    )
+
+
+def binary_multiplication(
+    computation: int = 0, train_lengths: Lengths = "3:40", test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Multiply two binary numbers, the lowest bit first.
+
+    Args, errors and source as for `even_pairs`. The code's sources below 3 symbols have one number.
+    """
+    return question(
+        "binary_multiplication",
+        lambda: BinaryOperation("*"),
+        train_lengths,
+        test_lengths,
+        computation,
+    )
+
+
+def compute_sqrt(
+    variant: str = "paper",
+    computation: int = 0,
+    train_lengths: Lengths = TRAIN,
+    test_lengths: Lengths = TEST,
+) -> QuestionTask:
+    """Output the floored square root of a binary number.
+
+    Args:
+        variant: the lowest bit comes first in the "paper", last in the "code".
+
+    The rest as for `even_pairs`.
+    """
+    return question(
+        "compute_sqrt", lambda: SquareRoot(variant), train_lengths, test_lengths, computation
+    )
+
+
+def bucket_sort(
+    computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> QuestionTask:
+    """Sort a string of five symbols.
+
+    Args, errors and source as for `even_pairs`.
+    """
+    source = Rule(DIGITS, DIGITS, lambda sources: _whole(np.sort(sources, axis=1)))
+    return question("bucket_sort", lambda: source, train_lengths, test_lengths, computation)
+
+
+#: The fifteen tasks, regular ones first, then context-free and context-sensitive ones.
+CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
+    "even_pairs": even_pairs,
+    "modular_arithmetic": modular_arithmetic,
+    "parity_check": parity_check,
+    "cycle_navigation": cycle_navigation,
+    "modular_arithmetic_brackets": modular_arithmetic_brackets,
+    "reverse_string": reverse_string,
+    "solve_equation": solve_equation,
+    "stack_manipulation": stack_manipulation,
+    "duplicate_string": duplicate_string,
+    "missing_duplicate_string": missing_duplicate_string,
+    "odds_first": odds_first,
+    "chomsky_binary_addition": chomsky_binary_addition,
+    "binary_multiplication": binary_multiplication,
+    "compute_sqrt": compute_sqrt,
+    "bucket_sort": bucket_sort,
+}

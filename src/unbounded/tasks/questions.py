@@ -1,0 +1,313 @@
+"""Questions: a source is read, then answered step by step; nothing is fed back.
+
+The inputs are the source, optional computation tokens, and one answer token for each symbol of the
+answer. There is no start and no end symbol, so each scored step is a symbol of the answer.
+
+Source: Delétang et al. 2023, arXiv:2207.02098, section 4.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unbounded.errors import ConfigError
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.tasks.randomness import (
+    LAST_INDEX,
+    Integers,
+    Stream,
+    Words,
+    bounded,
+    whole_number,
+)
+from unbounded.tasks.symbols import all_strings
+from unbounded.tasks.task import Example, Task
+from unbounded.tasks.transduction import Pairs, PairSource
+
+Lengths: TypeAlias = LengthRange | str | tuple[int, int]
+
+#: The inputs while the model computes, and while it answers.
+COMPUTE, ANSWER = ".", "?"
+#: Most computation tokens for each symbol of a source.
+MOST_COMPUTATION: Final = 100
+
+
+class QuestionSource(PairSource):
+    """Sources of one length at a time, with a rule that answers them.
+
+    A subclass gives the two vocabularies, `sources` and `answers`. The default draws symbols
+    independently and uniformly.
+
+    Attributes:
+        shortest: the least length of a source.
+        chance: the share of correct symbols of a guess.
+    """
+
+    shortest: int = 1
+    chance: float = 0.5
+
+    def words_of(self, length: int) -> int:
+        """The number of random words for a source of one length."""
+        return length
+
+    def sources(self, words: Words, length: int) -> Integers:
+        """Random sources of one length.
+
+        Args:
+            words: uniform words, uint64 [K, `words_of(length)`].
+            length: of the sources, at least `shortest`.
+        Returns:
+            int64 [K, L]; L may differ from `length` where the task has no sources of that length.
+        """
+        return bounded(words, len(self.source_vocabulary))
+
+    @abstractmethod
+    def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        """The answers to sources of one length.
+
+        Args:
+            sources: int64 [K, L].
+        Returns:
+            answers, int64 [K, A], and the number of symbols of each, int64 [K], at least 1.
+        """
+
+    def source_error(self, source: Sequence[int]) -> str:
+        """Why a typed source has no answer; empty where it has one."""
+        if len(source) < self.shortest:
+            return f"expected at least {self.shortest} symbols, got {len(source)}"
+        return ""
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`; lengths are uniform over the range."""
+        indices = start + np.arange(size)
+        chosen = lengths.minimum + bounded(stream.length_words(indices), len(lengths))
+        drawn: list[tuple[Integers, Integers, Integers, Integers]] = []
+        for length in np.unique(chosen).tolist():
+            rows = np.flatnonzero(chosen == length)
+            _, words = stream.sequence_words(indices[rows], self.words_of(length))
+            sources = self.sources(words, length)
+            drawn.append((rows, sources, *self.answers(sources)))
+        source = np.zeros((size, max(part[1].shape[1] for part in drawn)), dtype=np.int64)
+        target = np.zeros((size, max(part[2].shape[1] for part in drawn)), dtype=np.int64)
+        source_lengths, target_lengths = (np.zeros(size, dtype=np.int64) for _ in range(2))
+        for rows, sources, answers, counts in drawn:
+            source[rows, : sources.shape[1]] = sources
+            target[rows, : answers.shape[1]] = answers
+            source_lengths[rows], target_lengths[rows] = sources.shape[1], counts
+        return Pairs(source, source_lengths, target, target_lengths)
+
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_errors`."""
+        if lengths.minimum >= self.shortest:
+            return []
+        return [f"length range: the shortest source has {self.shortest} symbols, got {lengths}"]
+
+    def count(self, length: int) -> int | None:
+        """The number of sources of one length, at least `shortest`; None where it is unknown.
+
+        A subclass that gives it, or draws uniform strings, can list them with `listed`.
+        """
+        if type(self).sources is not QuestionSource.sources:
+            return None
+        return int(len(self.source_vocabulary) ** length)
+
+    def listed(self, length: int) -> Integers:
+        """All sources of one length, each once, int64 [K, L]; call `count` first."""
+        return all_strings(len(self.source_vocabulary), length)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `PairSource.count_of`; over all symbols."""
+        return self.count(length) if length >= self.shortest else 0
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        if not self.count_of(length, symbols):
+            return super().every(length, symbols)
+        sources = self.listed(length)
+        answers, counts = self.answers(sources)
+        return Pairs(sources, np.full(len(sources), sources.shape[1]), answers, counts)
+
+
+class QuestionTask(Task):
+    """Read the source, then output its answer at the answer tokens.
+
+    Input tokens: the source symbols, then the answer token "?", then the computation token "." if
+    there is one. Output tokens: the target symbols. The loss and the scores count each symbol of
+    the answer, and nothing else.
+
+    Args:
+        name: the name it is listed under.
+        pairs: draws sources and answers them.
+        train_lengths, test_lengths: lengths of sources of the splits.
+        computation: number of computation tokens for each symbol of the source, which are fed
+            between source and answer; 0 for none.
+    Attributes:
+        chance: the share of correct symbols of a guess.
+    Raises:
+        ConfigError: a range has lengths without a source, or `computation` is no integer or out of
+            range; all errors together.
+    Source: Delétang et al. 2023, arXiv:2207.02098, section 4; their Tape-RNN has 0, 1 or 2
+        computation tokens for each symbol, their other networks none.
+    """
+
+    layout = "answer"
+    metric_set = "by_length"
+
+    def __init__(
+        self,
+        name: str,
+        pairs: QuestionSource,
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+        computation: int = 0,
+    ) -> None:
+        errors = [
+            f"{part}: {message}"
+            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
+            for message in pairs.range_errors(lengths)
+        ]
+        try:
+            self.computation = whole_number("computation", computation, 0, MOST_COMPUTATION)
+        except ConfigError as error:
+            errors += error.errors
+        if errors:
+            raise ConfigError(errors)
+        self.name, self.pairs = name, pairs
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+        self.chance = pairs.chance
+        self.source_vocabulary = pairs.source_vocabulary
+        extra = (ANSWER, COMPUTE) if self.computation else (ANSWER,)
+        self.input_vocabulary = (*pairs.source_vocabulary, *extra)
+        self.output_vocabulary = pairs.target_vocabulary
+        self.answer_token: int = len(pairs.source_vocabulary)
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`; T is the longest of source + computation + answer."""
+        return self.lay_out(self._draw(seed, split, start, size, lengths))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`."""
+        pairs = self._draw(seed, split, start, size, lengths)
+        rows = zip(*(field.tolist() for field in pairs), strict=True)
+        return [
+            Example(
+                tuple(self.source_vocabulary[symbol] for symbol in source[:read]),
+                tuple(self.output_vocabulary[symbol] for symbol in target[:count]),
+            )
+            for source, read, target, count in rows
+        ]
+
+    def lay_out(self, pairs: Pairs) -> Batch:
+        """Pairs as a batch."""
+        prompt = (1 + self.computation) * pairs.source_lengths
+        steps = prompt + pairs.target_lengths
+        place = np.arange(int(steps.max()))
+        inputs = np.where(place < steps[:, None], self.answer_token, 0)
+        if self.computation:
+            inputs = np.where(place < prompt[:, None], self.answer_token + 1, inputs)
+        rows, places = np.nonzero(np.arange(pairs.source.shape[1]) < pairs.source_lengths[:, None])
+        inputs[rows, places] = pairs.source[rows, places]
+        targets = np.zeros_like(inputs)
+        rows, places = np.nonzero(np.arange(pairs.target.shape[1]) < pairs.target_lengths[:, None])
+        targets[rows, prompt[rows] + places] = pairs.target[rows, places]
+        mask = (place >= prompt[:, None]) & (place < steps[:, None])
+        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_errors`."""
+        return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `Task.count_of`; over all symbols."""
+        return self.pairs.count_of(length, symbols)
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`."""
+        return self.lay_out(self.pairs.every(length, symbols))
+
+    def asked(self, symbols: Sequence[str]) -> Tensor:
+        """See `Task.asked`; with the computation tokens and the first answer token."""
+        source = self._typed(symbols)
+        compute = [self.answer_token + 1] * (self.computation * len(source))
+        return torch.tensor([*source, *compute, self.answer_token])
+
+    def answer_steps(self, prompt: Tensor) -> int:
+        """See `Task.answer_steps`."""
+        source = prompt[: (len(prompt) - 1) // (1 + self.computation)]
+        return int(self.pairs.answers(source.unsqueeze(0).numpy())[1][0])
+
+    def _typed(self, symbols: Sequence[str]) -> list[int]:
+        """Tokens of a typed source.
+
+        Raises:
+            ConfigError: the source is empty, has an unknown symbol or has no answer.
+        """
+        places = {symbol: place for place, symbol in enumerate(self.source_vocabulary)}
+        errors = [
+            f"source: symbol {number} is {symbol!r}, which is not among those of task "
+            f"{self.name}: {' '.join(places)}"
+            for number, symbol in enumerate(symbols, start=1)
+            if symbol not in places
+        ]
+        source = [places[symbol] for symbol in symbols if symbol in places]
+        if not errors and (error := self.pairs.source_error(source)):
+            errors = [f"source of task {self.name}: {error}"]
+        if errors:
+            raise ConfigError(errors)
+        return source
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> Pairs:
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        errors = self.range_errors(chosen)
+        if errors:
+            raise ConfigError([f"lengths: {error}" for error in errors])
+        return self.pairs.draw(stream, start, size, chosen)
+
+
+def question(
+    name: str,
+    pairs: Callable[[], QuestionSource],
+    train_lengths: Lengths,
+    test_lengths: Lengths,
+    computation: int = 0,
+) -> QuestionTask:
+    """Build a question task from its parts; collect all errors.
+
+    Args:
+        name: the name it is listed under.
+        pairs: constructs the source of the pairs.
+        train_lengths, test_lengths: of the splits, in any form of a range.
+        computation: as for `QuestionTask`.
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    """
+    errors: list[str] = []
+    source, ranges = None, None
+    try:
+        source = pairs()
+    except ConfigError as error:
+        errors += error.errors
+    try:
+        ranges = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    except ConfigError as error:
+        errors += error.errors
+    if source is None or ranges is None:
+        raise ConfigError(errors)
+    train, test = ranges
+    return QuestionTask(name, source, train, test, computation)

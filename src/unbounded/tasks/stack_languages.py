@@ -1,0 +1,400 @@
+"""Language modelling of the languages of DuSell & Chiang, with exact probabilities.
+
+Source: DuSell & Chiang 2020, arXiv:2010.04674 (the five context-free languages); 2023,
+arXiv:2210.01343 (the seven others, and the capacity test).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import torch
+
+from unbounded.checks import check_choice
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.tasks.pcfg import Floats, Production, WeightedGrammar
+from unbounded.tasks.questions import Lengths
+from unbounded.tasks.randomness import (
+    LAST_INDEX,
+    Integers,
+    Stream,
+    bounded,
+    unit_floats,
+    whole_number,
+)
+from unbounded.tasks.task import Example, Task
+
+BEGIN, END = "<s>", "</s>"
+#: Most kinds of symbols; the authors' capacity test has 200.
+MOST_SYMBOLS: Final = 1000
+# Strings whose probabilities are computed at once.
+_AT_ONCE = 64
+
+
+class StringSource(ABC):
+    """Random strings with exact probabilities, given their length.
+
+    Attributes:
+        alphabet: the symbols.
+    """
+
+    alphabet: tuple[str, ...]
+
+    @abstractmethod
+    def has(self, length: int) -> bool:
+        """Whether there are strings of a length, at least 1."""
+
+    @abstractmethod
+    def draw(self, stream: Stream, index: int, length: int) -> list[int]:
+        """The string of an example, of a length that there is."""
+
+    @abstractmethod
+    def log_probabilities(self, strings: Integers) -> Floats:
+        """The logarithm of the probability of strings [B, L], given their length, float64 [B]."""
+
+
+class Images(StringSource):
+    """Strings that a uniform string w determines: w f(w).
+
+    Args:
+        alphabet: the symbols; w has the first `symbols` of them.
+        symbols: number of symbols of w.
+        sections: symbols of a string for each symbol of w.
+        marks: further symbols of a string.
+        image: maps w to the string.
+    """
+
+    def __init__(
+        self,
+        alphabet: tuple[str, ...],
+        symbols: int,
+        sections: int,
+        marks: int,
+        image: Callable[[list[int]], list[int]],
+    ) -> None:
+        self.alphabet = alphabet
+        self._symbols, self._sections, self._marks, self._image = symbols, sections, marks, image
+
+    def has(self, length: int) -> bool:
+        """See `StringSource.has`."""
+        return length >= self._marks and (length - self._marks) % self._sections == 0
+
+    def draw(self, stream: Stream, index: int, length: int) -> list[int]:
+        """See `StringSource.draw`."""
+        size = (length - self._marks) // self._sections
+        _, words = stream.sequence_words(np.array([index]), size)
+        return self._image(bounded(words[0], self._symbols).tolist())
+
+    def log_probabilities(self, strings: Integers) -> Floats:
+        """See `StringSource.log_probabilities`."""
+        size = (strings.shape[1] - self._marks) // self._sections
+        return np.full(len(strings), -size * math.log(self._symbols))
+
+
+class Derived(StringSource):
+    """Strings of a grammar. Pairs of brackets may have kinds, which are uniform.
+
+    Args:
+        alphabet: the symbols: those of the grammar, or with kinds each of them in each kind.
+        grammar: derives the strings.
+        kinds: kinds of brackets; symbols 2k and 2k + 1 are those of kind k. None for no brackets.
+    """
+
+    def __init__(
+        self, alphabet: tuple[str, ...], grammar: WeightedGrammar, kinds: int | None = None
+    ) -> None:
+        self.alphabet, self._grammar, self._kinds = alphabet, grammar, kinds
+        self._there: dict[int, bool] = {}
+
+    def has(self, length: int) -> bool:
+        """See `StringSource.has`."""
+        if length not in self._there:
+            self._there[length] = self._grammar.weight_of(length) > 0
+        return self._there[length]
+
+    def draw(self, stream: Stream, index: int, length: int) -> list[int]:
+        """See `StringSource.draw`."""
+        # A derivation has at most this many steps: chains of empty rules are short.
+        _, words = stream.sequence_words(np.array([index]), 40 * length + 100)
+        kinds, numbers = words[0, :length], iter(unit_floats(words[0, length:]).tolist())
+        string = self._grammar.draw(length, numbers)
+        if self._kinds is None:
+            return string
+        opened: list[int] = []
+        drawn = bounded(kinds, self._kinds).tolist()
+        for place, bracket in enumerate(string):
+            if bracket == 0:
+                opened.append(2 * drawn[place])
+                string[place] = opened[-1]
+            else:
+                string[place] = opened.pop() + 1
+        return string
+
+    def log_probabilities(self, strings: Integers) -> Floats:
+        """See `StringSource.log_probabilities`."""
+        if self._kinds is None:
+            return self._grammar.log_probabilities(strings)
+        logs = self._grammar.log_probabilities(strings % 2)
+        logs -= strings.shape[1] // 2 * math.log(self._kinds)
+        return logs
+
+
+class LanguageModel(Task):
+    """Predict each symbol of a string, and its end.
+
+    A length is uniform over those that the language has in the range; a string is drawn with its
+    probability in the language, given its length. Inputs are <s> and the string, targets the string
+    and </s>.
+
+    Args:
+        language: name of the language, one of LANGUAGES.
+        symbols: kinds of symbols, or of brackets.
+        train_lengths, test_lengths: numbers of symbols of the splits.
+    Raises:
+        ConfigError: the language has no string of a range, or no kinds; all errors together.
+    Source: DuSell & Chiang 2020, arXiv:2010.04674, section 4.
+    """
+
+    layout = "labels"
+    metric_set = "above_bound"
+    name = "stack_language"
+    start_symbol = BEGIN
+
+    def __init__(
+        self, language: str, symbols: int, train_lengths: LengthRange, test_lengths: LengthRange
+    ) -> None:
+        self.source = LANGUAGES[language](whole_number("symbols", symbols, 1, MOST_SYMBOLS))
+        self.input_vocabulary = (BEGIN, *self.source.alphabet)
+        self.output_vocabulary = (END, *self.source.alphabet)
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+        errors = [
+            f"{part}: {message}"
+            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
+            for message in self._range_errors(lengths)
+        ]
+        if symbols != 2 and language in _WITHOUT_KINDS:
+            errors.append(f"symbols: has no effect on the language {language}; leave it at 2")
+        if errors:
+            raise ConfigError(errors)
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`; T is one more than the symbols of the longest string."""
+        strings = self._strings(seed, split, start, size, lengths)
+        steps = np.array([len(string) + 1 for string in strings])
+        inputs = np.zeros((size, int(steps.max())), dtype=np.int64)
+        targets = np.zeros_like(inputs)
+        for row, string in enumerate(strings):
+            inputs[row, 1 : steps[row]] = targets[row, : steps[row] - 1] = np.add(string, 1)
+        mask = np.arange(inputs.shape[1]) < steps[:, None]
+        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`; the target is nothing: each symbol is predicted."""
+        strings = self._strings(seed, split, start, size, lengths)
+        return [Example(tuple(self.source.alphabet[s] for s in string), ()) for string in strings]
+
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_errors`."""
+        return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
+
+    def shortest_in(self, lengths: LengthRange) -> int:
+        """See `Task.shortest_in`."""
+        return min(self._lengths_in(lengths), default=lengths.minimum)
+
+    def log_probabilities(self, batch: Batch, lengths: LengthRange) -> Floats:
+        """The logarithm of the probability of each string of a batch, with its length.
+
+        Args:
+            batch: strings of this task.
+            lengths: the range that they were drawn from.
+        Returns:
+            float64 [B], in nats.
+        """
+        logs = np.zeros(len(batch.lengths))
+        sizes = batch.lengths.numpy() - 1
+        strings = batch.inputs.numpy()[:, 1:] - 1
+        for size in np.unique(sizes).tolist():
+            rows = np.flatnonzero(sizes == size)
+            for start in range(0, len(rows), _AT_ONCE):
+                part = rows[start : start + _AT_ONCE]
+                logs[part] = self.source.log_probabilities(strings[part, :size])
+        logs -= math.log(len(self._lengths_in(lengths)))
+        return logs
+
+    def _strings(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> list[list[int]]:
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        errors = self.range_errors(chosen)
+        if errors:
+            raise ConfigError([f"lengths: {error}" for error in errors])
+        there = self._lengths_in(chosen)
+        indices = start + np.arange(size)
+        places = bounded(stream.length_words(indices), len(there)).tolist()
+        return [
+            self.source.draw(stream, start + row, there[place]) for row, place in enumerate(places)
+        ]
+
+    def _lengths_in(self, lengths: LengthRange) -> list[int]:
+        return [length for length in lengths if self.source.has(length)]
+
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        if any(self.source.has(length) for length in lengths):
+            return []
+        return [f"length range: the language has no string of {lengths}"]
+
+
+def _goes_on(mean: float) -> float:
+    """The probability of one more symbol, so that their mean number is `mean`."""
+    return mean / (mean + 1)
+
+
+def _numbers(symbols: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(symbols))
+
+
+def _marked(symbols: int, sections: int, image: Callable[[list[int]], Sequence[int]]) -> Images:
+    """Sections that # separates."""
+    return Images(
+        (*_numbers(symbols), "#"), symbols, sections, sections - 1, lambda word: [*image(word)]
+    )
+
+
+def _unmarked(symbols: int, sections: int, image: Callable[[list[int]], Sequence[int]]) -> Images:
+    return Images(_numbers(symbols), symbols, sections, 0, lambda word: [*image(word)])
+
+
+def _padded_reversal(symbols: int) -> Derived:
+    """A string, one symbol many times, and the string reversed.
+
+    The string has 60 symbols in the mean, and the padding 30.
+    """
+    nest, pad = _goes_on(60), _goes_on(30)
+    rules = []
+    for symbol in range(symbols):
+        rules += [
+            Production("S", (symbol, "S", symbol), nest / symbols),
+            Production("S", (f"T{symbol}",), (1 - nest) / symbols),
+            Production(f"T{symbol}", (symbol, f"T{symbol}"), pad),
+            Production(f"T{symbol}", (), 1 - pad),
+        ]
+    return Derived(_numbers(symbols), WeightedGrammar("S", rules))
+
+
+def _dyck(kinds: int) -> Derived:
+    """Balanced brackets: one split in the mean, and a depth of 40."""
+    split, nest = _goes_on(1), _goes_on(39)
+    rules = [
+        Production("S", ("S", "T"), split),
+        Production("S", ("T",), 1 - split),
+        Production("T", (0, "S", 1), nest),
+        Production("T", (0, 1), 1 - nest),
+    ]
+    names = ("(", ")", "[", "]") if kinds == 2 else ()
+    numbered = tuple(f"{bracket}{kind}" for kind in range(kinds) for bracket in "()")
+    return Derived(names or numbered, WeightedGrammar("S", rules), kinds)
+
+
+def _hardest_cfl(symbols: int) -> Derived:
+    """Greibach's hardest context-free language: brackets among decoys."""
+    left, right, left_square, right_square, comma, semicolon, dollar = range(7)
+    commas, short, long = _goes_on(0.5), _goes_on(0.5), _goes_on(1)
+    semicolons, split, nest = 0.25, _goes_on(1), _goes_on(40)
+    rules = [
+        Production("S'", ("R", dollar, "Q", "S", "L", semicolon)),
+        Production("L", ("L'", comma, "U")),
+        Production("L'", (comma, "V", "L'"), commas),
+        Production("L'", (), 1 - commas),
+        Production("R", ("U", comma, "R'")),
+        Production("R'", ("R'", "V", comma), commas),
+        Production("R'", (), 1 - commas),
+        Production("U", ("W", "U"), short),
+        Production("U", (), 1 - short),
+        Production("V", ("W", "V"), long),
+        Production("V", ("W",), 1 - long),
+        *(
+            Production("W", (symbol,))
+            for symbol in (left, right, left_square, right_square, dollar)
+        ),
+        Production("Q", ("L", semicolon, "R"), semicolons),
+        Production("Q", (), 1 - semicolons),
+        Production("S", ("S", "Q", "T"), split),
+        Production("S", ("T",), 1 - split),
+    ]
+    for opening, closing in ((left, right), (left_square, right_square)):
+        rules += [
+            Production("T", (opening, "Q", "S", "Q", closing), nest / 2),
+            Production("T", (opening, "Q", closing), (1 - nest) / 2),
+        ]
+    return Derived(("(", ")", "[", "]", ",", ";", "$"), WeightedGrammar("S'", rules))
+
+
+#: The languages by name, the five context-free ones first.
+LANGUAGES: Final[dict[str, Callable[[int], StringSource]]] = {
+    "marked_reversal": lambda k: _marked(k, 2, lambda w: [*w, k, *w[::-1]]),
+    "unmarked_reversal": lambda k: _unmarked(k, 2, lambda w: w + w[::-1]),
+    "padded_reversal": _padded_reversal,
+    "dyck": _dyck,
+    "hardest_cfl": _hardest_cfl,
+    "count_3": lambda k: Images(
+        ("a", "b", "c"), 1, 3, 0, lambda w: [0] * len(w) + [1] * len(w) + [2] * len(w)
+    ),
+    "marked_reverse_and_copy": lambda k: _marked(k, 3, lambda w: [*w, k, *w[::-1], k, *w]),
+    "count_and_copy": lambda k: Images(
+        (*_numbers(k), "#"), k, 3, 0, lambda w: [*w, *[k] * len(w), *w]
+    ),
+    "marked_copy": lambda k: _marked(k, 2, lambda w: [*w, k, *w]),
+    "unmarked_copy_different_alphabets": lambda k: Images(
+        _numbers(2 * k), k, 2, 0, lambda w: [*w, *(symbol + k for symbol in w)]
+    ),
+    "unmarked_reverse_and_copy": lambda k: _unmarked(k, 3, lambda w: w + w[::-1] + w),
+    "unmarked_copy": lambda k: _unmarked(k, 2, lambda w: w + w),
+}
+_WITHOUT_KINDS: Final = ("hardest_cfl", "count_3")
+
+
+def stack_language(
+    language: str = "marked_reversal",
+    symbols: int = 2,
+    train_lengths: Lengths = "40:80",
+    test_lengths: Lengths = "40:100",
+) -> LanguageModel:
+    """Predict the strings of a language that needs a stack, or more.
+
+    Args:
+        language: marked_reversal, unmarked_reversal, padded_reversal, dyck or hardest_cfl, which
+            are context-free; or count_3, marked_reverse_and_copy, count_and_copy, marked_copy,
+            unmarked_copy_different_alphabets, unmarked_reverse_and_copy or unmarked_copy.
+        symbols: kinds of symbols, or of brackets; more than 2 test a stack's capacity.
+        train_lengths: numbers of symbols of the split "train".
+        test_lengths: of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    Source: DuSell & Chiang 2020, arXiv:2010.04674; 2023, arXiv:2210.01343.
+    """
+    errors: list[str] = []
+    try:
+        check_choice("language", language, LANGUAGES)
+    except ChoiceError as error:
+        errors.append(str(error))
+    try:
+        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    except ConfigError as error:
+        raise ConfigError([*errors, *error.errors]) from None
+    if errors:
+        raise ConfigError(errors)
+    return LanguageModel(language, symbols, train, test)
