@@ -1,0 +1,350 @@
+"""`unbounded study FILE`: train the runs of a study of one's own, and report them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jsonargparse import Namespace
+
+from unbounded.cli.overlay import Words, compose_config, import_modules, sorted_words
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ChoiceError, ConfigError, RunExistsError
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.presets import PRESETS
+from unbounded.files import write_text
+
+if TYPE_CHECKING:
+    from unbounded.experiments.trials.studies import Trial
+    from unbounded.experiments.trials.study_file import StudyFile
+    from unbounded.experiments.trials.work import WorkOptions
+    from unbounded.studies.study_folder import StudyFolder
+
+#: Seconds at which this process began, for the time limit.
+_BEGAN: Final = time.monotonic()
+EXECUTORS: Final = ("pool", "shard")
+
+_DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.
+
+examples:
+  unbounded study --new mine.yaml
+  unbounded study mine.yaml --dry-run
+  unbounded study mine.yaml --jobs 2
+  unbounded study mine.yaml --shard 3/16
+  unbounded study mine.yaml --table latex
+  unbounded study copy --grid training.learning_rate=5e-3,1e-3 --grid model.memory=stack,queue \\
+    --seeds 0:10 --training.batches 500
+
+The same command starts a study, continues it, and shows its table. Any number of commands on any
+number of machines may work on one folder at once; each run is trained once. The exit code is 75 if
+a signal or --time_limit stopped it with runs left: run the same command again.
+OUT gets study.yaml, plan.jsonl, runs/, table.md and table.json.
+"""
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded study", description=_DESCRIPTION)
+    made.add_argument(
+        "study", type=str, nargs="?", help="A study's file, or a task whose preset is varied."
+    )
+    made.add_argument("--new", type=str, metavar="FILE", help="Write an example to FILE.")
+    made.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE,VALUE",
+        help="With a task: an axis.",
+    )
+    made.add_argument("--seeds", type=str, help="With a task: 0:10 (0 to 9) or 1,2,5.")
+    made.add_argument("--out", type=str, help="Folder of the study; default studies/NAME.")
+    made.add_argument("--runs", type=str, help="Folder of the run folders; default OUT/runs.")
+    made.add_argument("--dry-run", action="store_true", help="Print the plan without training.")
+    made.add_argument("--jobs", type=int, default=1, help="Concurrent runs, one thread each.")
+    made.add_argument(
+        "--executor", type=str, default=None, help=f"{', '.join(EXECUTORS)}; default pool."
+    )
+    made.add_argument(
+        "--shard",
+        type=str,
+        help="Work in this process, on part K/N of the plan first, then on what others left.",
+    )
+    made.add_argument(
+        "--isolated", action="store_true", help="With --shard: work on this part alone."
+    )
+    made.add_argument(
+        "--time_limit",
+        type=str,
+        help="Save and stop after this time: minutes, or hours:minutes:seconds.",
+    )
+    made.add_argument("--retry", action="store_true", help="Train failed runs again.")
+    made.add_argument("--extend", action="store_true", help="Add new runs of a changed study.")
+    made.add_argument(
+        "--table",
+        type=str,
+        help="Only write the table: md, csv, parquet or latex.",
+    )
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Plan, train and report; 0 if every run is finished, 1 if one failed, 75 if some are left."""
+    words = sorted_words(list(arguments))
+    given, errors = parse(parser(arguments), words.rest)
+    errors += words.errors
+    if given.new is not None:
+        return _new(given, errors)
+    limit = _seconds(given.time_limit, errors)
+    _check_flags(given, errors)
+    if errors:
+        raise ConfigError(errors)
+    study = _study(given, words)
+    import_modules(study.modules)
+    from unbounded.studies.study_folder import StudyFolder
+
+    out = Path(given.out) if given.out else Path("studies") / study.name
+    folder = StudyFolder(out, None if given.runs is None else Path(given.runs))
+    if given.table is not None:
+        return _table(given, study, folder)
+    return _train(given, study, folder, limit)
+
+
+def _new(given: Namespace, errors: list[str]) -> int:
+    if given.study is not None:
+        errors.append(f"new: takes one file, got {given.study!r}, too")
+    if errors:
+        raise ConfigError(errors)
+    path = Path(given.new)
+    if path.exists():
+        raise RunExistsError(f"{path} exists; name another file")
+    text = files("unbounded.studies").joinpath("template.yaml").read_text(encoding="utf-8")
+    write_text(path, text.replace("THIS_FILE", str(path)))
+    print(f"wrote {path}; unbounded study {path} --dry-run shows its runs")
+    return 0
+
+
+def _check_flags(given: Namespace, errors: list[str]) -> None:
+    from unbounded.studies.frame import FORMATS
+
+    if given.study is None:
+        errors.append("study: expected a study's file or a task; --new FILE writes an example")
+    if given.jobs < 1:
+        errors.append(f"jobs: expected at least 1, got {given.jobs}")
+    if given.executor is not None and given.executor not in EXECUTORS:
+        errors.append(str(ChoiceError("executor", given.executor, EXECUTORS)))
+    if given.isolated and given.shard is None:
+        errors.append("isolated: has a meaning with --shard alone")
+    if given.table is not None and given.table not in FORMATS:
+        errors.append(f"table: {ChoiceError('format', given.table, FORMATS)}")
+
+
+def _seconds(text: str | None, errors: list[str]) -> float | None:
+    """The seconds of a time limit: minutes, or hours:minutes:seconds."""
+    if text is None:
+        return None
+    try:
+        parts = [float(part) for part in text.split(":")]
+    except ValueError:
+        parts = []
+    if not 1 <= len(parts) <= 3 or min(parts, default=-1) < 0:
+        errors.append(f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}")
+        return None
+    hours, minutes, seconds = {1: (0.0, *parts, 0.0), 2: (*parts, 0.0), 3: tuple(parts)}[len(parts)]
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def _study(given: Namespace, words: Words) -> StudyFile:
+    """The study of a file, or of a task with options.
+
+    Raises:
+        ConfigError: lists all errors.
+    """
+    from unbounded.experiments.trials.study_file import make_study_file, read_study
+
+    path = Path(given.study)
+    if path.is_file():
+        odd = [f"--{name}" for name, _ in words.options]
+        odd += ["--grid"] * bool(given.grid) + ["--seeds"] * (given.seeds is not None)
+        if odd:
+            raise ConfigError([f"{', '.join(odd)}: write it into {path}"])
+        return read_study(path)
+    if given.study not in PRESETS:
+        if path.suffix in (".yaml", ".yml"):
+            raise ConfigError([f"study: there is no file {path}; --new {path} writes an example"])
+        raise ChoiceError(
+            "study", given.study, PRESETS, "Give a YAML file, or a task: `unbounded list`."
+        )
+    return make_study_file(given.study, _typed(given, words))
+
+
+def _typed(given: Namespace, words: Words) -> dict[str, Any]:
+    """The content of a study's file from the options of a command line."""
+    from unbounded.experiments.trials.study_file import option_error, parse_seeds
+
+    axes: dict[str, Any] = {}
+    errors = []
+    for text in given.grid:
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not values.strip():
+            errors.append(f"grid: expected OPTION=VALUE,VALUE, got {text!r}")
+        elif name in axes:
+            errors.append(f"grid: two axes on one option, {name}; give one --grid {name}=...")
+        elif name != "task" and (error := option_error(name)):
+            errors.append(f"grid: {error}")
+        else:
+            axes[name] = plain_yaml.load_or_text(f"[{values}]")
+    composed = compose_config(given.study, words.options)
+    errors += composed.errors
+    errors += [
+        f"{name}: an option and an axis; leave one of them out"
+        for name, _ in words.options
+        if name in axes
+    ]
+    if not axes:
+        errors.append("grid: expected an axis, as in --grid model.memory=stack,queue; got none")
+    seeds = [1]
+    try:
+        seeds = parse_seeds(given.seeds) if given.seeds is not None else [1]
+    except ConfigError as error:
+        errors += error.errors
+    if errors:
+        raise ConfigError(errors)
+    base: dict[str, Any] = {}
+    for name, _ in words.options:
+        value: Any = composed.data
+        for part in name.split("."):
+            value = value[part] if isinstance(value, Mapping) else None
+        base[name] = value
+    data: dict[str, Any] = {"preset": given.study, "axes": axes, "seeds": seeds}
+    if "task" in axes:
+        del data["preset"]
+    return {**data, "base": base} if base else data
+
+
+def _trials(study: StudyFile) -> tuple[Trial, ...]:
+    from unbounded.experiments.trials.study_file import study_trials
+    from unbounded.studies.session import check_trials
+
+    trials = study_trials(study)
+    check_trials(trials)
+    return trials
+
+
+def _train(given: Namespace, study: StudyFile, folder: StudyFolder, limit: float | None) -> int:
+    from unbounded.studies.session import plan_text
+
+    print(f"planning {study.name} ...", file=sys.stderr, flush=True)
+    trials = _trials(study)
+    if given.dry_run:
+        title = f"{study.name}: {study.about}" if study.about else study.name
+        print(plan_text(title, trials, folder.runs, given.jobs))
+        return 0
+    trials = folder.begin(study, trials, extend=given.extend)
+    from unbounded.experiments.trials.work import WorkOptions
+
+    options = WorkOptions(
+        isolated=given.isolated,
+        time_limit_s=None if limit is None else limit - (time.monotonic() - _BEGAN),
+        retry=given.retry,
+        figures=study.figures,
+        modules=study.modules,
+        log_with=study.log_with,
+    )
+    if given.shard is not None or given.executor == "shard":
+        return _shard(given, study, folder, trials, options)
+    return _pool(given, study, folder, trials, options)
+
+
+def _pool(
+    given: Namespace,
+    study: StudyFile,
+    folder: StudyFolder,
+    trials: Sequence[Trial],
+    options: WorkOptions,
+) -> int:
+    from unbounded.experiments.trials.work import EXIT_CONTINUE
+    from unbounded.experiments.trials.workers import visible_gpus
+    from unbounded.studies.session import train_in_pool
+    from unbounded.training.signals import Interrupted
+
+    try:
+        train_in_pool(folder, trials, given.jobs, options, say=_say, gpus=visible_gpus())
+    except Interrupted as error:
+        after = "every run is saved; the same command continues"
+        print(f"\n{error}; {after}", file=sys.stderr)
+        return 130 if error.number == signal.SIGINT else EXIT_CONTINUE
+    return _report(study, folder)
+
+
+def _shard(
+    given: Namespace,
+    study: StudyFile,
+    folder: StudyFolder,
+    trials: Sequence[Trial],
+    options: WorkOptions,
+) -> int:
+    from dataclasses import replace
+
+    from unbounded.experiments.run.run_lock import make_runs
+    from unbounded.experiments.trials.work import Shard, work
+
+    make_runs(folder.runs)
+    shard = Shard.parse(given.shard) if given.shard is not None else Shard.of_job()
+    result = work(trials, folder.runs, replace(options, shard=shard), _say)
+    print(
+        f"shard {shard.number}/{shard.total}: {len(result.finished)} runs finished, "
+        f"{len(result.failed)} failed; {result.elsewhere} are with other workers"
+    )
+    if result.stopped is not None:
+        print("stopped; every run is saved; the same command continues", file=sys.stderr)
+    return result.exit_code
+
+
+def _report(study: StudyFile, folder: StudyFolder) -> int:
+    """Print and write the table; 1 if a run failed."""
+    from unbounded.studies.frame import write_tables
+    from unbounded.studies.results import study_runs
+    from unbounded.studies.table import table_of
+
+    runs = study_runs(folder)
+    table = table_of(study, runs)
+    written = write_tables("md", table, runs, folder)
+    print(table.markdown())
+    print("written:", *(f"  {path}" for path in written), sep="\n")
+    failed = [run for run in runs if run.state == "failed"]
+    for run in failed[:_MOST_FAILED]:
+        print(f"failed: {run.name}: {run.error.splitlines()[-1]}", file=sys.stderr)
+    if failed:
+        print(
+            f"{len(failed)} {'run' if len(failed) == 1 else 'runs'} failed; the logs are in {folder.runs / 'logs'}; --retry trains "
+            "them again",
+            file=sys.stderr,
+        )
+    return 1 if failed else 0
+
+
+_MOST_FAILED: Final = 10
+
+
+def _table(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
+    from unbounded.studies.frame import write_tables
+    from unbounded.studies.results import study_runs
+    from unbounded.studies.table import table_of
+
+    runs = study_runs(folder)
+    table = table_of(study, runs)
+    written = write_tables(given.table, table, runs, folder)
+    print(table.markdown())
+    print("written:", *(f"  {path}" for path in written), sep="\n")
+    return 0
+
+
+def _say(text: str) -> None:
+    """Print a line immediately, also into a pipe or a file, because runs may take hours."""
+    print(text, flush=True)
