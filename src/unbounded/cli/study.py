@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from unbounded.experiments.trials.studies import Trial
     from unbounded.experiments.trials.study_file import StudyFile
     from unbounded.experiments.trials.work import WorkOptions
+    from unbounded.studies.session import Jobs
     from unbounded.studies.study_folder import StudyFolder
 
 #: Seconds at which this process began, for the time limit.
 _BEGAN: Final = time.monotonic()
-EXECUTORS: Final = ("pool", "shard")
+EXECUTORS: Final = ("pool", "shard", "slurm", "local", "debug", "ray")
 
 _DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.
 
@@ -36,6 +38,7 @@ examples:
   unbounded study mine.yaml --dry-run
   unbounded study mine.yaml --jobs 2
   unbounded study mine.yaml --shard 3/16
+  unbounded study mine.yaml --executor slurm --jobs 16 --time_limit 4:00:00 --slurm partition=cpu
   unbounded study mine.yaml --table latex
   unbounded study copy --grid training.learning_rate=5e-3,1e-3 --grid model.memory=stack,queue \\
     --seeds 0:10 --training.batches 500
@@ -67,7 +70,11 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--dry-run", action="store_true", help="Print the plan without training.")
     made.add_argument("--jobs", type=int, default=1, help="Concurrent runs, one thread each.")
     made.add_argument(
-        "--executor", type=str, default=None, help=f"{', '.join(EXECUTORS)}; default pool."
+        "--executor",
+        type=str,
+        default=None,
+        help="pool: processes here; shard: this process; slurm: an array of JOBS jobs; ray: JOBS "
+        "tasks of a cluster; local and debug: submitit without SLURM. Default pool.",
     )
     made.add_argument(
         "--shard",
@@ -81,6 +88,20 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--time_limit",
         type=str,
         help="Save and stop after this time: minutes, or hours:minutes:seconds.",
+    )
+    made.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="A parameter of the jobs: partition=gpu, mem_gb=8, gpus_per_node=1, account=NAME, ...",
+    )
+    made.add_argument(
+        "--ray_address", type=str, default="auto", help="Of the Ray cluster; auto: the one here."
+    )
+    made.add_argument("--gpus", type=float, help="With --executor ray: GPUs of a worker.")
+    made.add_argument(
+        "--watch", action="store_true", help="Train nothing; show how other workers get on."
     )
     made.add_argument("--retry", action="store_true", help="Train failed runs again.")
     made.add_argument("--extend", action="store_true", help="Add new runs of a changed study.")
@@ -139,6 +160,10 @@ def _check_flags(given: Namespace, errors: list[str]) -> None:
         errors.append(str(ChoiceError("executor", given.executor, EXECUTORS)))
     if given.isolated and given.shard is None:
         errors.append("isolated: has a meaning with --shard alone")
+    if given.slurm and given.executor not in ("slurm", "local", "debug"):
+        errors.append("slurm: has a meaning with --executor slurm alone")
+    if given.gpus is not None and given.executor != "ray":
+        errors.append("gpus: has a meaning with --executor ray alone")
     if given.table is not None and given.table not in FORMATS:
         errors.append(f"table: {ChoiceError('format', given.table, FORMATS)}")
 
@@ -256,9 +281,94 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder, limit: float
         modules=study.modules,
         log_with=study.log_with,
     )
+    if given.watch:
+        return _follow(given, study, folder, trials, None)
     if given.shard is not None or given.executor == "shard":
         return _shard(given, study, folder, trials, options)
+    if given.executor in ("slurm", "local", "debug"):
+        return _submit(given, study, folder, trials, replace(options, time_limit_s=None), limit)
+    if given.executor == "ray":
+        return _ray(given, study, folder, trials, options)
     return _pool(given, study, folder, trials, options)
+
+
+def _submit(
+    given: Namespace,
+    study: StudyFile,
+    folder: StudyFolder,
+    trials: Sequence[Trial],
+    options: WorkOptions,
+    limit: float | None,
+) -> int:
+    from unbounded.experiments.run.run_lock import make_runs
+    from unbounded.studies.submitit_jobs import SubmittedJobs, WorkerJob, parsed_parameters
+
+    make_runs(folder.runs)
+    job = WorkerJob(str(folder.plan_file.resolve()), str(folder.runs.resolve()), options)
+    jobs = SubmittedJobs(
+        given.executor,
+        folder.path / "jobs",
+        job,
+        given.jobs,
+        limit_s=limit,
+        parameters=parsed_parameters(given.slurm, plain_yaml.load_or_text),
+    )
+    print(f"submitted {given.jobs} jobs: {jobs.names}; their output is in {folder.path / 'jobs'}")
+    if given.executor == "debug":
+        jobs.run_here()
+    return _follow(given, study, folder, trials, jobs)
+
+
+def _ray(
+    given: Namespace,
+    study: StudyFile,
+    folder: StudyFolder,
+    trials: Sequence[Trial],
+    options: WorkOptions,
+) -> int:
+    from unbounded.experiments.run.run_lock import make_runs
+    from unbounded.studies.ray_tasks import RayTasks
+
+    make_runs(folder.runs)
+    resources = {} if given.gpus is None else {"num_gpus": given.gpus}
+    tasks = RayTasks(
+        given.ray_address, folder.plan_file, folder.runs, options, given.jobs, resources
+    )
+    try:
+        code = _follow(given, study, folder, trials, tasks)
+        for line in tasks.errors() if tasks.are_over() else ():
+            print(f"a worker failed: {line}", file=sys.stderr)
+        return code
+    finally:
+        tasks.close()
+
+
+def _follow(
+    given: Namespace,
+    study: StudyFile,
+    folder: StudyFolder,
+    trials: Sequence[Trial],
+    workers: Jobs | None,
+) -> int:
+    """Show how workers elsewhere get on; then the table."""
+    from unbounded.experiments.trials.work import EXIT_CONTINUE
+    from unbounded.studies.session import follow
+    from unbounded.training.signals import Interrupted
+
+    try:
+        left = follow(folder, trials, given.jobs, workers, say=_say, retry=given.retry)
+    except Interrupted as error:
+        again = f"`unbounded study {given.study} --watch` shows their progress"
+        print(f"\n{error}; the jobs go on; {again}", file=sys.stderr)
+        return 130 if error.number == signal.SIGINT else EXIT_CONTINUE
+    code = _report(study, folder)
+    if left:
+        print(
+            f"every worker has ended, and {len(left)} runs are left; the same command continues",
+            file=sys.stderr,
+        )
+        return EXIT_CONTINUE
+    return code
 
 
 def _pool(
@@ -289,8 +399,6 @@ def _shard(
     trials: Sequence[Trial],
     options: WorkOptions,
 ) -> int:
-    from dataclasses import replace
-
     from unbounded.experiments.run.run_lock import make_runs
     from unbounded.experiments.trials.work import Shard, work
 
@@ -321,9 +429,9 @@ def _report(study: StudyFile, folder: StudyFolder) -> int:
     for run in failed[:_MOST_FAILED]:
         print(f"failed: {run.name}: {run.error.splitlines()[-1]}", file=sys.stderr)
     if failed:
+        logs, runs_word = folder.runs / "logs", "run" if len(failed) == 1 else "runs"
         print(
-            f"{len(failed)} {'run' if len(failed) == 1 else 'runs'} failed; the logs are in {folder.runs / 'logs'}; --retry trains "
-            "them again",
+            f"{len(failed)} {runs_word} failed; the logs are in {logs}; --retry trains them again",
             file=sys.stderr,
         )
     return 1 if failed else 0

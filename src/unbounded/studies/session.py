@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import check_all, checked
@@ -33,13 +34,15 @@ from unbounded.experiments.trials.work import WorkOptions, run_is_finished
 from unbounded.experiments.trials.workers import PlanWatch, run_workers
 from unbounded.studies.study_folder import StudyFolder
 from unbounded.training.progress import Silent
-from unbounded.training.signals import StopRequest
+from unbounded.training.signals import StopRequest, stop_requests
 
 Say = Callable[[str], None]
 
 #: Cells to time a batch of, at most, and batches of each: the first one warms up.
 _TIMED_CELLS: Final = 4
 _TIMED_BATCHES: Final = 4
+#: Seconds between two looks at workers elsewhere.
+_FOLLOW_S: Final = 1.0
 #: Runs that a plan names, at most.
 _NAMED: Final = 40
 
@@ -231,6 +234,50 @@ def train_in_pool(
             ended=ended,
             gpus=gpus,
         )
+
+
+class Jobs(Protocol):
+    """Workers on a cluster."""
+
+    def are_over(self) -> bool:
+        """Whether every worker has ended."""
+
+
+def follow(
+    folder: StudyFolder,
+    trials: Sequence[Trial],
+    jobs: int,
+    workers: Jobs | None,
+    *,
+    say: Say,
+    retry: bool = False,
+) -> list[Trial]:
+    """Show the progress of workers elsewhere until they ended, or until every run did.
+
+    Args:
+        folder: the study's folder, with its plan.
+        trials: the runs.
+        jobs: number of workers.
+        workers: the workers; None follows whoever works.
+        say: called with each line of progress.
+        retry: as for the workers.
+    Returns:
+        The runs that have not ended.
+    Raises:
+        Interrupted: a signal; the workers go on.
+    """
+    watched = PlanWatch(trials, folder.runs, retry=retry)
+    with _progress(folder, trials, watched, jobs, say) as (look, ended), stop_requests() as request:
+        while True:
+            is_over = workers is not None and workers.are_over()
+            running, over = watched.look()
+            for outcome in over:
+                ended(outcome)
+            look(running)
+            if is_over or not watched.waiting:
+                return watched.waiting
+            request.check()
+            time.sleep(_FOLLOW_S)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the inner axes and the seed. Later ones take precedence.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from unbounded.experiments.config.schema import RunConfig, to_dict
 
 Change = Mapping[str, Any]
 #: Digits of a drawn number.
-_DIGITS: Final = 4
+_DIGITS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,11 @@ def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
         columns = [
             draw.points(name, grid.draw_count, grid.draw_seed) for name, draw in grid.draws.items()
         ]
-        points = [
+        drawn = [
             dict(zip(grid.draws, values, strict=True)) for values in zip(*columns, strict=True)
         ]
+        # Integers and choices repeat; a point is trained once.
+        points = list({json.dumps(point, default=str): point for point in drawn}.values())
     for values in product(*grid.outer.values()):
         labels = {name: value.label for name, value in zip(grid.outer, values, strict=True)}
         if any(_excludes(condition, labels) for condition in grid.exclude):
