@@ -67,7 +67,7 @@ def test_each_run_is_trained_once(tmp_path: Path, trainer: Any) -> None:
     assert len(said) == len(PLAN)
     assert all(record.is_fresh for record in newest_claims(tmp_path).values())
     assert "training" in (tmp_path / "logs" / f"{names(0)}.log").read_text()
-    (record,) = (tmp_path / "logs").glob("worker-*.json")
+    (record,) = (tmp_path / "logs" / "workers").glob("*.json")
     assert json.loads(record.read_text())["finished"] == result.finished
     assert work(PLAN, tmp_path, FAST).finished == []
     assert len(first.trained) == len(PLAN)

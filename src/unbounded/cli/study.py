@@ -40,6 +40,7 @@ examples:
   unbounded study mine.yaml --shard 3/16
   unbounded study mine.yaml --executor slurm --jobs 16 --time_limit 4:00:00 --slurm partition=cpu
   unbounded study mine.yaml --table latex
+  unbounded study mine.yaml --plot exact_match --against training.learning_rate
   unbounded study copy --grid training.learning_rate=5e-3,1e-3 --grid model.memory=stack,queue \\
     --seeds 0:10 --training.batches 500
 
@@ -110,6 +111,16 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=str,
         help="Only write the table: md, csv, parquet or latex.",
     )
+    made.add_argument(
+        "--plot", type=str, metavar="METRIC", help="Only plot a metric, minutes or batches."
+    )
+    made.add_argument("--against", type=str, help="With --plot: the axis; default the last one.")
+    made.add_argument(
+        "--by", type=str, help="With --plot: axes that make lines, as A,B; default all others."
+    )
+    made.add_argument(
+        "--page", action="store_true", help="Only write OUT/index.html: all runs, with curves."
+    )
     return made
 
 
@@ -130,8 +141,8 @@ def run(arguments: Sequence[str]) -> int:
 
     out = Path(given.out) if given.out else Path("studies") / study.name
     folder = StudyFolder(out, None if given.runs is None else Path(given.runs))
-    if given.table is not None:
-        return _table(given, study, folder)
+    if given.table is not None or given.plot is not None or given.page:
+        return _read(given, study, folder)
     return _train(given, study, folder, limit)
 
 
@@ -160,6 +171,11 @@ def _check_flags(given: Namespace, errors: list[str]) -> None:
         errors.append(str(ChoiceError("executor", given.executor, EXECUTORS)))
     if given.isolated and given.shard is None:
         errors.append("isolated: has a meaning with --shard alone")
+    errors += [
+        f"{name}: has a meaning with --plot alone"
+        for name in ("against", "by")
+        if getattr(given, name) is not None and given.plot is None
+    ]
     if given.slurm and given.executor not in ("slurm", "local", "debug"):
         errors.append("slurm: has a meaning with --executor slurm alone")
     if given.gpus is not None and given.executor != "ray":
@@ -440,15 +456,29 @@ def _report(study: StudyFile, folder: StudyFolder) -> int:
 _MOST_FAILED: Final = 10
 
 
-def _table(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
+def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
+    """Write a table, a plot or the page, and train nothing."""
     from unbounded.studies.frame import write_tables
     from unbounded.studies.results import study_runs
     from unbounded.studies.table import table_of
 
     runs = study_runs(folder)
-    table = table_of(study, runs)
-    written = write_tables(given.table, table, runs, folder)
-    print(table.markdown())
+    written: list[object] = []
+    if given.table is not None:
+        table = table_of(study, runs)
+        written += write_tables(given.table, table, runs, folder)
+        print(table.markdown())
+    if given.plot is not None:
+        from unbounded.studies.plot import draw_study
+
+        by = None if given.by is None else [name for name in given.by.split(",") if name]
+        written += draw_study(
+            study, runs, folder.figures, metric=given.plot, against=given.against, by=by
+        )
+    if given.page:
+        from unbounded.studies.page import write_study_page
+
+        written.append(write_study_page(study, runs, folder))
     print("written:", *(f"  {path}" for path in written), sep="\n")
     return 0
 

@@ -36,6 +36,8 @@ EXIT_FAILED: Final = 1
 LOGS: Final = "logs"
 #: Number of an element of a SLURM array, the least and the greatest one.
 _ARRAY: Final = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
+#: Folder of the workers' own logs and notes in it.
+WORKERS: Final = "workers"
 #: Seconds between two looks at the runs of other workers.
 _POLL_S: Final = 1.0
 _LONGEST_ERROR: Final = 4000
@@ -196,7 +198,9 @@ def work(
         result = worker.result
         result.total_s = time.monotonic() - began
         with contextlib.suppress(StorageError):
-            write_text(_logs(runs) / f"worker-{claims.worker}.json", json.dumps(asdict(result)))
+            write_text(
+                make_logs(runs) / WORKERS / f"{claims.worker}.json", json.dumps(asdict(result))
+            )
     return result
 
 
@@ -350,7 +354,7 @@ class _Worker:
         from unbounded.experiments.run.run_lock import is_begun
 
         folder = RunFolder.of(self._runs, trial.config)
-        with _logged(_logs(self._runs) / f"{trial.name}.log"):
+        with _logged(make_logs(self._runs) / f"{trial.name}.log"):
             try:
                 result = train_run(
                     trial.config,
@@ -422,10 +426,15 @@ def _flush() -> None:
             stream.flush()
 
 
-def _logs(runs: Path) -> Path:
+def make_logs(runs: Path) -> Path:
+    """Make the folder of logs, with that of the workers in it.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
     folder = runs / LOGS
     with storage_errors(folder, "making folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / WORKERS).mkdir(parents=True, exist_ok=True)
     return folder
 
 

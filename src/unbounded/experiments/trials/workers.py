@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -15,14 +16,17 @@ from typing import Final
 from unbounded.errors import StorageError
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.claims import newest_claims
+from unbounded.experiments.trials.plan_file import write_plan
 from unbounded.experiments.trials.pool import Outcome
 from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.work import (
     EXIT_CONTINUE,
     EXIT_FAILED,
     LOGS,
+    WORKERS,
     Shard,
     WorkOptions,
+    make_logs,
     run_is_finished,
 )
 from unbounded.files import storage_errors
@@ -128,9 +132,7 @@ def run_workers(
         StorageError: the disk is full, or `runs` cannot be written.
     """
     make_runs(runs)
-    logs = runs / LOGS
-    with storage_errors(logs, "making folder"):
-        logs.mkdir(exist_ok=True)
+    make_logs(runs)
 
     def start(number: int) -> _Process:
         own = replace(options, shard=Shard(number + 1, jobs))
@@ -171,6 +173,52 @@ def run_workers(
     return watched.outcomes
 
 
+def train_trials(
+    trials: Sequence[Trial],
+    runs: Path,
+    jobs: int,
+    *,
+    watch: Callable[[list[Trial]], None],
+    ended: Callable[[Outcome], None],
+) -> list[Outcome]:
+    """Train trials in a pool that other workers may join, as `run_workers` does.
+
+    Earlier failures are tried again, and each run draws its figures.
+
+    Args:
+        trials: the trials, in the order of their start.
+        runs: folder of the run folders.
+        jobs: number of concurrent runs.
+        watch, ended: as for `run_workers`.
+    Returns:
+        How the runs ended, in order.
+    Raises:
+        Interrupted, StorageError: as for `run_workers`.
+    """
+    if not trials:
+        return []
+    make_runs(runs)
+    plan = plan_of(trials, runs)
+    options = WorkOptions(retry=True, figures=True)
+    watched = PlanWatch(trials, runs, retry=True)
+    return run_workers(
+        plan, watched, runs, jobs, options, watch=watch, ended=ended, gpus=visible_gpus()
+    )
+
+
+def plan_of(trials: Sequence[Trial], runs: Path) -> Path:
+    """Write the plan of some trials into the folder of runs; equal plans are one file.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    names = "\n".join(trial.name for trial in trials)
+    digest = hashlib.sha256(names.encode()).hexdigest()[:12]
+    path = make_logs(runs) / WORKERS / f"plan-{digest}.jsonl"
+    write_plan(path, trials)
+    return path
+
+
 def visible_gpus() -> tuple[str, ...]:
     """The names of the CUDA devices for CUDA_VISIBLE_DEVICES; empty unless there are several."""
     import torch
@@ -194,7 +242,7 @@ def _start(
     environment: Mapping[str, str] = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     if gpus:
         environment = {**environment, "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]}
-    log = runs / LOGS / f"worker-{number + 1}.log"
+    log = runs / LOGS / WORKERS / f"{number + 1}.log"
     with storage_errors(log, "writing"), log.open("ab") as stream:
         process = subprocess.Popen(
             [*command, options.to_json(), str(plan), str(runs)],
