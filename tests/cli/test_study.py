@@ -113,7 +113,7 @@ def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
         assert process.wait(10) == 75
         assert time.monotonic() - sent < 10
         assert process.stderr is not None
-        assert "the same command continues" in process.stderr.read()
+        assert "the same command resumes" in process.stderr.read()
     (record,) = newest_claims(Path("studies/mine/runs")).values()
     assert record.state == "released"
     assert any(Path("studies/mine/runs").glob("*/checkpoints/batch-*"))
@@ -124,12 +124,12 @@ def test_the_time_limit_serves_the_first_and_each_later_attempt(capsys: Capture)
     study["base"] = {**study["base"], "training": {**study["base"]["training"],
                                                    "report_every": 50}}  # fmt: skip
     write(Path("mine.yaml"), study)
-    from unbounded.cli import study as verb
+    from unbounded.cli import executors
 
     codes = []
     for _ in range(60):
         # The limit counts from the start of the process.
-        limit = (time.monotonic() - verb._BEGAN + 0.7) / 60
+        limit = (time.monotonic() - executors.BEGAN + 0.7) / 60
         codes.append(main(["study", "mine.yaml", "--shard", "1/1", "--time_limit", str(limit)]))
         if codes[-1] == 0:
             break

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jsonargparse import Namespace
 
+from unbounded.cli.executors import (
+    EXIT_CONTINUE,
+    add_executor,
+    executor_errors,
+    executor_of,
+    stopped,
+)
+from unbounded.cli.names import NAMES
 from unbounded.cli.overlay import Words, compose_config, import_modules, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError
@@ -23,13 +28,10 @@ from unbounded.files import write_text
 if TYPE_CHECKING:
     from unbounded.experiments.trials.studies import Trial
     from unbounded.experiments.trials.study_file import StudyFile
-    from unbounded.experiments.trials.work import WorkOptions
-    from unbounded.studies.session import Jobs
     from unbounded.studies.study_folder import StudyFolder
 
-#: Seconds at which this process began, for the time limit.
-_BEGAN: Final = time.monotonic()
-EXECUTORS: Final = ("pool", "shard", "slurm", "local", "debug", "ray")
+#: The studies of the package: the papers of `unbounded reproduce`.
+PAPERS: Final = NAMES["papers"]
 
 _DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.
 
@@ -55,7 +57,10 @@ def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded study", description=_DESCRIPTION)
     made.add_argument(
-        "study", type=str, nargs="?", help="A study's file, or a task whose preset is varied."
+        "study",
+        type=str,
+        nargs="?",
+        help="A study's file, a task whose preset is varied, or a paper (`unbounded reproduce`).",
     )
     made.add_argument("--new", type=str, metavar="FILE", help="Write an example to FILE.")
     made.add_argument(
@@ -69,41 +74,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--out", type=str, help="Folder of the study; default studies/NAME.")
     made.add_argument("--runs", type=str, help="Folder of the run folders; default OUT/runs.")
     made.add_argument("--dry-run", action="store_true", help="Print the plan without training.")
-    made.add_argument("--jobs", type=int, default=1, help="Concurrent runs, one thread each.")
-    made.add_argument(
-        "--executor",
-        type=str,
-        default=None,
-        help="pool: processes here; shard: this process; slurm: an array of JOBS jobs; ray: JOBS "
-        "tasks of a cluster; local and debug: submitit without SLURM. Default pool.",
-    )
-    made.add_argument(
-        "--shard",
-        type=str,
-        help="Work in this process, on part K/N of the plan first, then on what others left.",
-    )
-    made.add_argument(
-        "--isolated", action="store_true", help="With --shard: work on this part alone."
-    )
-    made.add_argument(
-        "--time_limit",
-        type=str,
-        help="Save and stop after this time: minutes, or hours:minutes:seconds.",
-    )
-    made.add_argument(
-        "--slurm",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="A parameter of the jobs: partition=gpu, mem_gb=8, gpus_per_node=1, account=NAME, ...",
-    )
-    made.add_argument(
-        "--ray_address", type=str, default="auto", help="Of the Ray cluster; auto: the one here."
-    )
-    made.add_argument("--gpus", type=float, help="With --executor ray: GPUs of a worker.")
-    made.add_argument(
-        "--watch", action="store_true", help="Train nothing; show how other workers get on."
-    )
+    add_executor(made)
     made.add_argument("--retry", action="store_true", help="Train failed runs again.")
     made.add_argument("--extend", action="store_true", help="Add new runs of a changed study.")
     made.add_argument(
@@ -126,12 +97,15 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Plan, train and report; 0 if every run is finished, 1 if one failed, 75 if some are left."""
+    if any(word in PAPERS for word in arguments[:1]):  # a study that the package has
+        from unbounded.cli import reproduce
+
+        return reproduce.run(arguments)
     words = sorted_words(list(arguments))
     given, errors = parse(parser(arguments), words.rest)
     errors += words.errors
     if given.new is not None:
         return _new(given, errors)
-    limit = _seconds(given.time_limit, errors)
     _check_flags(given, errors)
     if errors:
         raise ConfigError(errors)
@@ -143,7 +117,7 @@ def run(arguments: Sequence[str]) -> int:
     folder = StudyFolder(out, None if given.runs is None else Path(given.runs))
     if given.table is not None or given.plot is not None or given.page:
         return _read(given, study, folder)
-    return _train(given, study, folder, limit)
+    return _train(given, study, folder)
 
 
 def _new(given: Namespace, errors: list[str]) -> int:
@@ -165,38 +139,14 @@ def _check_flags(given: Namespace, errors: list[str]) -> None:
 
     if given.study is None:
         errors.append("study: expected a study's file or a task; --new FILE writes an example")
-    if given.jobs < 1:
-        errors.append(f"jobs: expected at least 1, got {given.jobs}")
-    if given.executor is not None and given.executor not in EXECUTORS:
-        errors.append(str(ChoiceError("executor", given.executor, EXECUTORS)))
-    if given.isolated and given.shard is None:
-        errors.append("isolated: has a meaning with --shard alone")
+    errors += executor_errors(given)
     errors += [
         f"{name}: has a meaning with --plot alone"
         for name in ("against", "by")
         if getattr(given, name) is not None and given.plot is None
     ]
-    if given.slurm and given.executor not in ("slurm", "local", "debug"):
-        errors.append("slurm: has a meaning with --executor slurm alone")
-    if given.gpus is not None and given.executor != "ray":
-        errors.append("gpus: has a meaning with --executor ray alone")
     if given.table is not None and given.table not in FORMATS:
         errors.append(f"table: {ChoiceError('format', given.table, FORMATS)}")
-
-
-def _seconds(text: str | None, errors: list[str]) -> float | None:
-    """The seconds of a time limit: minutes, or hours:minutes:seconds."""
-    if text is None:
-        return None
-    try:
-        parts = [float(part) for part in text.split(":")]
-    except ValueError:
-        parts = []
-    if not 1 <= len(parts) <= 3 or min(parts, default=-1) < 0:
-        errors.append(f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}")
-        return None
-    hours, minutes, seconds = {1: (0.0, *parts, 0.0), 2: (*parts, 0.0), 3: tuple(parts)}[len(parts)]
-    return 3600 * hours + 60 * minutes + seconds
 
 
 def _study(given: Namespace, words: Words) -> StudyFile:
@@ -277,8 +227,11 @@ def _trials(study: StudyFile) -> tuple[Trial, ...]:
     return trials
 
 
-def _train(given: Namespace, study: StudyFile, folder: StudyFolder, limit: float | None) -> int:
-    from unbounded.studies.session import plan_text
+def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
+    from unbounded.experiments.trials.workers import PlanWatch
+    from unbounded.studies.executors import run_plan
+    from unbounded.studies.session import plan_text, progress_of
+    from unbounded.training.signals import Interrupted
 
     print(f"planning {study.name} ...", file=sys.stderr, flush=True)
     trials = _trials(study)
@@ -287,147 +240,36 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder, limit: float
         print(plan_text(title, trials, folder.runs, given.jobs))
         return 0
     trials = folder.begin(study, trials, extend=given.extend)
-    from unbounded.experiments.trials.work import WorkOptions
-
-    options = WorkOptions(
-        isolated=given.isolated,
-        time_limit_s=None if limit is None else limit - (time.monotonic() - _BEGAN),
+    executor = executor_of(
+        given,
         retry=given.retry,
         figures=study.figures,
         modules=study.modules,
         log_with=study.log_with,
     )
-    if given.watch:
-        return _follow(given, study, folder, trials, None)
-    if given.shard is not None or given.executor == "shard":
-        return _shard(given, study, folder, trials, options)
-    if given.executor in ("slurm", "local", "debug"):
-        return _submit(given, study, folder, trials, replace(options, time_limit_s=None), limit)
-    if given.executor == "ray":
-        return _ray(given, study, folder, trials, options)
-    return _pool(given, study, folder, trials, options)
-
-
-def _submit(
-    given: Namespace,
-    study: StudyFile,
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    options: WorkOptions,
-    limit: float | None,
-) -> int:
-    from unbounded.experiments.run.run_lock import make_runs
-    from unbounded.studies.submitit_jobs import SubmittedJobs, WorkerJob, parsed_parameters
-
-    make_runs(folder.runs)
-    job = WorkerJob(str(folder.plan_file.resolve()), str(folder.runs.resolve()), options)
-    jobs = SubmittedJobs(
-        given.executor,
-        folder.path / "jobs",
-        job,
-        given.jobs,
-        limit_s=limit,
-        parameters=parsed_parameters(given.slurm, plain_yaml.load_or_text),
-    )
-    print(f"submitted {given.jobs} jobs: {jobs.names}; their output is in {folder.path / 'jobs'}")
-    if given.executor == "debug":
-        jobs.run_here()
-    return _follow(given, study, folder, trials, jobs)
-
-
-def _ray(
-    given: Namespace,
-    study: StudyFile,
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    options: WorkOptions,
-) -> int:
-    from unbounded.experiments.run.run_lock import make_runs
-    from unbounded.studies.ray_tasks import RayTasks
-
-    make_runs(folder.runs)
-    resources = {} if given.gpus is None else {"num_gpus": given.gpus}
-    tasks = RayTasks(
-        given.ray_address, folder.plan_file, folder.runs, options, given.jobs, resources
-    )
+    watched = PlanWatch(trials, folder.runs, retry=given.retry)
     try:
-        code = _follow(given, study, folder, trials, tasks)
-        for line in tasks.errors() if tasks.are_over() else ():
-            print(f"a worker failed: {line}", file=sys.stderr)
-        return code
-    finally:
-        tasks.close()
-
-
-def _follow(
-    given: Namespace,
-    study: StudyFile,
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    workers: Jobs | None,
-) -> int:
-    """Show how workers elsewhere get on; then the table."""
-    from unbounded.experiments.trials.work import EXIT_CONTINUE
-    from unbounded.studies.session import follow
-    from unbounded.training.signals import Interrupted
-
-    try:
-        left = follow(folder, trials, given.jobs, workers, say=_say, retry=given.retry)
+        with progress_of(folder.runs, trials, watched, given.jobs, _say) as (watch, ended):
+            is_left = run_plan(
+                executor,
+                folder.plan_file,
+                watched,
+                folder.runs,
+                watch=watch,
+                ended=ended,
+                say=_say,
+            )
     except Interrupted as error:
-        again = f"`unbounded study {given.study} --watch` shows their progress"
-        print(f"\n{error}; the jobs go on; {again}", file=sys.stderr)
-        return 130 if error.number == signal.SIGINT else EXIT_CONTINUE
+        return stopped(error, executor)
     code = _report(study, folder)
-    if left:
+    if is_left:
+        left = len(watched.waiting)
         print(
-            f"every worker has ended, and {len(left)} runs are left; the same command continues",
+            f"every worker has ended, and {left} runs are left; the same command resumes",
             file=sys.stderr,
         )
         return EXIT_CONTINUE
     return code
-
-
-def _pool(
-    given: Namespace,
-    study: StudyFile,
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    options: WorkOptions,
-) -> int:
-    from unbounded.experiments.trials.work import EXIT_CONTINUE
-    from unbounded.experiments.trials.workers import visible_gpus
-    from unbounded.studies.session import train_in_pool
-    from unbounded.training.signals import Interrupted
-
-    try:
-        train_in_pool(folder, trials, given.jobs, options, say=_say, gpus=visible_gpus())
-    except Interrupted as error:
-        after = "every run is saved; the same command continues"
-        print(f"\n{error}; {after}", file=sys.stderr)
-        return 130 if error.number == signal.SIGINT else EXIT_CONTINUE
-    return _report(study, folder)
-
-
-def _shard(
-    given: Namespace,
-    study: StudyFile,
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    options: WorkOptions,
-) -> int:
-    from unbounded.experiments.run.run_lock import make_runs
-    from unbounded.experiments.trials.work import Shard, work
-
-    make_runs(folder.runs)
-    shard = Shard.parse(given.shard) if given.shard is not None else Shard.of_job()
-    result = work(trials, folder.runs, replace(options, shard=shard), _say)
-    print(
-        f"shard {shard.number}/{shard.total}: {len(result.finished)} runs finished, "
-        f"{len(result.failed)} failed; {result.elsewhere} are with other workers"
-    )
-    if result.stopped is not None:
-        print("stopped; every run is saved; the same command continues", file=sys.stderr)
-    return result.exit_code
 
 
 def _report(study: StudyFile, folder: StudyFolder) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import check_all, checked
@@ -30,19 +29,16 @@ from unbounded.experiments.trials.time_left import (
     with_jobs,
 )
 from unbounded.experiments.trials.watching import watching
-from unbounded.experiments.trials.work import WorkOptions, run_is_finished
-from unbounded.experiments.trials.workers import PlanWatch, run_workers
-from unbounded.studies.study_folder import StudyFolder
+from unbounded.experiments.trials.work import run_is_finished
+from unbounded.experiments.trials.workers import PlanWatch
 from unbounded.training.progress import Silent
-from unbounded.training.signals import StopRequest, stop_requests
+from unbounded.training.signals import StopRequest
 
 Say = Callable[[str], None]
 
 #: Cells to time a batch of, at most, and batches of each: the first one warms up.
 _TIMED_CELLS: Final = 4
 _TIMED_BATCHES: Final = 4
-#: Seconds between two looks at workers elsewhere.
-_FOLLOW_S: Final = 1.0
 #: Runs that a plan names, at most.
 _NAMED: Final = 40
 
@@ -198,97 +194,15 @@ def budget_minutes(config: RunConfig) -> float:
     return minutes if training.minutes is None else min(minutes, training.minutes)
 
 
-def train_in_pool(
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    jobs: int,
-    options: WorkOptions,
-    *,
-    say: Say,
-    gpus: Sequence[str] = (),
-) -> list[Outcome]:
-    """Train the runs of a study in processes of this machine, and show their progress.
-
-    Args:
-        folder: the study's folder, with its plan.
-        trials: the runs.
-        jobs: number of processes.
-        options: of the workers.
-        say: called with each line of progress.
-        gpus: devices to share among the processes.
-    Returns:
-        The runs that ended, here or at other workers.
-    Raises:
-        Interrupted: a signal or the time limit stopped the study; every run is saved.
-        StorageError: the disk is full or not writable.
-    """
-    watched = PlanWatch(trials, folder.runs, retry=options.retry)
-    with _progress(folder, trials, watched, jobs, say) as (look, ended):
-        return run_workers(
-            folder.plan_file,
-            watched,
-            folder.runs,
-            jobs,
-            options,
-            watch=look,
-            ended=ended,
-            gpus=gpus,
-        )
-
-
-class Jobs(Protocol):
-    """Workers on a cluster."""
-
-    def are_over(self) -> bool:
-        """Whether every worker has ended."""
-
-
-def follow(
-    folder: StudyFolder,
-    trials: Sequence[Trial],
-    jobs: int,
-    workers: Jobs | None,
-    *,
-    say: Say,
-    retry: bool = False,
-) -> list[Trial]:
-    """Show the progress of workers elsewhere until they ended, or until every run did.
-
-    Args:
-        folder: the study's folder, with its plan.
-        trials: the runs.
-        jobs: number of workers.
-        workers: the workers; None follows whoever works.
-        say: called with each line of progress.
-        retry: as for the workers.
-    Returns:
-        The runs that have not ended.
-    Raises:
-        Interrupted: a signal; the workers go on.
-    """
-    watched = PlanWatch(trials, folder.runs, retry=retry)
-    with _progress(folder, trials, watched, jobs, say) as (look, ended), stop_requests() as request:
-        while True:
-            is_over = workers is not None and workers.are_over()
-            running, over = watched.look()
-            for outcome in over:
-                ended(outcome)
-            look(running)
-            if is_over or not watched.waiting:
-                return watched.waiting
-            request.check()
-            time.sleep(_FOLLOW_S)
-
-
 @contextmanager
-def _progress(
-    folder: StudyFolder, trials: Sequence[Trial], watched: PlanWatch, jobs: int, say: Say
+def progress_of(
+    runs: Path, trials: Sequence[Trial], watched: PlanWatch, jobs: int, say: Say
 ) -> Iterator[tuple[Callable[[list[Trial]], None], Callable[[Outcome], None]]]:
     """Show the progress of a plan: a function of the running trials, and one of each outcome."""
-    minutes = RunMinutes(trials, finished_minutes(trials, folder.runs))
-    left = TimeLeft(watched.waiting, jobs, minutes, folder.runs)
+    minutes = RunMinutes(trials, finished_minutes(trials, runs))
+    left = TimeLeft(watched.waiting, jobs, minutes, runs)
     say(f"{watched.finished} of {len(trials)} runs are already finished")
-    with watching(len(trials), watched.finished, folder.runs, say, left) as shown:
+    with watching(len(trials), watched.finished, runs, say, left) as shown:
 
         def ended(outcome: Outcome) -> None:
             name, minutes, succeeded = (

@@ -10,7 +10,7 @@ import math
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -168,23 +168,3 @@ class SubmittedJobs:
             )
             return listed.returncode == 0 and not listed.stdout.strip()
         return False
-
-
-def parsed_parameters(texts: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    """Parameters from their texts, KEY=VALUE.
-
-    Args:
-        texts: the texts.
-        read: reads a value.
-    Raises:
-        ConfigError: a text is no KEY=VALUE.
-    """
-    parameters: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(
-                [f"slurm: expected KEY=VALUE, such as partition=gpu or mem_gb=8, got {text!r}"]
-            )
-        parameters[name.strip()] = read(value)
-    return parameters

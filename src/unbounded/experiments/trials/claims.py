@@ -214,7 +214,12 @@ class Claims:
             StorageError: the claim cannot be written.
         """
         record = replace(claim.record, state=state, error=error, seconds=seconds, is_fresh=is_fresh)
-        write_text(self._path(claim.name, claim.generation), json.dumps(asdict(record)))
+        path = self._path(claim.name, claim.generation)
+        draft = self._workers / f".{self.worker}.draft"
+        # Not flushed to the disk: after a power failure the run's report counts.
+        with storage_errors(path, "writing"):
+            draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
+            draft.replace(path)
         self._held = None
 
     def is_dead(self, worker: str) -> bool:
