@@ -49,7 +49,9 @@ def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
         check_metric(metric, runs)
     notes = list(_notes(study, runs))
     if study.table.columns:
-        metric = metric or next(iter(metrics), "selection_metric")
+        # Of the columns of a metric set those of the test range say most.
+        tested = [name for name in metrics if name.startswith("test")]
+        metric = metric or next(iter([*tested, *metrics]), "selection_metric")
         header, rows = _crossed(study, cells, metric, metrics.get(metric, 4))
         notes.insert(0, f"{metric}: median over seeds.")
     else:
