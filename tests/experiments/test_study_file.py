@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.docs.pages import ROOT
 from tests.studies.tiny_study import tiny, trials, write
 from unbounded.errors import ConfigError, StorageError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import check_all
 from unbounded.experiments.trials.study_file import (
+    KEYS,
     make_study_file,
     parse_seeds,
     read_study,
@@ -256,3 +258,14 @@ def test_the_template_is_a_study_without_errors() -> None:
     runs = study_trials(make_study_file("template", plain_yaml.load(text)))
     assert len(runs) == 15
     check_all(run.config for run in runs)
+
+
+def test_the_example_of_the_page_is_a_study_without_errors() -> None:
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    data = plain_yaml.load(page.split("```yaml\n")[1].split("```")[0])
+    runs = study_trials(make_study_file("page", data))
+    # Three memories of two sizes without one, each with 20 draws and three seeds.
+    assert len(runs) == 5 * 20 * 3
+    check_all(run.config for run in runs)
+    keys = set(page.split("| key | meaning |")[1].split("\n\n")[0].replace("`", " ").split())
+    assert set(KEYS) - {"about"} <= {key.strip(",") for key in keys}

@@ -263,3 +263,24 @@ def test_the_shard_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_survive_their_text() -> None:
     options = WorkOptions(Shard(2, 3), True, 60.0, True, True, ("a.b",), ("wandb",), 1.0, 2.0)
     assert WorkOptions.from_json(options.to_json()) == options
+
+
+def test_a_share_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There the run's lock is a file, which the killed worker of another machine leaves."""
+
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    dead = Claims(tmp_path)
+    dead.__enter__()
+    dead.take(names(0))
+    dead._ended.set()
+    path = tmp_path / CLAIMS / "workers" / dead.worker
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another"}))
+    (tmp_path / ".locks").mkdir()
+    for suffix in ("", ".soft"):
+        (tmp_path / ".locks" / f"{names(0)}{suffix}").write_text("12345\nanother-machine\n")
+    result = work(PLAN[:1], tmp_path, FAST)
+    assert result.finished == [names(0)]
+    assert json.loads((tmp_path / names(0) / "report.json").read_text())["batches"] == 2

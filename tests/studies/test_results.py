@@ -79,9 +79,7 @@ def test_successes_have_wilsons_interval() -> None:
 
 def test_an_unknown_metric_is_named() -> None:
     runs = grid({("stack", 0.1): [(1, 0)]})
-    with pytest.raises(
-        ConfigError, match=r"'test_exact_mach'\. Did you mean"
-    ):
+    with pytest.raises(ConfigError, match=r"'test_exact_mach'\. Did you mean"):
         table_of(study(table={"metric": "test_exact_mach"}), runs)
 
 
