@@ -213,3 +213,24 @@ def test_a_new_study(capsys: Capture) -> None:
 def test_what_is_wrong(arguments: list[str], expected: str, capsys: Capture) -> None:
     write(Path("mine.yaml"))
     assert expected in failing_study(capsys, *arguments)
+
+
+@pytest.mark.slow
+def test_a_run_that_kills_its_worker_is_given_up(capsys: Capture) -> None:
+    Path("custom.py").write_text(
+        "import os, signal\n"
+        "from unbounded.memories import NeuralStack\n"
+        "class Deadly(NeuralStack):\n"
+        "    def step(self, state, instruction):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    axes = {"model.memory": ["custom.Deadly", "none"]}
+    study = {**TINY, "axes": axes, "import": ["custom"], "seeds": "0:2"}
+    study["base"] = {**study["base"], "hardware": {"device": "cpu", "backend": "reference"}}
+    write(Path("mine.yaml"), study)
+    command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": "."})  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "the workers of 3 attempts died" in done.stderr
+    assert len(reports()) == 2

@@ -51,6 +51,9 @@ def test_submitits_debug_executor(tmp_path: Path) -> None:
     assert all_once(folder)
 
 
+# submitit closes no pipe of the processes that it starts.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.slow
 def test_submitits_local_executor(tmp_path: Path) -> None:
     pytest.importorskip("submitit")

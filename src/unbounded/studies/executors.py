@@ -117,7 +117,9 @@ def run_plan(
     say(f"submitted {jobs} jobs: {submitted.names}; their output is in {folder}")
     if name == "debug":
         submitted.run_here()
-    return _follow(watched, submitted, watch, ended)
+    is_left = _follow(watched, submitted, watch, ended)
+    submitted.join()
+    return is_left
 
 
 def _work_here(

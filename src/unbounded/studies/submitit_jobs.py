@@ -35,6 +35,7 @@ _MOST_TIMEOUTS: Final = 10_000
 #: Minutes of a job whose user names no limit.
 _MINUTES: Final = 60
 _SQUEUE_S: Final = 10.0
+_LOCAL_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,14 @@ class SubmittedJobs:
         """Run the jobs of the cluster `debug` one after the other in this process."""
         for job in self.jobs:
             job.results()
+
+    def join(self) -> None:
+        """Wait for the processes of the cluster `local`, which end soon after the last run."""
+        if self._cluster == "local":
+            for job in self.jobs:
+                job.wait()
+                while not job.done():
+                    time.sleep(_LOCAL_S)
 
     def are_over(self) -> bool:
         """Whether no job is queued or at work."""
