@@ -225,6 +225,19 @@ def test_a_full_disk_stops_the_worker_and_fails_no_run(tmp_path: Path, trainer: 
     assert work(PLAN, tmp_path, FAST).exit_code == 0
 
 
+def test_a_full_disk_that_a_library_does_not_name(
+    tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(name: str) -> None:
+        raise RuntimeError("unexpected pos 64 vs 0")
+
+    trainer(act)
+    usage = SimpleNamespace(free=0)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(StorageError, match="is full: unexpected pos"):
+        work(PLAN, tmp_path, FAST)
+
+
 @pytest.mark.parametrize("total", [1, 3, 5, 8, 20])
 def test_shards_share_the_plan(total: int) -> None:
     own: list[str] = []

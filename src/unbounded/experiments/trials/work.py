@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -41,6 +42,8 @@ WORKERS: Final = "workers"
 #: Seconds between two looks at the runs of other workers.
 _POLL_S: Final = 1.0
 _LONGEST_ERROR: Final = 4000
+#: Bytes below which a disk counts as full.
+_LEAST_ROOM: Final = 100_000
 #: Errors of a disk that let every further run fail too.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -292,7 +295,8 @@ class _Worker:
             self.result.elsewhere = len(others)
             if not undecided:
                 break
-            time.sleep(_POLL_S if self._options.heartbeat_s > _POLL_S else 0.2)
+            # Not time.sleep, which fails under libfaketime, where wrong clocks are tried.
+            threading.Event().wait(min(_POLL_S, self._options.heartbeat_s))
         self.result.wait_s += time.monotonic() - began
 
     def _is_busy(self, trial: Trial) -> bool:
@@ -329,11 +333,11 @@ class _Worker:
             self._busy_until[trial.name] = time.monotonic() + self._options.dead_after_s / 4
             self._say(f"busy {trial.name}: {busy}")
             return False
-        except StorageError as failure:
-            if _is_full(failure):
-                raise
-            state, error = "failed", _text(failure)
         except Exception as failure:  # whatever a run raises must not stop the others
+            if isinstance(failure, StorageError) and _is_full(failure):
+                raise
+            if _has_no_room(self._runs):  # libraries do not say why they cannot write
+                raise StorageError(f"the disk of {self._runs} is full: {failure}") from failure
             state, error = "failed", _text(failure)
         finally:
             seconds = time.monotonic() - began
@@ -444,6 +448,12 @@ def _text(error: BaseException) -> str:
     if isinstance(error, UnboundedError):
         return f"{name}: {error}"[:_LONGEST_ERROR]
     return "".join(traceback.format_exception(error)).strip()[-_LONGEST_ERROR:]
+
+
+def _has_no_room(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < _LEAST_ROOM
+    return False
 
 
 def _is_full(error: BaseException | None) -> bool:
