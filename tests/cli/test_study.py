@@ -119,6 +119,18 @@ def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
     assert any(Path("studies/mine/runs").glob("*/checkpoints/batch-*"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_before_the_first_run_says_go_on(number: int) -> None:
+    write(Path("mine.yaml"))
+    command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"planning" in process.stderr.readline()
+        time.sleep(0.3)  # torch is imported
+        process.send_signal(number)
+        assert process.wait(30) == 75
+
+
 def test_the_time_limit_serves_the_first_and_each_later_attempt(capsys: Capture) -> None:
     study = tiny(budget={"batches": 3000}, axes={"model.hidden_size": [4]}, seeds=[0])
     study["base"] = {**study["base"], "training": {**study["base"]["training"],

@@ -9,7 +9,13 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unbounded.cli.executors import add_executor, executor_errors, executor_of, stopped
+from unbounded.cli.executors import (
+    add_executor,
+    early_stops,
+    executor_errors,
+    executor_of,
+    stopped,
+)
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
@@ -240,7 +246,8 @@ def run(arguments: Sequence[str]) -> int:
         stray = asked and any("unrecognized" in line for line in error.errors)
         raise ConfigError([*error.errors, *([hint] if stray else [])]) from None
     options = given.as_dict()
-    options["executor"] = executor_of(given, retry=True, figures=True)
+    with early_stops():
+        options["executor"] = executor_of(given, retry=True, figures=True)
     return reproduce(**{name: options[name] for name in signature(reproduce).parameters})
 
 

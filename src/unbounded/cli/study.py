@@ -13,6 +13,7 @@ from jsonargparse import Namespace
 from unbounded.cli.executors import (
     EXIT_CONTINUE,
     add_executor,
+    early_stops,
     executor_errors,
     executor_of,
     stopped,
@@ -228,26 +229,27 @@ def _trials(study: StudyFile) -> tuple[Trial, ...]:
 
 
 def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
-    from unbounded.experiments.trials.workers import PlanWatch
-    from unbounded.studies.executors import run_plan
-    from unbounded.studies.session import plan_text, progress_of
-    from unbounded.training.signals import Interrupted
-
     print(f"planning {study.name} ...", file=sys.stderr, flush=True)
-    trials = _trials(study)
-    if given.dry_run:
-        title = f"{study.name}: {study.about}" if study.about else study.name
-        print(plan_text(title, trials, folder.runs, given.jobs))
-        return 0
-    trials = folder.begin(study, trials, extend=given.extend)
-    executor = executor_of(
-        given,
-        retry=given.retry,
-        figures=study.figures,
-        modules=study.modules,
-        log_with=study.log_with,
-    )
-    watched = PlanWatch(trials, folder.runs, retry=given.retry)
+    with early_stops():
+        from unbounded.experiments.trials.workers import PlanWatch
+        from unbounded.studies.executors import run_plan
+        from unbounded.studies.session import plan_text, progress_of
+        from unbounded.training.signals import Interrupted
+
+        trials = _trials(study)
+        if given.dry_run:
+            title = f"{study.name}: {study.about}" if study.about else study.name
+            print(plan_text(title, trials, folder.runs, given.jobs))
+            return 0
+        trials = folder.begin(study, trials, extend=given.extend)
+        executor = executor_of(
+            given,
+            retry=given.retry,
+            figures=study.figures,
+            modules=study.modules,
+            log_with=study.log_with,
+        )
+        watched = PlanWatch(trials, folder.runs, retry=given.retry)
     try:
         with progress_of(folder.runs, trials, watched, given.jobs, _say) as (watch, ended):
             is_left = run_plan(
