@@ -217,6 +217,10 @@ def test_a_new_study(capsys: Capture) -> None:
         (["copy", "--jobs", "0"], "jobs: expected at least 1, got 0"),
         (["copy", "--executor", "slrum"], "unknown executor 'slrum'"),
         (["copy", "--isolated"], "isolated: has a meaning with --shard alone"),
+        (
+            ["copy", "--grid", "model.hidden_size=4", "--log_with", "wandbb"],
+            "log_with: unknown tracker 'wandbb'",
+        ),
         (["copy", "--table", "xls"], "unknown format 'xls'"),
         (["copy", "--time_limit", "soon"], "expected minutes or hours:minutes:seconds"),
         (["mine.yaml", "--seeds", "0:3"], "--seeds: write it into mine.yaml"),

@@ -76,6 +76,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--runs", type=str, help="Folder of the run folders; default OUT/runs.")
     made.add_argument("--dry-run", action="store_true", help="Print the plan without training.")
     add_executor(made)
+    made.add_argument(
+        "--log_with", type=str, help="Trackers of each run, as tensorboard,wandb,mlflow."
+    )
     made.add_argument("--retry", action="store_true", help="Train failed runs again.")
     made.add_argument("--extend", action="store_true", help="Add new runs of a changed study.")
     made.add_argument(
@@ -231,6 +234,7 @@ def _trials(study: StudyFile) -> tuple[Trial, ...]:
 def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     print(f"planning {study.name} ...", file=sys.stderr, flush=True)
     with early_stops():
+        from unbounded.experiments.run.trackers import tracker_errors, tracker_names
         from unbounded.experiments.trials.workers import PlanWatch
         from unbounded.studies.executors import run_plan
         from unbounded.studies.session import plan_text, progress_of
@@ -241,13 +245,16 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
             title = f"{study.name}: {study.about}" if study.about else study.name
             print(plan_text(title, trials, folder.runs, given.jobs))
             return 0
+        log_with = tracker_names(given.log_with) or study.log_with
+        if errors := tracker_errors(log_with):
+            raise ConfigError(errors)
         trials = folder.begin(study, trials, extend=given.extend)
         executor = executor_of(
             given,
             retry=given.retry,
             figures=study.figures,
             modules=study.modules,
-            log_with=study.log_with,
+            log_with=log_with,
         )
         watched = PlanWatch(trials, folder.runs, retry=given.retry)
     try:

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from unbounded.errors import UnboundedError
@@ -26,6 +27,7 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: options as JSON (`WorkOptions`), the plan's file and the folder of runs.
     """
+    began = time.monotonic()
     options = WorkOptions.from_json(arguments[0])
     _stop_with_parent()
     for module in options.modules:
@@ -34,6 +36,9 @@ def main(arguments: list[str]) -> int:
     # collection, which took 6 % of a small training because each step's tensors trigger it.
     importlib.import_module("unbounded.experiments.run.run")
     gc.freeze()
+    if options.time_limit_s is not None:  # the imports count
+        rest = options.time_limit_s - (time.monotonic() - began)
+        options = replace(options, time_limit_s=rest)
     try:
         trials = read_plan(Path(arguments[1]))
         result = work(trials, Path(arguments[2]), options, lambda text: print(text, flush=True))

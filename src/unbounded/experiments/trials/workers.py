@@ -134,8 +134,12 @@ def run_workers(
     make_runs(runs)
     make_logs(runs)
 
+    began = time.monotonic()
+
     def start(number: int) -> _Process:
-        own = replace(options, shard=Shard(number + 1, jobs))
+        limit = options.time_limit_s
+        rest = None if limit is None else limit - (time.monotonic() - began)
+        own = replace(options, shard=Shard(number + 1, jobs), time_limit_s=rest)
         return _start(own, number, plan, runs, gpus, command)
 
     def look() -> None:
