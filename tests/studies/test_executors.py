@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.docs.pages import ROOT
 from tests.studies.tiny_study import begun, tiny
 from unbounded.errors import ConfigError, LabError
 from unbounded.experiments.trials.claims import newest_claims
@@ -168,3 +171,16 @@ def test_the_command_line_names_the_executors() -> None:
     from unbounded.cli.executors import NAMES
 
     assert tuple(EXECUTORS) == NAMES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["pool", "shards"])
+def test_each_run_is_trained_once_whoever_is_killed(executor: str) -> None:
+    """The benchmark at a small size: of eight shards two are killed with -9."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "study_executors.py"), "--runs", "60",
+               "--only", executor]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    name, _, text = done.stdout.strip().splitlines()[-1].partition(" ")
+    result = json.loads(text)
+    assert name == executor
+    assert (result["reports"], result["trained_once"], result["trained_twice"]) == (60, 60, 0)

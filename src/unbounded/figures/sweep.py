@@ -65,8 +65,8 @@ def draw_sweep(
 ) -> list[Path]:
     """Draw a metric against an axis: the mean over seeds, its 95 % interval, and each seed.
 
-    Numbers are placed by their value, on a logarithmic axis if they span it; other values one
-    beside the other.
+    Numbers are placed by their value, on a logarithmic axis if they span it; other values side
+    by side.
 
     Args:
         lines: label of a line -> value of the axis -> the metric of each seed.
