@@ -223,6 +223,8 @@ def test_a_new_study(capsys: Capture) -> None:
         ),
         (["copy", "--table", "xls"], "unknown format 'xls'"),
         (["copy", "--time_limit", "soon"], "expected minutes or hours:minutes:seconds"),
+        (["mine.yaml", "--data", "x"], "--data: write it into mine.yaml"),
+        (["pairs", "--grid", "model.hidden_size=4", "--data", "none.tsv"], "none.tsv"),
         (["mine.yaml", "--seeds", "0:3"], "--seeds: write it into mine.yaml"),
     ],
 )

@@ -72,6 +72,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         help="With a task: an axis.",
     )
     made.add_argument("--seeds", type=str, help="With a task: 0:10 (0 to 9) or 1,2,5.")
+    made.add_argument("--data", type=str, help="With a task: file or folder of its data.")
     made.add_argument("--out", type=str, help="Folder of the study; default studies/NAME.")
     made.add_argument("--runs", type=str, help="Folder of the run folders; default OUT/runs.")
     made.add_argument("--dry-run", action="store_true", help="Print the plan without training.")
@@ -164,7 +165,8 @@ def _study(given: Namespace, words: Words) -> StudyFile:
     path = Path(given.study)
     if path.is_file():
         odd = [f"--{name}" for name, _ in words.options]
-        odd += ["--grid"] * bool(given.grid) + ["--seeds"] * (given.seeds is not None)
+        odd += ["--grid"] * bool(given.grid)
+        odd += [f"--{name}" for name in ("seeds", "data") if getattr(given, name) is not None]
         if odd:
             raise ConfigError([f"{', '.join(odd)}: write it into {path}"])
         return read_study(path)
@@ -219,6 +221,8 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
     data: dict[str, Any] = {"preset": given.study, "axes": axes, "seeds": seeds}
     if "task" in axes:
         del data["preset"]
+    if given.data is not None:
+        data["data"] = given.data
     return {**data, "base": base} if base else data
 
 

@@ -62,6 +62,8 @@ class StudyRun:
 def study_runs(folder: StudyFolder) -> list[StudyRun]:
     """All runs of a study with their results, in the order of the plan.
 
+    The numbers of a run that was hardened are those of its hardened model.
+
     Raises:
         CheckpointError: the folder is not a study's, or a report is damaged; the message names it.
     """

@@ -6,6 +6,7 @@ docs/studies.md describes the format; `unbounded study --new FILE` writes an exa
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -476,8 +477,9 @@ class _Reader:
         data = self._data.get("data")
         if data is not None:
             hardware = base.get("hardware")
-            base["hardware"] = {**(hardware if isinstance(hardware, Mapping) else {}),
-                                "data": str(data)}  # fmt: skip
+            hardware = hardware if isinstance(hardware, Mapping) else {}
+            # Absolute, because workers may have another current folder.
+            base["hardware"] = {**hardware, "data": os.path.abspath(str(data))}
         return base
 
     def _seeds(self, seeds: Any, where: str) -> list[int]:
