@@ -43,14 +43,14 @@ examples:
   unbounded study mine.yaml --shard 3/16
   unbounded study mine.yaml --executor slurm --jobs 16 --time_limit 4:00:00 --slurm partition=cpu
   unbounded study mine.yaml --table latex
-  unbounded study mine.yaml --plot exact_match --against training.learning_rate
+  unbounded study mine.yaml --plot test_exact_match --against training.learning_rate
   unbounded study copy --grid training.learning_rate=5e-3,1e-3 --grid model.memory=stack,queue \\
     --seeds 0:10 --training.batches 500
 
 The same command starts a study, continues it, and shows its table. Any number of commands on any
 number of machines may work on one folder at once; each run is trained once. The exit code is 75 if
 a signal or --time_limit stopped it with runs left: run the same command again.
-OUT gets study.yaml, plan.jsonl, runs/, table.md and table.json.
+OUT gets study.yaml, plan.jsonl, runs/ and table.md.
 """
 
 
@@ -85,7 +85,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--table",
         type=str,
-        help="Only write the table: md, csv, parquet or latex.",
+        nargs="?",
+        const="md",
+        help="Only write the table: md (default), csv, parquet or latex.",
     )
     made.add_argument(
         "--plot", type=str, metavar="METRIC", help="Only plot a metric, minutes or batches."
@@ -282,6 +284,11 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
             file=sys.stderr,
         )
         return EXIT_CONTINUE
+    if watched.waiting:
+        print(
+            f"{len(watched.waiting)} runs are with other workers; --watch shows their progress",
+            file=sys.stderr,
+        )
     return code
 
 
