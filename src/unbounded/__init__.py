@@ -15,6 +15,7 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     figures/      draws saved reports, traces and tables; runs no model
     experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
     explorer/     a trained network in one HTML file, in which it is watched at work
+    studies/      studies of one's own: folders, tables, data frames, plots, executors of clusters
     cli/          one file a verb
 
 Everything down to rnn/ needs torch, numpy and safetensors; the rest needs the extra `lab`.
@@ -92,13 +93,15 @@ __all__ = [
 
 _FOLDERS = (
     "tasks", "memories", "kernels", "rnn", "models", "constructions", "training", "evaluation",
-    "verification", "extraction", "figures", "experiments", "explorer", "cli", "errors",
+    "verification", "extraction", "figures", "experiments", "explorer", "studies", "cli",
+    "errors",
 )  # fmt: skip
 
 
 #: Folders that need the extra `lab`.
 _LAB = (
-    "constructions", "evaluation", "verification", "extraction", "figures", "experiments", "cli",
+    "constructions", "evaluation", "verification", "extraction", "figures", "experiments",
+    "studies", "cli",
 )  # fmt: skip
 
 

@@ -95,12 +95,23 @@ def options_of(factory: Callable[..., Any], hidden: Collection[str] = ()) -> dic
         factory: makes the component.
         hidden: parameters that users cannot set.
     """
+    # Reading a signature takes long, and a study checks hundreds of configs. A partial is made anew
+    # for each call.
+    is_lasting = isinstance(factory, type) or inspect.isfunction(factory)
+    known = _lasting_options(factory) if is_lasting else _read_options(factory)
+    return {name: option for name, option in known.items() if name not in hidden}
+
+
+def _read_options(factory: Callable[..., Any]) -> dict[str, Option]:
     hints = _hints(factory)
     return {
         name: Option(hints.get(name, Any), parameter.default)
         for name, parameter in _signature(factory).parameters.items()
-        if parameter.kind in _KEYWORDS and name not in hidden
+        if parameter.kind in _KEYWORDS
     }
+
+
+_lasting_options = functools.lru_cache(maxsize=1024)(_read_options)
 
 
 def option_errors(

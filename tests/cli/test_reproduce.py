@@ -108,7 +108,9 @@ def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
     assert tiny.trials[0].name not in text
     write_report(out, tiny.trials[1])
     asked = []
-    monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: asked.extend(waiting))
+    monkeypatch.setattr(
+        work, "train_trials", lambda waiting, *rest, **options: asked.extend(waiting)
+    )
     assert reproduce.run(["grefenstette2015", "--missing"]) == 0
     assert asked == []
     assert "2 of 2 runs are finished" in capsys.readouterr().out
@@ -120,7 +122,9 @@ def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
 
 def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: asked.extend(waiting))
+    monkeypatch.setattr(
+        work, "train_trials", lambda waiting, *rest, **options: asked.extend(waiting)
+    )
     options = ["--matmul-precision", "medium", "--device", "cpu"]
     reproduce.run(["grefenstette2015", *options, "--out", str(tmp_path)])
     machines = [trial.config.hardware for trial in asked]
@@ -263,7 +267,7 @@ def test_only_prints_the_rows_that_were_asked_for(tiny, tmp_path, monkeypatch, c
     out = tmp_path / "results" / "grefenstette2015"
     for trial in tiny.trials:
         write_report(out, trial)
-    monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: None)
+    monkeypatch.setattr(work, "train_trials", lambda waiting, *rest, **options: None)
     for asked in (["--only", "copy/queue"], ["--where", "model.memory.name=queue"]):
         assert reproduce.run(["grefenstette2015", *asked]) == 0
         printed = capsys.readouterr().out

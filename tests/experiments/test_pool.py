@@ -15,6 +15,8 @@ from tests.experiments.tiny import tiny
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.trials.pool import WORKER as THE_WORKER
 from unbounded.experiments.trials.pool import run_trials
+from unbounded.experiments.trials.work import WorkOptions
+from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
 from unbounded.training.signals import Interrupted
 
 # Stands in for the worker: leaves marks of its beginning and end, fails for seed 1.
@@ -122,3 +124,30 @@ def test_a_worker_imports_what_pythonpath_names(tmp_path: Path) -> None:
         text=True,
     )
     assert "mine is there" in done.stdout
+
+
+def test_workers_share_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for count, expected in ((0, ()), (1, ()), (3, ("0", "1", "2"))):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        assert visible_gpus() == expected
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c")
+    assert visible_gpus() == ("GPU-a", "GPU-b", "GPU-c")
+    script = tmp_path / "worker.py"
+    script.write_text("import os; print('on', os.environ['CUDA_VISIBLE_DEVICES'])")
+    trials = tiny_study(models=["queue"], seeds=[0, 1, 2]).trials
+    run_workers(
+        tmp_path / "plan.jsonl",
+        PlanWatch(trials, tmp_path),
+        tmp_path,
+        3,
+        WorkOptions(),
+        watch=lambda running: None,
+        ended=lambda outcome: None,
+        gpus=("a", "b"),
+        command=(sys.executable, str(script)),
+    )
+    logs = [(tmp_path / f"logs/workers/{number}.log").read_text() for number in (1, 2, 3)]
+    assert logs == ["on a\n", "on b\n", "on a\n"]

@@ -85,7 +85,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
             _verify(folder, trials[0].verify)
             ended(Outcome(trials[0], 0, folder / "log", 1.0))
 
-    monkeypatch.setattr(module, "run_trials", verify)
+    monkeypatch.setattr(module, "train_trials", verify)
     monkeypatch.setattr(VerifyOptions.__init__, "__defaults__", (3, 100, 2, (2,), 2, 1))
     result, said = call(study, tmp_path)
     # What is trained is not trained again, but verified.

@@ -57,3 +57,13 @@ def test_a_program_keeps_its_own_handler_of_a_signal() -> None:
         assert seen == [signal.SIGUSR1]
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU])
+def test_the_innermost_block_has_the_signal(number: int) -> None:
+    with stop_requests() as outer:
+        with stop_requests() as inner:
+            os.kill(os.getpid(), number)
+            with pytest.raises(Interrupted):
+                inner.check()
+        outer.check()

@@ -30,6 +30,7 @@ VERBS: Final[dict[str, str]] = {
     "extract": "extract the automaton of a hardened run: a table, a graph, a program",
     "predict": "write the outputs of a trained run for lines of input",
     "actions": "show the stack or list actions of a run on an input, step by step",
+    "study": "train and report a grid of runs of one's own, on one machine or a cluster",
     "reproduce": "make a paper's table of published and measured values",
     "sample": "show examples of a task, or write them to a file",
     "list": "show the tasks, memories, controllers, presets and papers",
@@ -38,7 +39,7 @@ VERBS: Final[dict[str, str]] = {
 }
 
 #: Verbs that continue when their output is no longer read.
-WORKING: Final = ("train", "harden", "reproduce")
+WORKING: Final = ("train", "harden", "reproduce", "study")
 
 _HELP = """usage: unbounded VERB [options]
 
@@ -53,6 +54,7 @@ example:
   unbounded train copy
 
 exit codes: 0 done; 2 bad input or a full disk; 3 training diverged (NaN or infinite);
+75 a study stopped with runs left, and the same command continues;
 130 stopped by Ctrl-C; 129 by a closed terminal (SIGHUP);
 143 by SIGTERM, SIGUSR1, SIGUSR2 or SIGXCPU, which schedulers send before a time limit.
 """

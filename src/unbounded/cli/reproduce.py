@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import signature
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from unbounded.cli.executors import (
+    add_executor,
+    early_stops,
+    executor_errors,
+    executor_of,
+    stopped,
+)
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
+
+if TYPE_CHECKING:
+    from unbounded.experiments.trials.pool import Outcome
+    from unbounded.experiments.trials.studies import Trial
+    from unbounded.studies.executors import Executor
 
 _DESCRIPTION = """Train the runs of a paper's table, and write published and measured values.
 
@@ -19,6 +34,7 @@ examples:
   unbounded reproduce joulin2015 --study paper --missing --dry-run
   unbounded reproduce grefenstette2015 --table-only
   unbounded reproduce joulin2015 --jobs 2 --data DIR
+  unbounded reproduce matrix --executor slurm --jobs 16 --time_limit 2:00:00
 
 Each trial is a run folder named by the hash of its config. Finished trials are not trained again;
 after Ctrl-C, SIGTERM or a crash the same command resumes. Test data never stop or select a run.
@@ -40,6 +56,7 @@ def reproduce(
     missing: bool = False,
     dry_run: bool = False,
     table_only: bool = False,
+    executor: Executor | None = None,
 ) -> int:
     """Reproduce a paper's table.
 
@@ -62,8 +79,10 @@ def reproduce(
             requires; a report's run folder may be absent.
         dry_run: print the plan without training.
         table_only: write the table and figures from the reports in OUT, without training.
+        executor: who trains; None for a pool of `jobs` processes.
     Returns:
-        0 if every requested run finished, 1 if one failed, 130 or 143 if stopped.
+        0 if every requested run finished, 1 if one failed, 130 after Ctrl-C, 75 if another signal
+        or the time limit stopped it with runs left.
     Raises:
         ChoiceError: unknown paper, study, task or model; the message lists the valid names.
         ConfigError: an option is out of range, or two exclude each other.
@@ -97,6 +116,7 @@ def reproduce(
     # Imported late, because these import torch and matplotlib.
     from unbounded.experiments.tables import reproduce as work
     from unbounded.experiments.tables.study_file import RUNS
+    from unbounded.studies.executors import Executor
     from unbounded.training.signals import Interrupted
 
     if missing:
@@ -115,16 +135,40 @@ def reproduce(
         _print_table(work.table_of(chosen_study, printed, folder), folder)
         _name([*written, *work.draw_tasks(chosen_study, folder)])
         return 0
+    executor = executor or Executor(jobs=jobs)
+    is_plain = executor.name == "pool" and executor.options.time_limit_s is None
+    train = None if is_plain else partial(_train, executor)
     try:
-        result = work.reproduce(chosen_study, trials, jobs=jobs, runs=Path(runs), out=folder)
+        result = work.reproduce(
+            chosen_study, trials, jobs=jobs, runs=Path(runs), out=folder, train=train
+        )
     except Interrupted as error:
-        print(f"\n{error}; every run is saved; the same command resumes", file=sys.stderr)
-        return error.exit_code
+        return stopped(error, executor)
     _print_table(work.table_of(chosen_study, printed, folder), folder)
     _name(list(result.written))
     for outcome in result.failed:
         print(f"failed: {outcome.trial.name}; see {outcome.log}", file=sys.stderr)
     return 1 if result.failed else 0
+
+
+def _train(
+    executor: Executor,
+    trials: Sequence[Trial],
+    runs: Path,
+    jobs: int,
+    *,
+    watch: Callable[[list[Trial]], None],
+    ended: Callable[[Outcome], None],
+) -> None:
+    """Have the runs trained by an executor."""
+    from unbounded.experiments.tables.reproduce import say_now
+    from unbounded.experiments.trials.workers import PlanWatch, plan_of
+    from unbounded.studies.executors import run_plan
+
+    if trials:
+        watched = PlanWatch(trials, runs, retry=executor.options.retry)
+        plan = plan_of(trials, runs)
+        run_plan(executor, plan, watched, runs, watch=watch, ended=ended, say=say_now)
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -138,7 +182,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         help="laptop, or paper for the whole grid; grefenstette2015 also has small and long, "
         "joulin2015 parts, lists, halving and choices.",
     )
-    made.add_argument("--jobs", type=int, default=1, help="Concurrent runs, one thread each.")
+    add_executor(made)
     made.add_argument(
         "--only",
         type=str,
@@ -192,6 +236,8 @@ def run(arguments: Sequence[str]) -> int:
     """Reproduce; the exit code of `reproduce`."""
     try:
         given, errors = parse(parser(arguments), arguments)
+        # The number of jobs is checked with the other options, so that all errors come at once.
+        errors += [line for line in executor_errors(given) if not line.startswith("jobs:")]
         if errors:
             raise ConfigError(errors)
     except ConfigError as error:
@@ -199,7 +245,10 @@ def run(arguments: Sequence[str]) -> int:
         asked = any(word.startswith("--where") for word in arguments)
         stray = asked and any("unrecognized" in line for line in error.errors)
         raise ConfigError([*error.errors, *([hint] if stray else [])]) from None
-    return reproduce(**given.as_dict())
+    options = given.as_dict()
+    with early_stops():
+        options["executor"] = executor_of(given, retry=True, figures=True)
+    return reproduce(**{name: options[name] for name in signature(reproduce).parameters})
 
 
 def _default_out(paper: str, study: str) -> Path:

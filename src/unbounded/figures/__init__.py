@@ -14,6 +14,7 @@ from unbounded.figures.lengths import draw_lengths
 from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory, draw_worked_example
 from unbounded.figures.run import draw_run
+from unbounded.figures.sweep import draw_sweep
 from unbounded.figures.tape import TapeTrace, draw_path, draw_tape, read_tape
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "draw_memory",
     "draw_path",
     "draw_run",
+    "draw_sweep",
     "draw_tape",
     "draw_worked_example",
     "read_actions",

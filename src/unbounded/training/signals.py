@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 #: Signals of schedulers before a time limit (SLURM's --signal, a CPU limit): handled like SIGTERM.
 SCHEDULERS: Final = ("SIGUSR1", "SIGUSR2", "SIGXCPU")
+
+
+#: Handlers of the blocks of `stop_requests` that are open.
+_OWN: Final[set[Callable[[int, FrameType | None], None]]] = set()
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -43,12 +47,18 @@ class StopRequest:
             raise Interrupted(self.number)
 
 
+def _is_free(number: int) -> bool:
+    handler = signal.getsignal(number)
+    return handler == signal.SIG_DFL or handler in _OWN
+
+
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
     """Catch signals that request a stop inside the block; a second one has its usual effect.
 
     SIGINT and SIGTERM are caught. SIGHUP, of a closed terminal, is caught unless it is ignored, as
-    under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught where no other handler is set.
+    under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught where no other handler is set than that of
+    an outer block; the innermost block has the signal.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -58,7 +68,7 @@ def stop_requests() -> Iterator[StopRequest]:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     of_schedulers = [getattr(signal, name) for name in SCHEDULERS if hasattr(signal, name)]
-    numbers += [number for number in of_schedulers if signal.getsignal(number) == signal.SIG_DFL]
+    numbers += [number for number in of_schedulers if _is_free(number)]
     handlers = {number: signal.getsignal(number) for number in numbers}
 
     def remember(number: int, frame: FrameType | None) -> None:
@@ -66,6 +76,7 @@ def stop_requests() -> Iterator[StopRequest]:
         for other in numbers:
             signal.signal(other, handlers[other])
 
+    _OWN.add(remember)
     for number in numbers:
         signal.signal(number, remember)
     try:
@@ -73,3 +84,4 @@ def stop_requests() -> Iterator[StopRequest]:
     finally:
         for number in numbers:
             signal.signal(number, handlers[number])
+        _OWN.discard(remember)

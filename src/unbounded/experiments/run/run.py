@@ -130,6 +130,7 @@ def train_run(
     quiet: bool = False,
     log_with: Sequence[str] = (),
     task: Task | None = None,
+    figures: bool = True,
 ) -> RunResult:
     """Train what a config describes and report on the test split.
 
@@ -145,6 +146,7 @@ def train_run(
             "wandb", ...); their files go into the folder's trackers/.
         task: the config's task, if built before and the config is checked; None checks the config
             and builds the task.
+        figures: whether to draw the run's figures.
     Raises:
         ConfigError: the config has errors; lists all of them.
         RunExistsError: the folder exists and neither `resume` nor `overwrite` is set, or it is not
@@ -224,7 +226,7 @@ def train_run(
             else:
                 with progress(hardening.batches, size, silent, unit) as shown:
                     report["hardened"] = run.harden(request, shown, report["batches"])
-            run.finish(report)
+            run.finish(report, figures)
         return RunResult(folder.path, report, fresh=True, first=main)
 
 
@@ -314,10 +316,11 @@ class Run:
     def _listener(self, prefix: str = "", after: int = 0) -> Listener | None:
         return None if self._trackers is None else self._trackers.listener(prefix, after)
 
-    def finish(self, report: dict[str, Any]) -> None:
+    def finish(self, report: dict[str, Any], figures: bool = True) -> None:
         """Draw, and write the report."""
         if self._accelerator.is_main_process:
-            draw_finished(self._folder, self._plan, report)
+            if figures:
+                draw_finished(self._folder, self._plan, report)
             kept = data_used(self._plan.config, self._plan.task)
             keep_config(self._folder, self._plan.config, kept)
             # Written last, because a run with a report counts as finished.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -99,6 +101,33 @@ def _acquired(path: Path) -> BaseFileLock:
             continue  # a file system without locks
         return attempt
     raise StorageError(f"no lock can be made at {path}; name another folder with --runs")
+
+
+def free_soft_lock(folder: AnyPath) -> None:
+    """Remove the lock of a dead process where the file system has no locks.
+
+    There a lock is a file, which a killed process on another machine leaves behind. The caller must
+    know that the process is dead. Real locks end with their process and stay as they are.
+    """
+    path = RunFolder(folder).path
+    file = path.parent / ".locks" / path.name
+    with suppress(OSError):
+        if not _has_locks(file.parent):
+            file.unlink(missing_ok=True)
+            file.with_name(f"{file.name}.soft").unlink(missing_ok=True)
+
+
+def _has_locks(folder: Path) -> bool:
+    """Whether the file system of a folder has locks that end with their process."""
+    probe = folder / f".{os.getpid()}.probe"
+    try:
+        with probe.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+    finally:
+        probe.unlink(missing_ok=True)
+    return True
 
 
 def _say_who(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import metric_set_of
@@ -24,7 +24,7 @@ from unbounded.experiments.tables.study_file import RUNS, VERIFIED, pack_study_f
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
-from unbounded.experiments.trials.pool import Outcome, run_trials
+from unbounded.experiments.trials.pool import Outcome
 from unbounded.experiments.trials.studies import Study, Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
@@ -35,10 +35,27 @@ from unbounded.experiments.trials.time_left import (
     with_jobs,
 )
 from unbounded.experiments.trials.watching import watching
+from unbounded.experiments.trials.workers import train_trials
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
 from unbounded.files import storage_errors, write_text
 
 Say = Callable[[str], None]
+
+
+class Train(Protocol):
+    """Has trials trained: in a pool, or by workers elsewhere."""
+
+    def __call__(
+        self,
+        trials: Sequence[Trial],
+        runs: Path,
+        jobs: int,
+        *,
+        watch: Callable[[list[Trial]], None],
+        ended: Callable[[Outcome], None],
+    ) -> object:
+        """As `train_trials`."""
+
 
 _LOG_LINES = 12
 
@@ -71,6 +88,7 @@ def reproduce(
     runs: Path,
     out: Path,
     say: Say = say_now,
+    train: Train | None = None,
 ) -> Reproduction:
     """Train the unfinished trials, then write the table, the file of runs and the figures.
 
@@ -85,6 +103,7 @@ def reproduce(
         runs: folder of the run folders.
         out: folder of table.md, table.json, runs.jsonl.xz and figures.
         say: called with each line of progress.
+        train: has the trials trained; None for a pool of processes.
     Raises:
         ConfigError: `jobs` is below 1, or a trial's config has errors.
         Interrupted: Ctrl-C or SIGTERM; every trial is saved, and the next call resumes.
@@ -119,7 +138,7 @@ def reproduce(
                 watch.done(_failure(outcome))
 
         try:
-            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
+            (train or train_trials)(waiting, runs, jobs, watch=watch.look, ended=ended)
             extract_automata(study, by_run, runs, out, say)
         finally:
             table, written = write_table(study, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from unbounded.experiments.tables.study_file import (
 )
 from unbounded.experiments.trials.studies import Trial
 from unbounded.figures.curves import Curves, read_curves
+from unbounded.files import storage_errors
 from unbounded.tasks import LengthRange
 
 
@@ -160,7 +162,20 @@ def _key(config: RunConfig) -> tuple[str, int]:
 
 
 def _by_config(path: Path) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
-    """The runs of a study's file: config hash and seed -> name and report."""
+    """The runs of a study's file: config hash and seed -> name and report; not to be changed."""
+    if not path.is_file():
+        return {}
+    with storage_errors(path, "reading"):
+        stat = path.stat()
+    return _read_by_config(path, stat.st_mtime_ns, stat.st_size)
+
+
+# Reading hundreds of reports takes seconds, and a plan needs them several times.
+@functools.lru_cache(maxsize=2)
+def _read_by_config(
+    path: Path, modified_ns: int, size: int
+) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
+    """The runs of a file as it was at a time."""
     reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
     for name, report in read_study_file(path).items():
         try:

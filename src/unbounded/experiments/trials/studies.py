@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.experiments.config.compose import PARTS, composed, overlay, preset_of
+from unbounded.experiments.config.compose import PARTS
 from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.schema import RunConfig, to_dict
-from unbounded.experiments.tables.published import published, read_data
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.tables.published import PaperModel, published, read_data
+from unbounded.experiments.trials.grid import Grid, Rule, Value, grid_runs
 
-#: Grid lists of a study, and the config field of each.
+#: Grid lists of a study, and the config option of each.
 _GRIDS = {
-    "hidden_sizes": ("model", "hidden_size"),
-    "layers": ("model", "controller"),
-    "learning_rates": ("training", "learning_rate"),
-    "clips": ("training", "clip"),
-    "batch_sizes": ("training", "batch_size"),
-    "output_initializations": ("model", "output_initialization"),
-    "symbol_initializations": ("model", "symbol_initialization"),
+    "hidden_sizes": "model.hidden_size",
+    "layers": "model.controller",
+    "learning_rates": "training.learning_rate",
+    "clips": "training.clip",
+    "batch_sizes": "training.batch_size",
+    "output_initializations": "model.output_initialization",
+    "symbol_initializations": "model.symbol_initialization",
 }
 
 
@@ -39,6 +39,7 @@ class Trial:
         phase: "trained", or "hardened" for the run's hardened model.
         lacks_data: whether its corpus is missing, so it cannot be trained.
         verify: non-default options of its verification; None for no verification.
+        axes: the values of a study's axes, by name; empty for a paper's table.
     """
 
     task: str
@@ -47,6 +48,7 @@ class Trial:
     phase: str = "trained"
     lacks_data: bool = False
     verify: Mapping[str, Any] | None = None
+    axes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def cell(self) -> str:
@@ -132,33 +134,16 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
     errors = _errors(name, data, models)
     if errors:
         raise ConfigError(errors)
+    grid = _grid(data, models)
+    needing, verified = data.get("needs_data", ()), data.get("verify", False)
     trials: list[Trial] = []
-    for task, model in product(data["tasks"], data["models"]):
-        cell = f"{task}/{model}"
-        needs_data = task in data.get("needs_data", ())
-        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
-        if skipped:
-            continue
-        matching = [
-            fields
-            for pattern, fields in data.get("cells", {}).items()
-            if fnmatchcase(cell, pattern)
-        ]
-        settings = [data, models[model].settings, *matching]
-        lists = {key: value for part in (data, *matching) for key, value in part.items()}
-        base = overlay(_base(task, lists), *map(_changes, settings))
-        if needs_data:
-            base["hardware"]["data"] = corpus
-        phase = models[model].phase
-        lacks_data = needs_data and corpus is None
-        options: dict[str, Any] | None = None
-        if data.get("verify", False):
-            options = {}
-            for part in matching:
-                options.update(part.get("verify", {}))
-        grids = [{**lists, **one} for one in lists.get("grids", [{}])]
-        configs = (config for one in grids for config in _grid(base, one))
-        trials += [Trial(task, model, config, phase, lacks_data, options) for config in configs]
+    for run in grid_runs(grid, tuple(_GRIDS.values())):
+        task, model = run.labels["task"], run.labels["model"]
+        if task in needing:
+            run.config.hardware.data = corpus
+        lacks_data = task in needing and corpus is None
+        options = run.verify if verified else None
+        trials.append(Trial(task, model, run.config, models[model].phase, lacks_data, options))
     counted = Counter(trial.key for trial in trials)
     twice = [f"study {name!r}: {key} occurs twice" for key, n in counted.items() if n > 1]
     if twice:
@@ -225,11 +210,49 @@ def _list_errors(where: str, fields: Mapping[str, Any]) -> list[str]:
     return errors
 
 
-def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a task before study, model and cell settings."""
-    if not data.get("preset", False):
-        return to_dict(RunConfig(task={"name": task}))
-    return preset_of(task, data.get("protocol"))
+def _grid(data: Mapping[str, Any], models: Mapping[str, PaperModel]) -> Grid:
+    """The grid of a study's data: tasks x models, and rules for patterns of "task/model"."""
+    rules = [
+        Rule(
+            _where(pattern),
+            _changes(fields),
+            _options(fields),
+            fields.get("seeds"),
+            [(_options(one), one.get("seeds")) for one in fields.get("grids", ())],
+            fields.get("protocol", False),
+            fields.get("verify", {}),
+        )
+        for pattern, fields in data.get("cells", {}).items()
+    ]
+    return Grid(
+        outer={
+            "task": [Value(task, {}) for task in data["tasks"]],
+            "model": [Value(model, _changes(models[model].settings)) for model in data["models"]],
+        },
+        options=_options(data),
+        seeds=data["seeds"],
+        change=_changes(data),
+        exclude=[_where(pattern) for pattern in data.get("skip", ())],
+        rules=rules,
+        preset=data.get("preset", False),
+        protocol=data.get("protocol"),
+    )
+
+
+def _where(pattern: str) -> dict[str, list[str]]:
+    """The condition of a pattern such as "copy/queue" or "*"."""
+    task, slash, model = pattern.partition("/")
+    return {"task": [task], "model": [model]} if slash else {"task": [pattern]}
+
+
+def _options(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The lists of a grid, by option."""
+    lists = {option: fields[name] for name, option in _GRIDS.items() if name in fields}
+    if "layers" in fields:
+        # Only the deep LSTM has this option; other controllers have one layer.
+        layers = [{} if number == 1 else {"num_layers": number} for number in fields["layers"]]
+        lists["model.controller"] = layers
+    return lists
 
 
 def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,27 +261,3 @@ def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "batches" not in settings:
         return parts
     return {**parts, "training": {**parts.get("training", {}), "batches": settings["batches"]}}
-
-
-def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:
-    """The configs of all grid points and seeds."""
-    lists = [
-        [(place, value) for value in settings[name]]
-        for name, place in _GRIDS.items()
-        if name in settings
-    ]
-    configs = []
-    for *point, seed in product(*lists, settings["seeds"]):
-        data = copy.deepcopy(base)
-        for (part, name), value in point:
-            if name == "controller":
-                # Only the deep LSTM has this option; other controllers have one layer.
-                layers = {} if value == 1 else {"num_layers": value}
-                data[part][name] = {**data[part][name], **layers}
-            else:
-                data[part][name] = value
-        # One thread per trial: parallel trials use the cores better than threads do.
-        data["hardware"]["threads"] = 1
-        data["seed"] = seed
-        configs.append(composed(data))
-    return configs

@@ -1,0 +1,263 @@
+"""Lay out the runs of a study: axes and seeds, without what is excluded, with rules for some cells.
+
+A cell is one value of each outer axis. Its config is laid together in this order: the preset, the
+study's settings, the values of the outer axes, the settings of matching rules, then the values of
+the inner axes and the seed. Later ones take precedence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any, Final, Literal
+
+from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.schema import RunConfig, to_dict
+
+Change = Mapping[str, Any]
+#: Digits of a drawn number.
+_DIGITS: Final = 6
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of an axis.
+
+    Fields:
+        label: how tables, conditions and data frames name it.
+        change: what it changes in the config.
+    """
+
+    label: Any
+    change: Change
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A distribution of an option.
+
+    Fields:
+        kind: log_uniform, uniform, integers (uniform, both ends included) or choice.
+        values: the two ends, or the choices.
+    """
+
+    kind: Literal["log_uniform", "uniform", "integers", "choice"]
+    values: tuple[Any, ...]
+
+    def points(self, name: str, count: int, seed: int) -> list[Any]:
+        """The first `count` values for an option; more values leave the first ones as they are.
+
+        Args:
+            name: the option; each has its own sequence.
+            count: number of values.
+            seed: of the sequence.
+        """
+        generator = random.Random(f"{seed} {name}")
+        return [self._point(generator) for _ in range(count)]
+
+    def _point(self, generator: random.Random) -> Any:
+        if self.kind == "choice":
+            return generator.choice(self.values)
+        low, high = self.values
+        if self.kind == "integers":
+            return generator.randint(low, high)
+        if self.kind == "uniform":
+            return float(f"{generator.uniform(low, high):.{_DIGITS}g}")
+        drawn = math.exp(generator.uniform(math.log(low), math.log(high)))
+        return float(f"{drawn:.{_DIGITS}g}")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is different in some cells.
+
+    Fields:
+        where: axis -> patterns of its labels, one of which must match; all axes must match.
+        change: settings.
+        options: option -> values, as inner axes.
+        seeds: seeds; None for those of the study.
+        alternatives: sets of inner axes and seeds, each of which is laid out on its own.
+        protocol: the protocol of the preset; False for that of the study.
+        verify: options of the verification.
+    """
+
+    where: Mapping[str, Sequence[Any]]
+    change: Change = field(default_factory=dict)
+    options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    seeds: Sequence[int] | None = None
+    alternatives: Sequence[tuple[Mapping[str, Sequence[Any]], Sequence[int] | None]] = ()
+    protocol: str | Literal[False] | None = False
+    verify: Mapping[str, Any] = field(default_factory=dict)
+
+    def matches(self, labels: Mapping[str, Any]) -> bool:
+        """Whether a cell is one of the rule's."""
+        return matches(self.where, labels)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The runs of a study, as axes.
+
+    Fields:
+        outer: axes whose values are settings, or that rules refer to; "task" is one of them.
+        options: option -> values: the inner axes, in the order of their loops.
+        draws: option -> distribution.
+        draw_count, draw_seed: number of random points, and their seed.
+        seeds: seeds of the runs.
+        change: settings of all runs.
+        exclude: conditions on labels; a run that matches one is left out.
+        rules: in rising precedence.
+        preset: whether the config begins as the preset of the task.
+        protocol: the preset's protocol.
+    """
+
+    outer: Mapping[str, Sequence[Value]]
+    options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    draws: Mapping[str, Draw] = field(default_factory=dict)
+    draw_count: int = 0
+    draw_seed: int = 0
+    seeds: Sequence[int] = (1,)
+    change: Change = field(default_factory=dict)
+    exclude: Sequence[Mapping[str, Sequence[Any]]] = ()
+    rules: Sequence[Rule] = ()
+    preset: bool = True
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class GridRun:
+    """One run of a grid.
+
+    Fields:
+        labels: the value of each axis but the seed.
+        config: the config.
+        verify: options of its verification.
+    """
+
+    labels: Mapping[str, Any]
+    config: RunConfig
+    verify: Mapping[str, Any]
+
+
+def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
+    """The runs of a grid, the last axis and the seeds as innermost loops.
+
+    Args:
+        grid: the grid.
+        order: options in the order of their loops, before those that it does not name.
+    Raises:
+        ConfigError: a setting is no option of a config.
+    """
+    points: list[dict[str, Any]] = [{}]
+    if grid.draws:
+        columns = [
+            draw.points(name, grid.draw_count, grid.draw_seed) for name, draw in grid.draws.items()
+        ]
+        drawn = [
+            dict(zip(grid.draws, values, strict=True)) for values in zip(*columns, strict=True)
+        ]
+        # Integers and choices repeat; a point is trained once.
+        points = list({json.dumps(point, default=str): point for point in drawn}.values())
+    for values in product(*grid.outer.values()):
+        labels = {name: value.label for name, value in zip(grid.outer, values, strict=True)}
+        if any(_excludes(condition, labels) for condition in grid.exclude):
+            continue
+        rules = [rule for rule in grid.rules if rule.matches(labels)]
+        base = _base(grid, labels, rules)
+        base = overlay(
+            base,
+            grid.change,
+            *(value.change for value in values),
+            *(rule.change for rule in rules),
+        )
+        # One thread per run: parallel runs use the cores better than threads do.
+        base["hardware"]["threads"] = 1
+        verify: dict[str, Any] = {}
+        for rule in rules:
+            verify |= rule.verify
+        for inner, config in _inner(grid, base, rules, points, order):
+            every = {**labels, **inner}
+            if not any(matches(condition, every) for condition in grid.exclude):
+                yield GridRun(every, config, verify)
+
+
+def _base(grid: Grid, labels: Mapping[str, Any], rules: Sequence[Rule]) -> dict[str, Any]:
+    if not grid.preset:
+        return to_dict(RunConfig(task={"name": labels["task"]}))
+    protocol = grid.protocol
+    for rule in rules:
+        protocol = protocol if rule.protocol is False else rule.protocol
+    return preset_of(str(labels["task"]), protocol)
+
+
+def _inner(
+    grid: Grid,
+    base: dict[str, Any],
+    rules: Sequence[Rule],
+    points: Sequence[Mapping[str, Any]],
+    order: Sequence[str],
+) -> Iterator[tuple[dict[str, Any], RunConfig]]:
+    """The inner axes of a cell: labels and configs."""
+    lists, seeds = dict(grid.options), grid.seeds
+    alternatives: Sequence[tuple[Mapping[str, Sequence[Any]], Sequence[int] | None]] = ()
+    for rule in rules:
+        lists.update(rule.options)
+        seeds = seeds if rule.seeds is None else rule.seeds
+        alternatives = rule.alternatives or alternatives
+    for options, own_seeds in alternatives or [({}, None)]:
+        axes = {**lists, **options}
+        named = [*(name for name in order if name in axes), *(n for n in axes if n not in order)]
+        for values in product(*(axes[name] for name in named)):
+            fixed = dict(zip(named, values, strict=True))
+            for point in points:
+                both = {**fixed, **point}
+                data = overlay(base, *(change_of(name, value) for name, value in both.items()))
+                labels = {name: label_of(value) for name, value in both.items()}
+                for seed in seeds if own_seeds is None else own_seeds:
+                    data["seed"] = seed
+                    yield labels, composed(data)
+
+
+def change_of(option: str, value: Any) -> dict[str, Any]:
+    """The change of a config that gives an option, by its dotted name, a value."""
+    for part in reversed(option.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def label_of(value: Any) -> Any:
+    """The label of an option's value: a component as its name and options, a list as a text."""
+    if isinstance(value, Mapping):
+        options = ", ".join(f"{k}={label_of(own)}" for k, own in value.items() if k != "name")
+        name = str(value.get("name", ""))
+        return f"{name}({options})" if options else name
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(str(label_of(own)) for own in value)}]"
+    return value
+
+
+def matches(where: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
+    """Whether labels match a condition: of each axis one of the patterns."""
+    return all(
+        name in labels and any(_fits(pattern, labels[name]) for pattern in patterns)
+        for name, patterns in where.items()
+    )
+
+
+def _excludes(condition: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
+    """Whether the outer axes alone match a condition, so that a cell need not be laid out."""
+    return all(name in labels for name in condition) and matches(condition, labels)
+
+
+def _fits(pattern: Any, label: Any) -> bool:
+    if isinstance(pattern, str) and isinstance(label, str):
+        # A component may be named without its options.
+        return fnmatchcase(label, pattern) or fnmatchcase(label.partition("(")[0], pattern)
+    if isinstance(pattern, bool) or isinstance(label, bool):
+        return pattern is label
+    return bool(pattern == label)

@@ -1,0 +1,162 @@
+"""Who trains the runs of a plan: a pool, this process as a shard, SLURM, submitit or Ray."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from unbounded.experiments.run.run_lock import make_runs
+from unbounded.experiments.trials.plan_file import read_plan
+from unbounded.experiments.trials.pool import Outcome
+from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.work import Shard, WorkOptions, work
+from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
+from unbounded.training.signals import Interrupted, stop_requests
+
+#: The executors, with a line each.
+EXECUTORS: Final = {
+    "pool": "processes of this machine, one a GPU where there are several",
+    "shard": "this process",
+    "slurm": "an array of SLURM, by submitit",
+    "local": "processes of this machine, by submitit",
+    "debug": "this process, by submitit",
+    "ray": "tasks of a Ray cluster",
+}
+#: Seconds between two looks at workers elsewhere.
+_POLL_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Executor:
+    """An executor with its options.
+
+    Fields:
+        name: one of EXECUTORS; "watch" only follows whoever works.
+        jobs: number of workers.
+        options: of the workers; `time_limit_s` is that of this process, or of each job.
+        parameters: of submitit, such as partition and mem_gb.
+        address: of the Ray cluster.
+        resources: options of Ray's tasks, such as num_gpus.
+    """
+
+    name: str = "pool"
+    jobs: int = 1
+    options: WorkOptions = field(default_factory=WorkOptions)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    address: str = "auto"
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Workers(Protocol):
+    """Workers on a cluster."""
+
+    def are_over(self) -> bool:
+        """Whether every worker has ended."""
+
+
+def run_plan(
+    executor: Executor,
+    plan: Path,
+    watched: PlanWatch,
+    runs: Path,
+    *,
+    watch: Callable[[list[Trial]], None],
+    ended: Callable[[Outcome], None],
+    say: Callable[[str], None],
+) -> bool:
+    """Have the runs of a plan trained, and follow them.
+
+    Args:
+        executor: who trains.
+        plan: the plan's file.
+        watched: follows the runs.
+        runs: the folder of the run folders.
+        watch: called with the running trials.
+        ended: called with each run that ended, here or elsewhere.
+        say: called with each line about the workers.
+    Returns:
+        Whether all workers ended although runs are left that no other worker has.
+    Raises:
+        Interrupted: a signal or the time limit; runs at work here are saved.
+        LabError: the package of the executor is not installed.
+        ConfigError: there is no such cluster.
+        StorageError: the disk is full, or a folder cannot be written.
+    """
+    make_runs(runs)
+    name, jobs, options = executor.name, executor.jobs, executor.options
+    if name == "pool":
+        gpus = visible_gpus()
+        run_workers(plan, watched, runs, jobs, options, watch=watch, ended=ended, gpus=gpus)
+        return False
+    if name == "shard":
+        _work_here(plan, watched, runs, options, ended, say)
+        return False
+    if name == "watch":
+        return _follow(watched, None, watch, ended)
+    if name == "ray":
+        from unbounded.studies.ray_tasks import RayTasks
+
+        tasks = RayTasks(executor.address, plan, runs, options, jobs, executor.resources)
+        try:
+            is_left = _follow(watched, tasks, watch, ended)
+            for line in tasks.errors() if is_left else ():
+                say(f"a worker failed: {line}")
+            return is_left
+        finally:
+            tasks.close()
+    from unbounded.studies.submitit_jobs import SubmittedJobs, WorkerJob
+
+    folder = plan.parent / "jobs"
+    job = WorkerJob(str(plan.resolve()), str(runs.resolve()), replace(options, time_limit_s=None))
+    submitted = SubmittedJobs(
+        name, folder, job, jobs, limit_s=options.time_limit_s, parameters=executor.parameters
+    )
+    say(f"submitted {jobs} jobs: {submitted.names}; their output is in {folder}")
+    if name == "debug":
+        submitted.run_here()
+    is_left = _follow(watched, submitted, watch, ended)
+    submitted.join()
+    return is_left
+
+
+def _work_here(
+    plan: Path,
+    watched: PlanWatch,
+    runs: Path,
+    options: WorkOptions,
+    ended: Callable[[Outcome], None],
+    say: Callable[[str], None],
+) -> None:
+    shard: Shard = options.shard
+    result = work(read_plan(plan), runs, options, say)
+    for outcome in watched.look()[1]:
+        ended(outcome)
+    say(
+        f"shard {shard.number}/{shard.total}: {len(result.finished)} runs finished, "
+        f"{len(result.failed)} failed; {result.elsewhere} are with other workers"
+    )
+    if result.stopped is not None:
+        raise Interrupted(result.stopped)
+
+
+def _follow(
+    watched: PlanWatch,
+    workers: Workers | None,
+    watch: Callable[[list[Trial]], None],
+    ended: Callable[[Outcome], None],
+) -> bool:
+    """Follow workers elsewhere until they ended, or until every run did."""
+    with stop_requests() as request:
+        while True:
+            is_over = workers is not None and workers.are_over()
+            running, over = watched.look()
+            for outcome in over:
+                ended(outcome)
+            watch(running)
+            if is_over or not watched.waiting:
+                return bool(watched.waiting)
+            request.check()
+            time.sleep(_POLL_S)

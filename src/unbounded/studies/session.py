@@ -1,0 +1,219 @@
+"""Plan a study, estimate its time, and have its runs trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from unbounded.errors import ConfigError, UnboundedError
+from unbounded.experiments.config.check import check_all, checked
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.build import build_run, make_accelerator, make_place
+from unbounded.experiments.run.hooks import training_hooks
+from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run_folder import RunFolder
+from unbounded.experiments.trials.claims import ClaimRecord, newest_claims
+from unbounded.experiments.trials.pool import Outcome
+from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.time_left import (
+    RunMinutes,
+    TimeLeft,
+    finished_minutes,
+    in_words,
+    share_done,
+    with_jobs,
+)
+from unbounded.experiments.trials.watching import watching
+from unbounded.experiments.trials.work import run_is_finished
+from unbounded.experiments.trials.workers import PlanWatch
+from unbounded.training.progress import Silent
+from unbounded.training.signals import StopRequest
+
+Say = Callable[[str], None]
+
+#: Cells to time a batch of, at most, and batches of each: the first one warms up.
+_TIMED_CELLS: Final = 4
+_TIMED_BATCHES: Final = 4
+#: Runs that a plan names, at most.
+_NAMED: Final = 40
+
+
+def check_trials(trials: Sequence[Trial]) -> None:
+    """Check the configs of all runs; those that differ in the seed alone only once.
+
+    Raises:
+        ConfigError: a config has errors; all errors of the first such run, which is named.
+    """
+    try:
+        check_all(trial.config for trial in trials)
+    except ConfigError as error:
+        for trial in trials:
+            try:
+                checked(trial.config)
+            except ConfigError:
+                raise ConfigError([*error.errors, f"(in the cell {trial.cell})"]) from None
+        raise
+
+
+def plan_text(
+    title: str, trials: Sequence[Trial], runs: Path, jobs: int, *, timed: bool = True
+) -> str:
+    """The plan for `--dry-run`: runs and their states, and the hours to train.
+
+    The time comes from the minutes of finished runs. Without any it comes from a few timed batches
+    of some cells, and is that of the whole budget.
+
+    Args:
+        title: the first line.
+        trials: all runs.
+        runs: folder of the run folders.
+        jobs: number of concurrent runs.
+        timed: whether batches are timed.
+    """
+    claims = newest_claims(runs)
+    lines, waiting = [title], []
+    widest = max(len(trial.name) for trial in trials[:_NAMED])
+    for place, trial in enumerate(trials):
+        is_finished = run_is_finished(trial, runs)
+        if not is_finished:
+            waiting.append(trial)
+        if place < _NAMED:
+            state = _state(trial, runs, is_finished, claims.get(trial.name))
+            lines.append(f"  {state:<8}  {trial.name:<{widest}}  {trial.cell}")
+    if len(trials) > _NAMED:
+        lines.append(f"  ... and {len(trials) - _NAMED} more")
+    cells = len({trial.cell for trial in trials})
+    lines.append(f"{len(waiting)} of {len(trials)} runs to train, in {cells} cells")
+    if waiting:
+        lines.append(_time(trials, waiting, runs, jobs, timed))
+    return "\n".join(lines)
+
+
+def _state(trial: Trial, runs: Path, is_finished: bool, claim: ClaimRecord | None) -> str:
+    if is_finished:
+        return "finished"
+    if claim is not None and claim.state in ("failed", "running"):
+        return claim.state
+    return "resumes" if RunFolder.of(runs, trial.config).path.is_dir() else "to do"
+
+
+def _time(
+    trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: int, timed: bool
+) -> str:
+    measured = finished_minutes(trials, runs)
+    expected = RunMinutes(trials, measured)
+    minutes = [expected.of(trial) for trial in waiting]
+    known = [
+        number * (1 - share_done(trial, runs))
+        for number, trial in zip(minutes, waiting, strict=True)
+        if number is not None
+    ]
+    if known:
+        total = in_words(with_jobs(known, jobs))
+        return (
+            f"about {total} with --jobs {jobs}, from the minutes of {len(measured)} finished runs"
+        )
+    if not timed:
+        return "time unknown: no run is finished"
+    budgets = _timed_budgets(waiting)
+    if not budgets:
+        return "time unknown: no batch could be timed"
+    mean = sum(budgets) / len(budgets)
+    total = in_words(with_jobs([mean] * len(waiting), jobs))
+    return (
+        f"at most about {total} of training with --jobs {jobs}, if every run uses its whole "
+        f"budget; from timed batches of {len(budgets)} cells"
+    )
+
+
+def _timed_budgets(waiting: Sequence[Trial]) -> list[float]:
+    """The minutes of the whole budget of some runs, spread over the cells."""
+    cells = list({trial.cell: trial for trial in waiting}.values())
+    step = max(1, len(cells) // _TIMED_CELLS)
+    budgets = []
+    for trial in cells[::step][:_TIMED_CELLS]:
+        try:
+            budgets.append(budget_minutes(trial.config))
+        except (UnboundedError, RuntimeError):  # the run itself reports what is wrong
+            continue
+    return budgets
+
+
+def budget_minutes(config: RunConfig) -> float:
+    """The minutes of a run's whole budget of training, from a few timed batches.
+
+    Raises:
+        UnboundedError: the config has errors.
+    """
+    training = config.training
+    short = dataclasses.replace(
+        training,
+        batches=_TIMED_BATCHES,
+        report_every=1,
+        accuracy_every=0,
+        patience=0,
+        checkpoint_every=1_000_000,
+        stop={"name": "budget"},
+        early_abort={"name": "none"},
+        plateau={"name": "none"},
+        schedule={"name": "constant"},
+    )
+    planned = plan(dataclasses.replace(config, training=short), checked(config))
+    accelerator = make_accelerator(config)
+    built = build_run(planned, accelerator)
+    evaluator = planned.evaluator(built.model, make_place(accelerator, StopRequest()))
+    times: list[tuple[float, int]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        state = run_phase(
+            RunFolder(folder),
+            "timed",
+            planned.task,
+            built.trained,
+            planned.phase_options(),
+            planned.metric_set,
+            evaluator,
+            training_hooks(planned, built.model, built.trained, lambda: 0.0),
+            Surroundings(
+                accelerator,
+                Silent(),
+                StopRequest(),
+                lambda record: times.append((record["elapsed_s"], record["batch"])),
+            ),
+        )
+    first, last = times[0], times[-1]
+    batch_s = (last[0] - first[0]) / max(1, last[1] - first[1])
+    batches = float(training.batches)
+    if training.symbols is not None:
+        batches = min(batches, training.symbols / max(1, state.symbols / state.batch))
+    minutes = batch_s * batches / 60
+    return minutes if training.minutes is None else min(minutes, training.minutes)
+
+
+@contextmanager
+def progress_of(
+    runs: Path, trials: Sequence[Trial], watched: PlanWatch, jobs: int, say: Say
+) -> Iterator[tuple[Callable[[list[Trial]], None], Callable[[Outcome], None]]]:
+    """Show the progress of a plan: a function of the running trials, and one of each outcome."""
+    minutes = RunMinutes(trials, finished_minutes(trials, runs))
+    left = TimeLeft(watched.waiting, jobs, minutes, runs)
+    say(f"{watched.finished} of {len(trials)} runs are already finished")
+    with watching(len(trials), watched.finished, runs, say, left) as shown:
+
+        def ended(outcome: Outcome) -> None:
+            name, minutes, succeeded = (
+                outcome.trial.name,
+                outcome.seconds / 60,
+                outcome.exit_code == 0,
+            )
+            left.ended(outcome.trial, minutes, succeeded)
+            if succeeded:
+                shown.done(f"finished {name} in {minutes:.1f} minutes")
+            else:
+                shown.done(f"FAILED {name}; the others continue. See {outcome.log}")
+
+        yield shown.look, ended

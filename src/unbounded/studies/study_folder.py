@@ -1,0 +1,172 @@
+"""The folder of a study: the names of its files, and whether a study may use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.trials.plan_file import PLAN, read_plan, write_plan
+from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.study_file import StudyFile, make_study_file
+from unbounded.files import read_text, storage_errors, write_text
+
+#: Keys of a study's file that change what is shown, and no run.
+_SHOWN: Final = ("about", "select", "table", "figures", "log_with")
+_MOST_NAMED: Final = 5
+
+
+class StudyFolder:
+    """The folder of a study; docs/studies.md describes its files.
+
+    Args:
+        path: the folder, which may be missing.
+        runs: the folder of the run folders; None for runs/ in it.
+    """
+
+    def __init__(self, path: Path, runs: Path | None = None) -> None:
+        self.path = path
+        self.runs = path / "runs" if runs is None else runs
+        self.study_file = path / "study.yaml"
+        self.plan_file = path / PLAN
+        self.figures = path / "figures"
+        self.page_file = path / "index.html"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def study(self) -> StudyFile:
+        """The study of the folder.
+
+        Raises:
+            CheckpointError: the folder is not a study's, or its file is damaged.
+        """
+        name, data = self._stored()
+        try:
+            return make_study_file(name, data)
+        except ConfigError as error:
+            raise CheckpointError(f"{self.study_file} is damaged: {error}") from error
+
+    def trials(self) -> list[Trial]:
+        """The planned runs.
+
+        Raises:
+            CheckpointError: the folder is not a study's, or its plan is damaged.
+        """
+        if not self.plan_file.is_file():
+            raise CheckpointError(
+                f"{self.path} is not the folder of a study: it has no {PLAN}. `unbounded study "
+                "FILE` makes one"
+            )
+        return read_plan(self.plan_file)
+
+    def begin(
+        self, study: StudyFile, trials: Sequence[Trial], *, extend: bool = False
+    ) -> tuple[Trial, ...]:
+        """Write study and plan into the folder, or check that it is the study's.
+
+        Any number of processes may do so at once: all write the same.
+
+        Args:
+            study: the study.
+            trials: its runs.
+            extend: whether the study may have more runs than the folder.
+        Returns:
+            The runs of the plan.
+        Raises:
+            ConfigError: the folder is another study's, or the study changed; the message says what
+                differs.
+            StorageError: the folder cannot be written.
+        """
+        if self.study_file.is_file():
+            self._check(study, trials, extend)
+        elif self.path.is_dir() and any(self.path.glob("*.yaml")):
+            raise ConfigError([f"out: {self.path} holds other files; name another folder"])
+        with storage_errors(self.path, "making folder"):
+            self.path.mkdir(parents=True, exist_ok=True)
+        write_plan(self.plan_file, trials)
+        text = plain_yaml.dump({"study": study.name, "content": _plain(study.data)})
+        if not self.study_file.is_file() or read_text(self.study_file) != text:
+            write_text(self.study_file, text)
+        return tuple(trials)
+
+    def _stored(self) -> tuple[str, dict[str, Any]]:
+        if not self.study_file.is_file():
+            raise CheckpointError(
+                f"{self.path} is not the folder of a study: it has no {self.study_file.name}"
+            )
+        try:
+            data = plain_yaml.load(read_text(self.study_file))
+            return str(data["study"]), dict(data["content"])
+        except (yaml.YAMLError, ValueError, TypeError, KeyError) as error:
+            raise CheckpointError(
+                f"{self.study_file} is damaged: {error}. Delete it; the study's command writes it "
+                "again"
+            ) from error
+
+    def _check(self, study: StudyFile, trials: Sequence[Trial], extend: bool) -> None:
+        name, content = self._stored()
+        if name != study.name:
+            raise ConfigError(
+                [
+                    f"out: {self.path} is the folder of study {name!r}, and this is "
+                    f"{study.name!r}; name another folder with --out"
+                ]
+            )
+        if not self.plan_file.is_file():
+            return
+        before = {trial.name for trial in self.trials()}
+        now = {trial.name for trial in trials}
+        added, removed = sorted(now - before), sorted(before - now)
+        if not added and not removed:
+            return
+        differences = _differences(content, _plain(study.data))
+        if removed:
+            raise ConfigError(
+                [
+                    f"the study changed after it began: {len(removed)} of {len(before)} runs are "
+                    f"no longer in it ({_named(removed)}), {len(added)} are new. --extend adds "
+                    "runs and removes none; name another folder with --out",
+                    *differences,
+                ]
+            )
+        if not extend:
+            raise ConfigError(
+                [
+                    f"the study changed after it began: {len(added)} runs are new "
+                    f"({_named(added)}). --extend adds them to {self.path}",
+                    *differences,
+                ]
+            )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Data as JSON has it, so that two readings of one file are equal."""
+    result: dict[str, Any] = json.loads(json.dumps(data))
+    return result
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """One line for each value that differs between two files."""
+    lines = []
+    for key in dict.fromkeys([*before, *now]):
+        if not prefix and key in _SHOWN:
+            continue
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            lines += _differences(old, new, f"{prefix}{key}: ")
+        elif old != new:
+            was = "nothing" if key not in before else json.dumps(old)
+            got = "nothing" if key not in now else json.dumps(new)
+            lines.append(f"{prefix}{key}: was {was:.100}, is {got:.100}")
+    return lines

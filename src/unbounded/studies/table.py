@@ -1,0 +1,149 @@
+"""The table of a study: one line a cell, or rows and columns by axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.trials.study_file import StudyFile
+from unbounded.studies.results import Cell, StudyRun, cells_of, check_metric, metrics_of
+
+_EMPTY: Final = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text.
+
+    Fields:
+        header: names of the columns.
+        rows: the cells' texts.
+        notes: sentences below it.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+    def markdown(self) -> str:
+        """The table and its notes as Markdown."""
+        return "\n\n".join([grid(self.header, self.rows, lined_up=True), *self.notes])
+
+
+def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
+    """The table that a study's file describes.
+
+    Args:
+        study: the study; it names the axes to choose over, and rows and columns.
+        runs: all its runs.
+    Raises:
+        ConfigError: no run has the table's metric.
+    """
+    cells = cells_of(runs, study.select)
+    metrics = metrics_of(runs)
+    metric = study.table.metric
+    if metric is not None:
+        check_metric(metric, runs)
+    notes = list(_notes(study, runs))
+    if study.table.columns:
+        # Of the columns of a metric set those of the test range say most.
+        tested = [name for name in metrics if name.startswith("test")]
+        metric = metric or next(iter([*tested, *metrics]), "selection_metric")
+        header, rows = _crossed(study, cells, metric, metrics.get(metric, 4))
+        notes.insert(0, f"{metric}: median over seeds.")
+    else:
+        shown = list(metrics) if metric is None else [metric]
+        header, rows = _listed(study, cells, {name: metrics.get(name, 4) for name in shown})
+        notes.insert(0, "Metrics: median over seeds (least to greatest). Solved: with Wilson's "
+                        "95 % interval.")  # fmt: skip
+    return Table(tuple(header), tuple(map(tuple, rows)), tuple(notes))
+
+
+def _listed(
+    study: StudyFile, cells: Sequence[Cell], metrics: dict[str, int]
+) -> tuple[list[str], list[list[str]]]:
+    tasks = "task" in study.axes
+    axes = [axis for axis in study.table.rows or study.axes if axis not in study.select]
+    axes += [axis for axis in study.axes if axis not in axes and axis not in study.select]
+    # A criterion of success is the task's, so that all cells have it or none.
+    has_success = any(cell.successes() for cell in cells)
+    solved = ["solved"] if has_success else []
+    header = [*map(short, axes), *map(short, study.select), "runs", *solved, *metrics]
+    rows = []
+    for cell in cells:
+        labels = [axis_text(cell.axes.get(axis)) for axis in axes]
+        chosen = [axis_text(cell.chosen.get(axis)) for axis in study.select]
+        count = f"{cell.finished}/{cell.planned}"
+        successes = [_solved(cell)] if has_success else []
+        numbers = [_spread(cell.numbers(name), digits) for name, digits in metrics.items()]
+        rows.append([*labels, *chosen, count, *successes, *numbers])
+    if study.table.rows and not tasks:
+        order = {tuple(row): place for place, row in enumerate(rows)}
+        rows.sort(key=lambda row: order[tuple(row)])
+    return header, rows
+
+
+def _crossed(
+    study: StudyFile, cells: Sequence[Cell], metric: str, digits: int
+) -> tuple[list[str], list[list[str]]]:
+    columns = study.table.columns
+    others = [axis for axis in study.axes if axis not in (*columns, *study.select)]
+    row_axes = [*study.table.rows, *(axis for axis in others if axis not in study.table.rows)]
+    by_place: dict[tuple[str, ...], dict[str, str]] = {}
+    heads: dict[str, None] = {}
+    for cell in cells:
+        head = ", ".join(axis_text(cell.axes.get(axis)) for axis in columns)
+        heads[head] = None
+        place = tuple(axis_text(cell.axes.get(axis)) for axis in row_axes)
+        values = cell.numbers(metric)
+        text = f"{median(values):.{digits}f}" if values else _EMPTY
+        by_place.setdefault(place, {})[head] = text
+    header = [*map(short, row_axes), *heads]
+    rows = [
+        [*place, *(texts.get(head, _EMPTY) for head in heads)] for place, texts in by_place.items()
+    ]
+    return header, rows
+
+
+def _notes(study: StudyFile, runs: Sequence[StudyRun]) -> list[str]:
+    notes = []
+    if study.select:
+        axes = " and ".join(map(short, study.select))
+        notes.append(f"The value of {axes} is chosen by the median selection metric on validation.")
+    states = [run.state for run in runs]
+    missing = {state: states.count(state) for state in dict.fromkeys(states) if state != "finished"}
+    if missing:
+        text = ", ".join(f"{count} {state}" for state, count in missing.items())
+        notes.append(f"{states.count('finished')} of {len(runs)} runs are finished; {text}.")
+    return notes
+
+
+def _solved(cell: Cell) -> str:
+    found = cell.successes()
+    if found is None:
+        return _EMPTY
+    right, count, low, high = found
+    return f"{right}/{count} [{low:.2f}, {high:.2f}]"
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    if not values:
+        return _EMPTY
+    middle = f"{median(values):.{digits}f}"
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def short(axis: str) -> str:
+    """The last part of an axis's name, for a heading; of model.memory.name that before it."""
+    *before, last = axis.split(".")
+    return before[-1] if last == "name" and before else last
+
+
+def axis_text(value: Any) -> str:
+    """The text of an axis's value; an axis that a cell lacks has a dash."""
+    return _EMPTY if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,254 @@
+"""`unbounded study` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.failing import Capture, failing
+from tests.studies.tiny_study import TINY, tiny, write
+from unbounded.cli import main
+from unbounded.experiments.trials.claims import newest_claims
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def reports(folder: str = "studies/mine") -> list[str]:
+    return sorted(path.parent.name for path in Path(folder, "runs").glob("*/report.json"))
+
+
+def test_a_study_from_its_plan_to_its_table(capsys: Capture) -> None:
+    write(Path("mine.yaml"))
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "mine: tiny runs" in out
+    assert "4 of 4 runs to train, in 2 cells" in out
+    assert "of training with --jobs 1, if every run uses its whole budget" in out
+    assert not Path("studies").exists()
+
+    assert main(["study", "mine.yaml", "--jobs", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "[4/4] finished" in out
+    assert "| hidden_size | runs | solved" in out
+    assert Path("studies/mine/table.md").read_text().startswith("| hidden_size |")
+    assert len(reports()) == 4
+    records = newest_claims(Path("studies/mine/runs"))
+    assert [record.state for record in records.values()] == ["finished"] * 4
+    assert len({record.worker for record in records.values()}) == 2
+    assert not list(Path("studies/mine/runs").glob("*/figures"))
+
+    # The same command shows the table of a finished study, and the plan knows its minutes.
+    assert main(["study", "mine.yaml"]) == 0
+    assert "4 of 4 runs are already finished" in capsys.readouterr().out
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    assert "0 of 4 runs to train" in capsys.readouterr().out
+
+
+def test_shards_in_one_folder_share_the_runs(capsys: Capture) -> None:
+    write(Path("mine.yaml"))
+    assert main(["study", "mine.yaml", "--shard", "2/2", "--isolated"]) == 0
+    assert "shard 2/2: 2 runs finished" in capsys.readouterr().out
+    assert len(reports()) == 2
+    assert main(["study", "mine.yaml", "--shard", "1/2"]) == 0
+    assert "shard 1/2: 2 runs finished" in capsys.readouterr().out
+    assert len(reports()) == 4
+
+
+def test_a_study_on_the_command_line(capsys: Capture) -> None:
+    small = ["--task.train_lengths", "1:2", "--task.test_lengths", "3:3"]
+    command = ["study", "copy", "--grid", "training.learning_rate=5e-3,1e-3", "--grid",
+               "model.memory=stack,queue", "--seeds", "0:10", "--training.batches", "3",
+               *small]  # fmt: skip
+    assert main([*command, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "40 of 40 runs to train, in 4 cells" in out
+    assert "copy/learning_rate=0.005, memory=stack" in out
+
+
+def test_a_run_that_raises_keeps_its_error_and_stops_no_other(capsys: Capture) -> None:
+    Path("custom.py").write_text(
+        "from unbounded.memories import NeuralStack\n"
+        "class Broken(NeuralStack):\n"
+        "    def step(self, state, instruction):\n"
+        "        raise ZeroDivisionError('a broken memory')\n"
+    )
+    axes = {"model.memory": ["custom.Broken", "none"]}
+    study = {**TINY, "axes": axes, "import": ["custom"], "seeds": [0]}
+    study["base"] = {**study["base"], "hardware": {"device": "cpu", "backend": "reference"}}
+    write(Path("mine.yaml"), study)
+    command = [sys.executable, "-m", "unbounded", "study", "mine.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": "."})  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "a broken memory" in done.stderr
+    assert "1 run failed; the logs are in studies/mine/runs/logs" in done.stderr
+    assert len(reports()) == 1
+    assert "1 of 2 runs are finished; 1 failed." in done.stdout
+    (failed,) = (r for r in newest_claims(Path("studies/mine/runs")).values() if r.error)
+    assert "custom.py" in failed.error
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU])
+def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
+    write(Path("mine.yaml"), tiny(budget={"batches": 10**6}, seeds=[0]))
+    command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(600):
+            if any(Path("studies").glob("*/runs/*/metrics.jsonl")):
+                break
+            time.sleep(0.1)
+        sent = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(10) == 75
+        assert time.monotonic() - sent < 10
+        assert process.stderr is not None
+        assert "the same command resumes" in process.stderr.read()
+    (record,) = newest_claims(Path("studies/mine/runs")).values()
+    assert record.state == "released"
+    assert any(Path("studies/mine/runs").glob("*/checkpoints/batch-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_before_the_first_run_says_go_on(number: int) -> None:
+    write(Path("mine.yaml"))
+    command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"planning" in process.stderr.readline()
+        time.sleep(0.3)  # torch is imported
+        process.send_signal(number)
+        assert process.wait(30) == 75
+
+
+def test_the_time_limit_serves_the_first_and_each_later_attempt(capsys: Capture) -> None:
+    study = tiny(budget={"batches": 3000}, axes={"model.hidden_size": [4]}, seeds=[0])
+    study["base"] = {**study["base"], "training": {**study["base"]["training"],
+                                                   "report_every": 50}}  # fmt: skip
+    write(Path("mine.yaml"), study)
+    from unbounded.cli import executors
+
+    codes = []
+    for _ in range(60):
+        # The limit counts from the start of the process.
+        limit = (time.monotonic() - executors.BEGAN + 0.7) / 60
+        codes.append(main(["study", "mine.yaml", "--shard", "1/1", "--time_limit", str(limit)]))
+        if codes[-1] == 0:
+            break
+    assert set(codes) == {75, 0}
+    assert codes[-1] == 0
+    (name,) = reports()
+    report = json.loads(Path("studies/mine/runs", name, "report.json").read_text())
+    assert report["batches"] == 3000
+
+
+def test_a_study_that_changed(capsys: Capture) -> None:
+    write(Path("mine.yaml"))
+    assert main(["study", "mine.yaml", "--shard", "1/1"]) == 0
+    capsys.readouterr()
+    write(Path("mine.yaml"), tiny(seeds="0:3", about="more runs"))
+    text = failing_study(capsys, "mine.yaml", "--shard", "1/1")
+    assert "the study changed after it began: 2 runs are new" in text
+    assert "--extend adds them" in text
+    assert 'seeds: was "0:2", is "0:3"' in text
+    assert main(["study", "mine.yaml", "--shard", "1/1", "--extend"]) == 0
+    assert "2 runs finished" in capsys.readouterr().out
+    write(Path("mine.yaml"), tiny(seeds="1:3"))
+    text = failing_study(capsys, "mine.yaml", "--extend", "--shard", "1/1")
+    assert "2 of 6 runs are no longer in it" in text
+    assert "--extend adds runs and removes none" in text
+    # What only the table shows may change.
+    write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
+    assert main(["study", "mine.yaml"]) == 0
+    assert "| 4 " in capsys.readouterr().out
+
+
+def failing_study(capsys: Capture, *arguments: str) -> str:
+    assert main(["study", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_the_folder_of_another_study(capsys: Capture) -> None:
+    write(Path("one.yaml"))
+    write(Path("two.yaml"))
+    assert main(["study", "one.yaml", "--out", "here", "--shard", "1/1"]) == 0
+    text = failing_study(capsys, "two.yaml", "--out", "here")
+    assert "here is the folder of study 'one', and this is 'two'" in text
+    assert "holds other files" in failing_study(capsys, "two.yaml", "--out", ".")
+
+
+def test_a_new_study(capsys: Capture) -> None:
+    assert main(["study", "--new", "mine.yaml"]) == 0
+    assert "unbounded study mine.yaml --dry-run" in capsys.readouterr().out
+    assert "unbounded study mine.yaml --jobs 2" in Path("mine.yaml").read_text()
+    assert "exists" in failing(capsys, "study", "--new", "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "study: expected a study's file or a task"),
+        (["none.yaml"], "there is no file none.yaml; --new none.yaml writes an example"),
+        (["coppy"], "unknown study 'coppy'. Did you mean 'copy'?"),
+        (["copy"], "grid: expected an axis, as in --grid model.memory=stack,queue"),
+        (["copy", "--grid", "model.memry=stack"], "Did you mean 'model.memory'?"),
+        (["copy", "--grid", "model.memory"], "grid: expected OPTION=VALUE,VALUE"),
+        (
+            ["copy", "--grid", "model.memory=stack", "--grid", "model.memory=queue"],
+            "grid: two axes on one option, model.memory",
+        ),
+        (
+            ["copy", "--grid", "model.hidden_size=4,5", "--model.hidden_size", "3"],
+            "model.hidden_size: an option and an axis; leave one of them out",
+        ),
+        (["copy", "--grid", "model.memory=stak"], "unknown memory 'stak'. Did you mean 'stack'?"),
+        (["copy", "--grid", "model.hidden_size=4,x"], "model.hidden_size: expected an integer"),
+        (["copy", "--grid", "model.hidden_size=4", "--seeds", "x"], "seeds such as 0:10"),
+        (["copy", "--jobs", "0"], "jobs: expected at least 1, got 0"),
+        (["copy", "--executor", "slrum"], "unknown executor 'slrum'"),
+        (["copy", "--isolated"], "isolated: has a meaning with --shard alone"),
+        (
+            ["copy", "--grid", "model.hidden_size=4", "--log_with", "wandbb"],
+            "log_with: unknown tracker 'wandbb'",
+        ),
+        (["copy", "--table", "xls"], "unknown format 'xls'"),
+        (["copy", "--time_limit", "soon"], "expected minutes or hours:minutes:seconds"),
+        (["mine.yaml", "--data", "x"], "--data: write it into mine.yaml"),
+        (["pairs", "--grid", "model.hidden_size=4", "--data", "none.tsv"], "none.tsv"),
+        (["mine.yaml", "--seeds", "0:3"], "--seeds: write it into mine.yaml"),
+    ],
+)
+def test_what_is_wrong(arguments: list[str], expected: str, capsys: Capture) -> None:
+    write(Path("mine.yaml"))
+    assert expected in failing_study(capsys, *arguments)
+
+
+@pytest.mark.slow
+def test_a_run_that_kills_its_worker_is_given_up(capsys: Capture) -> None:
+    Path("custom.py").write_text(
+        "import os, signal\n"
+        "from unbounded.memories import NeuralStack\n"
+        "class Deadly(NeuralStack):\n"
+        "    def step(self, state, instruction):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    axes = {"model.memory": ["custom.Deadly", "none"]}
+    study = {**TINY, "axes": axes, "import": ["custom"], "seeds": "0:2"}
+    study["base"] = {**study["base"], "hardware": {"device": "cpu", "backend": "reference"}}
+    write(Path("mine.yaml"), study)
+    command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": "."})  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "the workers of 3 attempts died" in done.stderr
+    assert len(reports()) == 2

@@ -1,0 +1,120 @@
+"""What a study's table says, and what chooses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.studies.made_up import run
+from tests.studies.tiny_study import begun, tiny
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.experiments.trials.claims import CLAIMS, ClaimRecord
+from unbounded.experiments.trials.study_file import make_study_file
+from unbounded.studies import StudyFolder, study_runs
+from unbounded.studies.results import cells_of
+from unbounded.studies.table import table_of
+
+AXES = {"model.memory": ["stack", "queue"], "training.learning_rate": [0.1, 0.2]}
+
+
+def study(**changes: Any) -> Any:
+    return make_study_file("made-up", {"preset": "copy", "axes": AXES, **changes})
+
+
+def grid(values: dict[tuple[str, float], list[tuple[float, float]]]) -> list[Any]:
+    """Runs from (memory, rate) -> (validation, test) of each seed."""
+    return [
+        run({"model.memory": memory, "training.learning_rate": rate}, seed, test, validation)
+        for (memory, rate), seeds in values.items()
+        for seed, (validation, test) in enumerate(seeds)
+    ]
+
+
+def test_validation_chooses_and_never_the_test_split() -> None:
+    runs = grid(
+        {
+            ("stack", 0.1): [(0.3, 0.1), (0.3, 0.2)],
+            ("stack", 0.2): [(0.9, 1.0), (0.9, 1.0)],  # better on the test split
+        }
+    )
+    (cell,) = cells_of(runs, ("training.learning_rate",))
+    assert cell.chosen == {"training.learning_rate": 0.1}
+    assert cell.numbers("test_exact_match") == [0.1, 0.2]
+    assert (cell.finished, cell.planned) == (4, 4)
+
+
+def test_a_table_with_a_chosen_axis() -> None:
+    runs = grid({("stack", 0.1): [(0.3, 0.1), (0.5, 0.2), (0.4, 0.9)], ("stack", 0.2): [(2, 0)]})
+    text = table_of(study(select=["training.learning_rate"]), runs).markdown()
+    assert "| memory | learning_rate | runs |" in text
+    assert "| stack  | 0.1           | 4/4  |" in text
+    assert "0.20 (0.10 to 0.90)" in text
+    assert "chosen by the median selection metric on validation" in text
+
+
+def test_a_table_of_rows_and_columns() -> None:
+    runs = grid({("stack", 0.1): [(1, 0.25)], ("queue", 0.1): [(1, 0.5)], ("queue", 0.2): [(1, 1)]})
+    table = table_of(study(table={"columns": ["training.learning_rate"]}), runs)
+    assert table.header == ("memory", "0.1", "0.2")
+    assert table.rows == (("stack", "0.25", "–"), ("queue", "0.50", "1.00"))
+
+
+def test_rows_are_in_the_order_of_the_file() -> None:
+    runs = grid({("stack", 0.1): [(1, 0)], ("queue", 0.1): [(1, 0)]})
+    table = table_of(study(table={"rows": ["training.learning_rate"]}), runs)
+    assert table.header[:2] == ("learning_rate", "memory")
+    assert [row[1] for row in table.rows] == ["stack", "queue"]
+
+
+def test_successes_have_wilsons_interval() -> None:
+    axes = {"model.memory": "stack", "training.learning_rate": 0.1}
+    runs = [run(axes, seed, success=seed < 9) for seed in range(10)]
+    table = table_of(study(), runs)
+    # Wilson's interval of 9 of 10, as in textbooks: 0.596 to 0.982.
+    assert "9/10 [0.60, 0.98]" in table.rows[0]
+
+
+def test_an_unknown_metric_is_named() -> None:
+    runs = grid({("stack", 0.1): [(1, 0)]})
+    with pytest.raises(ConfigError, match=r"'test_exact_mach'\. Did you mean"):
+        table_of(study(table={"metric": "test_exact_mach"}), runs)
+
+
+def test_the_state_of_each_run_is_told(tmp_path: Path) -> None:
+    own, folder = begun(tmp_path / "tiny", tiny(seeds="0:2"))
+    names = [trial.name for trial in folder.trials()]
+    (folder.runs / CLAIMS).mkdir(parents=True)
+    for name, state in zip(names, ("failed", "running", "released"), strict=False):
+        record = ClaimRecord("w", state, error="it broke" if state == "failed" else "")  # type: ignore[arg-type]
+        (folder.runs / CLAIMS / f"{name}.1").write_text(json.dumps(vars(record)))
+    runs = study_runs(folder)
+    assert [each.state for each in runs] == ["failed", "running", "interrupted", "waiting"]
+    assert runs[0].error == "it broke"
+    text = table_of(own, runs).markdown()
+    assert "0 of 4 runs are finished; 1 failed, 1 running, 1 interrupted, 1 waiting." in text
+
+
+def test_results_of_real_runs(finished: Any) -> None:
+    own, folder = finished
+    runs = study_runs(folder)
+    assert [each.state for each in runs] == ["finished"] * 8
+    assert set(runs[0].values()) == {"percent", "selection_metric", "success"}
+    assert runs[0].batches == 2
+    assert len(table_of(own, runs).rows) == 4
+    assert folder.study().axes == own.axes
+
+
+def test_what_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"it has no plan\.jsonl"):
+        study_runs(StudyFolder(tmp_path))
+    with pytest.raises(CheckpointError, match=r"it has no study\.yaml"):
+        StudyFolder(tmp_path).study()
+    (tmp_path / "plan.jsonl").write_text("{}\n")
+    with pytest.raises(CheckpointError, match="line 1 is damaged"):
+        study_runs(StudyFolder(tmp_path))
+    (tmp_path / "study.yaml").write_text("a: 1")
+    with pytest.raises(CheckpointError, match=r"study\.yaml is damaged"):
+        StudyFolder(tmp_path).study()
