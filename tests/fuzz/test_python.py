@@ -176,6 +176,12 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "empty": 0,
         },
     ),
+    "RollingTape": (
+        ub.RollingTape,
+        lambda: {
+            "slots": 5, "width": 2, "tapes": 1, "variant": "paper", "activation": "identity",
+        },
+    ),
     "TuringTape": (
         ub.TuringTape,
         lambda: {
