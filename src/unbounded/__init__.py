@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import importlib
 
-# As in `typing`, whose import would take longer than all the rest.
+# Defined here: to import `typing` would take longer than the rest of this file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

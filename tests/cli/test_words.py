@@ -9,6 +9,7 @@ import pytest
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.overlay import all_options
+from unbounded.training.hooks import SCHEDULES
 
 
 def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -165,6 +166,6 @@ def test_help_shows_every_option_of_a_config(capsys: pytest.CaptureFixture[str])
         for option in {*all_options()} - {"task", "hardware.data"}:
             assert f"  --{option} " in out
         assert "--log_with" in out
-        assert "constant, linear, cooldown" in out
+        assert ", ".join(SCHEDULES) in out
     assert main(["train", "copy", "--training.plateu.least", "1"]) == 2
     assert "Did you mean '--training.plateau'" in capsys.readouterr().err

@@ -162,7 +162,7 @@ def _explained(kind: type) -> dict[str, str]:
 
 def run(arguments: Sequence[str]) -> int:
     """Train; 0 if the run finished, 130 or 143 if a signal stopped it."""
-    # jsonargparse has an option of this name itself.
+    # Removed from the arguments first, because jsonargparse has an option of this name.
     print_only = _PRINT in arguments
     words = sorted_words([argument for argument in arguments if argument != _PRINT])
     rest, files = _values(words.rest, "--config")
@@ -311,6 +311,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     from unbounded.evaluation import metric_set_of
     from unbounded.experiments.config.check_training import has_actions, has_gates
     from unbounded.experiments.run.run_folder import RunFolder
+    from unbounded.models.model_parts import can_be_shown
     from unbounded.tasks import LengthRange
 
     if quiet or not has_gates(config):
@@ -320,7 +321,8 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     # If hardening improved nothing, there is only the trained model.
     hardened = " --hardened" if part and not part.get("harm", False) else ""
     named = shlex.quote(str(folder))
-    lines = [f"unbounded explore {named}{hardened}    # watch it at work"]
+    shows = can_be_shown(config.model.memory, config.model.hidden_size)
+    lines = [f"unbounded explore {named}{hardened}    # watch it at work"] if shows else []
     if task.layout == "stream" and has_actions(config):
         shortest = task.train_lengths.minimum
         short = LengthRange(shortest, shortest + 2)

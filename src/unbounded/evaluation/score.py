@@ -30,7 +30,8 @@ class Score:
     Fields:
         count: sequences scored, at least 1.
         right: sequences that match exactly.
-        partial_accuracy: mean share of a target before its first error, in [0, 1].
+        partial_accuracy: mean share of a sequence that is right, in [0, 1]. By metric set it is the
+            share before the first error, or of right symbols or labels.
         partial_error: standard error of that mean, 0 for a single sequence.
         nan: sequences with NaN among the counted logits; they are incorrect.
     """

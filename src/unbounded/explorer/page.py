@@ -56,7 +56,7 @@ def template() -> str:
 
 
 def built_in_runs() -> list[dict[str, Any]]:
-    """The built-in networks as runs of a page."""
+    """The built-in networks, in the form in which a page holds runs."""
     runs: list[dict[str, Any]] = json.loads(_package_file("machines.json"))
     return runs
 

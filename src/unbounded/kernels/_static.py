@@ -163,7 +163,7 @@ class StaticOutput:
         call.weight, call.grad_weight = weight.data_ptr(), self.grad_weight.data_ptr()
         if bias is not None and self.grad_bias is not None:
             call.bias, call.grad_bias = bias.data_ptr(), self.grad_bias.data_ptr()
-        self._weight, self._bias = weight, bias  # a call holds addresses, not tensors
+        self._weight, self._bias = weight, bias  # keeps them alive: a call holds only addresses
 
     def run(self, outputs: Tensor, targets: Tensor, mask: Tensor, scale: float) -> OutputResult:
         """Compute the summed loss and its gradients times `scale`.

@@ -43,7 +43,11 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
     kind = next((kind for kind, (known, _) in KINDS.items() if type(memory) is known), None)
     if kind is None:
         raise ConfigError(
-            [f"memory: expected one of {', '.join(KINDS)}, got a {type(memory).__name__}"]
+            [
+                f"memory: the explorer cannot show a {type(memory).__name__}; it shows "
+                f"{', '.join(KINDS)}. A memory of the library is added to KINDS of "
+                "memories/as_data.py"
+            ]
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
     # Omitted at its default, so that pages of older versions can still read other lists.

@@ -13,6 +13,7 @@ from unbounded.checks import check_positive
 from unbounded.custom_components import NO_MEMORY, find_part, part_of
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.memories import MEMORIES, Memory
+from unbounded.memories.as_data import has_name
 from unbounded.options import option_errors, options_of
 from unbounded.rnn import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
 from unbounded.rnn.controllers import ControllerFactory
@@ -74,6 +75,13 @@ def uses_lengths(part: str | Part, hidden_size: int) -> bool:
     if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
         return False
     return make_memory(part, hidden_size).uses_lengths
+
+
+def can_be_shown(part: str | Part, hidden_size: int) -> bool:
+    """Whether the explorer knows a memory; True without one."""
+    if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
+        return True
+    return has_name(make_memory(part, hidden_size))
 
 
 def controller_errors(part: str | Part, memory: Any) -> list[str]:

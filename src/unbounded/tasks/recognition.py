@@ -71,7 +71,7 @@ class Drawer:
         index: of the example.
     """
 
-    # Blocks of two words that are computed at once.
+    # Number of blocks drawn at once; a block is two random words of 64 bits.
     _BLOCKS = 32
 
     def __init__(self, stream: Stream, index: int) -> None:

@@ -192,7 +192,7 @@ def word_problem(
 
 
 class NextToken(QuestionSource):
-    """A question whose answer is a token of the source's own vocabulary, extended as needed.
+    """A question whose answer is a token of the input vocabulary; missing ones are added to it.
 
     Args:
         source: the question; its answers have one symbol.

@@ -39,8 +39,9 @@ class PerSymbolUpdate:
     The error of the current symbol is backpropagated through at most `reach` stored steps, not past
     the start of the stream, and through at most as many steps as there were updates since. So where
     only answers count, the first errors reach less far. Activations are those of the forward pass,
-    weights the current ones. Errors are clipped, not gradients, and the loss is not averaged. All
-    this is as in the authors' program, which also skips the update at an epoch's first symbol.
+    weights the current ones. The errors that go back are clipped, not the gradients of weights;
+    the loss is a sum. All this is as in the authors' program, which also skips the update at an
+    epoch's first symbol.
 
     Args:
         model: a Stack RNN (`weights_of`).

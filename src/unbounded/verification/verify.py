@@ -217,7 +217,7 @@ def findings_of(
 def rule_error(task: Task) -> str | None:
     """Why answers to a task cannot be checked one by one; None where they can."""
     if task.objective == "bits":
-        return "answers with vectors of bits, and a margin is one of single choices"
+        return "answers with vectors of bits; a margin is defined only where one symbol is chosen"
     if isinstance(task, LanguageModel):
         return "has no rule for one correct output: most symbols of a string are not determined"
     in_data = isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs)

@@ -29,7 +29,8 @@ from unbounded.experiments.trials.studies import Trial
 from unbounded.files import storage_errors, write_text
 from unbounded.training.signals import Interrupted, StopRequest, stop_requests
 
-#: Exit code of a worker that stopped with work left; the same command goes on (EX_TEMPFAIL).
+#: Exit code of a worker that stopped with work left; running the same command again goes on
+#: (EX_TEMPFAIL).
 EXIT_CONTINUE: Final = 75
 #: Exit code of a worker with a failed run.
 EXIT_FAILED: Final = 1

@@ -64,7 +64,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     basic_actions: ClassVar[tuple[str, ...]]
     #: The policies of `overflow`.
     overflows: ClassVar[tuple[str, ...]]
-    #: The cell lost at either end of a full structure, for messages.
+    #: The name of the cell that a full structure loses at each end, for messages.
     ends: ClassVar[tuple[str, ...]]
     #: Value of an empty cell.
     empty: float = EMPTY
