@@ -152,6 +152,18 @@ def test_the_time_limit_serves_the_first_and_each_later_attempt(capsys: Capture)
     assert report["batches"] == 3000
 
 
+def test_a_metric_of_the_table_is_checked_before_any_run(capsys: Capture) -> None:
+    write(Path("mine.yaml"), tiny(table={"columns": ["model.hidden_size"], "metric": "nonsense"}))
+    text = failing_study(capsys, "mine.yaml", "--dry-run")
+    assert "table: unknown metric 'nonsense'" in text
+    assert "selection_metric, success" in text
+    write(Path("mine.yaml"))
+    text = failing_study(capsys, "mine.yaml", "--table", "--retry")
+    assert "--retry: has no meaning with --table" in text
+    text = failing_study(capsys, "mine.yaml", "--watch", "--time_limit", "1")
+    assert "time_limit: has no meaning with --watch" in text
+
+
 def test_a_study_that_changed(capsys: Capture) -> None:
     write(Path("mine.yaml"))
     assert main(["study", "mine.yaml", "--shard", "1/1"]) == 0
@@ -166,7 +178,9 @@ def test_a_study_that_changed(capsys: Capture) -> None:
     write(Path("mine.yaml"), tiny(seeds="1:3"))
     text = failing_study(capsys, "mine.yaml", "--extend", "--shard", "1/1")
     assert "2 of 6 runs are no longer in it" in text
-    assert "--extend adds runs and removes none" in text
+    assert "--extend does not remove them: put them back" in text
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    assert "2 of its runs are no longer in the file" in capsys.readouterr().out
     # What only the table shows may change.
     write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
     assert main(["study", "mine.yaml"]) == 0

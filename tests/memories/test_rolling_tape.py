@@ -114,8 +114,9 @@ def test_a_layer_jumps_by_the_length_of_each_sequence():
     given, same = layer(x, layer.initial_state(2, [6, 6])), layer(x)
     assert_close(given[0], same[0], "output")
     assert layer.initial_state(2).memory.jump.tolist() == [0, 0]
-    with pytest.raises(ShapeError, match="lengths"):
-        layer.initial_state(2, [6])
+    for call in (lambda: layer.initial_state(2, [6]), lambda: layer(x, None, [6])):
+        with pytest.raises(ShapeError, match="lengths"):
+            call()
 
 
 def test_a_model_jumps_by_the_symbols_before_the_answer():

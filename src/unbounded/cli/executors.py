@@ -76,6 +76,8 @@ def executor_errors(given: Namespace) -> list[str]:
         errors.append(str(ChoiceError("executor", given.executor, NAMES)))
     if given.shard is not None and given.executor not in (None, "shard"):
         errors.append(f"shard: has no meaning with --executor {given.executor}")
+    if given.watch and given.time_limit is not None:
+        errors.append("time_limit: has no meaning with --watch, which trains nothing")
     if given.isolated and given.shard is None:
         errors.append("isolated: has a meaning with --shard alone")
     if given.slurm and given.executor not in _SUBMITIT:
@@ -158,7 +160,10 @@ def stopped(error: Interrupted, executor: Executor) -> int:
     what = "every run is saved; the same command resumes"
     if executor.name in (*_SUBMITIT, "watch"):
         what = "the jobs go on; the same command with --watch shows their progress"
-    print(f"\n{error}; {what}", file=sys.stderr)
+    why = str(error)
+    if executor.options.time_limit_s is not None and error.number == signal.SIGUSR1:
+        why = "stopped: --time_limit is over"
+    print(f"\n{why}; {what}", file=sys.stderr)
     return error.exit_code if error.number == signal.SIGINT else EXIT_CONTINUE
 
 

@@ -109,7 +109,7 @@ def _read(path: str | None) -> tuple[list[str], str]:
     """The lines of a file or of standard input, and its name for messages."""
     from unbounded.tasks.data_file import lines_of, read_lines
 
-    advice = "Give lines of input"
+    advice = "Give a file, or type lines: echo INPUT | unbounded predict RUN"
     name = "standard input" if path is None else path
     content = sys.stdin.buffer.read() if path is None else None
     return read_lines(name, advice) if content is None else lines_of(content, name, advice), name

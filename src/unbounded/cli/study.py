@@ -48,8 +48,9 @@ examples:
     --seeds 0:10 --training.batches 500
 
 The same command starts a study, continues it, and shows its table. Any number of commands on any
-number of machines may work on one folder at once; each run is trained once. The exit code is 75 if
-a signal or --time_limit stopped it with runs left: run the same command again.
+number of machines may work on one folder at once; each run is trained once. After Ctrl-C the exit
+code is 130. It is 75 if another signal or --time_limit stopped it with runs left: run the same
+command again.
 OUT gets study.yaml, plan.jsonl, runs/ and table.md.
 """
 
@@ -87,7 +88,8 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=str,
         nargs="?",
         const="md",
-        help="Only write the table: md (default), csv, parquet or latex.",
+        help="Only write the table: md (default), csv, parquet or latex; all but md need the "
+        "extra `tables`.",
     )
     made.add_argument(
         "--plot", type=str, metavar="METRIC", help="Only plot a metric, minutes or batches."
@@ -152,6 +154,11 @@ def _check_flags(given: Namespace, errors: list[str]) -> None:
         for name in ("against", "by")
         if getattr(given, name) is not None and given.plot is None
     ]
+    reads = [f"--{name}" for name in ("table", "plot", "page") if getattr(given, name)]
+    trains = [f"--{name}" for name in ("retry", "extend", "dry_run") if getattr(given, name)]
+    if reads and trains:
+        reading = ", ".join(reads)
+        errors.append(f"{', '.join(trains)}: has no meaning with {reading}, which trains nothing")
     if given.table is not None and given.table not in FORMATS:
         errors.append(f"table: {ChoiceError('format', given.table, FORMATS)}")
 
@@ -205,7 +212,7 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
         for name, _ in words.options
         if name in axes
     ]
-    if not axes:
+    if not axes and not given.grid:
         errors.append("grid: expected an axis, as in --grid model.memory=stack,queue; got none")
     seeds = [1]
     try:
@@ -230,10 +237,12 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
 
 def _trials(study: StudyFile) -> tuple[Trial, ...]:
     from unbounded.experiments.trials.study_file import study_trials
+    from unbounded.studies.results import check_table_metric
     from unbounded.studies.session import check_trials
 
     trials = study_trials(study)
     check_trials(trials)
+    check_table_metric(study.table.metric, (trial.config for trial in trials))
     return trials
 
 
@@ -250,6 +259,8 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
         if given.dry_run:
             title = f"{study.name}: {study.about}" if study.about else study.name
             print(plan_text(title, trials, folder.runs, given.jobs))
+            if changed := folder.change_of(study, trials):
+                print(f"{folder} holds an earlier plan of this study: {changed}")
             return 0
         log_with = tracker_names(given.log_with) or study.log_with
         if errors := tracker_errors(log_with):
@@ -285,10 +296,9 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
         )
         return EXIT_CONTINUE
     if watched.waiting:
-        print(
-            f"{len(watched.waiting)} runs are with other workers; --watch shows their progress",
-            file=sys.stderr,
-        )
+        left = len(watched.waiting)
+        whose = "are of other shards" if given.isolated else "are with other workers"
+        print(f"{left} runs {whose}; --watch shows their progress", file=sys.stderr)
     return code
 
 

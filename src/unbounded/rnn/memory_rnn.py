@@ -307,8 +307,10 @@ class MemoryRNN(nn.Module):
         check_inputs(x, like)
         if state is None:
             given = call.lengths
-            if given is None and self.memory.uses_lengths:
-                given = torch.full((x.shape[1],), len(x), device=x.device)
+            if self.memory.uses_lengths:
+                check_lengths(given, x.shape[1], len(x))
+                if given is None:
+                    given = torch.full((x.shape[1],), len(x), device=x.device)
             states = [layer.initial_state(x.shape[1], given) for layer in layers]
         else:
             states = [trimmed(self.memory, part, len(x), like) for part in self._parted(state)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 from unbounded.errors import CheckpointError, ConfigError, did_you_mean
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.evaluation.score import wilson
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run_folder import OUTCOMES, RunFolder
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.trials.claims import newest_claims
@@ -183,6 +186,27 @@ def metrics_of(runs: Iterable[StudyRun]) -> dict[str, int]:
             for name, number in metric_set_of(run.numbers.metric_set).columns.items():
                 digits.setdefault(name, number)
     return digits
+
+
+def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
+    """Check the metric of a study's table before any run is trained.
+
+    Args:
+        name: of the metric; None for those of the task.
+        configs: of the runs, without errors.
+    Raises:
+        ConfigError: no task of the study has it; the message lists those that there are.
+    """
+    if name is None:
+        return
+    known: list[str] = []
+    for config in {json.dumps(config.task, sort_keys=True): config for config in configs}.values():
+        columns = metric_set_of(build_task(config).metric_set).columns
+        known += [each for each in columns if each not in known]
+    known += ["selection_metric", "success"]
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise ConfigError([f"table: unknown metric {name!r}.{hint} Valid: {', '.join(known)}"])
 
 
 def check_metric(name: str, runs: Iterable[StudyRun]) -> None:

@@ -23,8 +23,8 @@ from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,
+    estimate,
     finished_minutes,
-    in_words,
     share_done,
     with_jobs,
 )
@@ -47,17 +47,21 @@ def check_trials(trials: Sequence[Trial]) -> None:
     """Check the configs of all runs; those that differ in the seed alone only once.
 
     Raises:
-        ConfigError: a config has errors; all errors of the first such run, which is named.
+        ConfigError: configs have errors; each error once, with the first cell that has it.
     """
     try:
         check_all(trial.config for trial in trials)
-    except ConfigError as error:
-        for trial in trials:
+    except ConfigError as first:
+        found: dict[str, str] = {}
+        for trial in {trial.cell: trial for trial in trials}.values():
             try:
                 checked(trial.config)
-            except ConfigError:
-                raise ConfigError([*error.errors, f"(in the cell {trial.cell})"]) from None
-        raise
+            except ConfigError as error:
+                for line in error.errors:
+                    found.setdefault(line, trial.cell)
+        if not found:
+            raise ConfigError(first.errors) from None
+        raise ConfigError([f"{line} (in {cell})" for line, cell in found.items()]) from None
 
 
 def plan_text(
@@ -114,19 +118,17 @@ def _time(
         if number is not None
     ]
     if known:
-        total = in_words(with_jobs(known, jobs))
-        return (
-            f"about {total} with --jobs {jobs}, from the minutes of {len(measured)} finished runs"
-        )
+        total = estimate(with_jobs(known, jobs))
+        return f"{total} with --jobs {jobs}, from the minutes of {len(measured)} finished runs"
     if not timed:
         return "time unknown: no run is finished"
     budgets = _timed_budgets(waiting)
     if not budgets:
         return "time unknown: no batch could be timed"
     mean = sum(budgets) / len(budgets)
-    total = in_words(with_jobs([mean] * len(waiting), jobs))
+    total = estimate(with_jobs([mean] * len(waiting), jobs))
     return (
-        f"at most about {total} of training with --jobs {jobs}, if every run uses its whole "
+        f"at most {total} of training with --jobs {jobs}, if every run uses its whole "
         f"budget; from timed batches of {len(budgets)} cells"
     )
 

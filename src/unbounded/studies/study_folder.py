@@ -95,6 +95,17 @@ class StudyFolder:
             write_text(self.study_file, text)
         return tuple(trials)
 
+    def change_of(self, study: StudyFile, trials: Sequence[Trial]) -> str:
+        """What a plan differs in from that of the folder, in words; "" without a difference."""
+        if not self.study_file.is_file() or not self.plan_file.is_file():
+            return ""
+        if self._stored()[0] != study.name:
+            return f"it is the folder of study {self._stored()[0]!r}; name another with --out"
+        before, now = ({each.name for each in own} for own in (self.trials(), trials))
+        if removed := len(before - now):
+            return f"{removed} of its runs are no longer in the file; name another with --out"
+        return f"{len(now - before)} runs are new; --extend adds them" if now - before else ""
+
     def _stored(self) -> tuple[str, dict[str, Any]]:
         if not self.study_file.is_file():
             raise CheckpointError(
@@ -127,11 +138,16 @@ class StudyFolder:
             return
         differences = _differences(content, _plain(study.data))
         if removed:
+            advice = (
+                "--extend does not remove them: put them back"
+                if extend
+                else "--extend adds runs and removes none: put them back"
+            )
             raise ConfigError(
                 [
                     f"the study changed after it began: {len(removed)} of {len(before)} runs are "
-                    f"no longer in it ({_named(removed)}), {len(added)} are new. --extend adds "
-                    "runs and removes none; name another folder with --out",
+                    f"no longer in it ({_named(removed)}), {len(added)} are new. {advice}, or name "
+                    "another folder with --out",
                     *differences,
                 ]
             )

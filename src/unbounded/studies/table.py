@@ -57,8 +57,10 @@ def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
     else:
         shown = list(metrics) if metric is None else [metric]
         header, rows = _listed(study, cells, {name: metrics.get(name, 4) for name in shown})
-        notes.insert(0, "Metrics: median over seeds (least to greatest). Solved: with Wilson's "
-                        "95 % interval.")  # fmt: skip
+        notes.insert(0, "Metrics: median over seeds (least to greatest). Solved: seeds that reach "
+                        "the task's criterion, with Wilson's 95 % interval.")  # fmt: skip
+        if study.select:
+            notes.append("Runs are those of all selected values, the other numbers of the chosen.")
     return Table(tuple(header), tuple(map(tuple, rows)), tuple(notes))
 
 

@@ -334,6 +334,8 @@ class Recognition(Task):
         Raises:
             ConfigError: a file is missing or damaged, or of another version; all errors together.
         """
+        if not root.is_dir():
+            raise ConfigError([f"data: there is no folder {root}. {_ADVICE}"])
         folder = root if (root / "main.tok").is_file() else root / language.replace("_", "-")
         digest = hashlib.sha256()
         errors: list[str] = []

@@ -166,6 +166,12 @@ def in_words(minutes: float) -> str:
     return f"{minutes / 60:.1f} hours"
 
 
+def estimate(minutes: float) -> str:
+    """An estimated duration in words: "about 40 minutes", "less than a minute"."""
+    words = in_words(minutes)
+    return words if words.startswith("less") else f"about {words}"
+
+
 def newest(path: Path) -> tuple[int, str]:
     """Batch and training perplexity of a metrics file's newest report; 0 and "" without one."""
     batch, text = 0, ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from unbounded.experiments.trials.studies import Trial
-from unbounded.experiments.trials.time_left import TimeLeft, in_words, newest, scored_now
+from unbounded.experiments.trials.time_left import TimeLeft, estimate, newest, scored_now
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -154,4 +154,4 @@ def watching(
 def _left_text(left: TimeLeft) -> str:
     """The remaining time after a comma; empty if unknown."""
     minutes = left.minutes()
-    return "" if minutes is None else f", about {in_words(minutes)} left"
+    return "" if minutes is None else f", {estimate(minutes)} left"
