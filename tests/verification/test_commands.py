@@ -193,7 +193,7 @@ def test_a_task_without_a_rule(verb, tmp_path, capsys):
     assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
     run = golden_run(tmp_path, "ntm_copy", model=model)
     message = failing(capsys, verb, str(run))
-    assert "task 'ntm_copy' answers with vectors of bits, and a margin is one of single" in message
+    assert "task 'ntm_copy' answers with vectors of bits; a margin is defined only" in message
     assert "has no rule" not in message
 
 
