@@ -68,7 +68,7 @@ def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:
     assert "lines.txt, line 2: source: expected at least one symbol" in message
     assert "lines.txt, line 3: source: symbol 1 is 's9'" in message
     file.write_bytes(b"\n")
-    assert "lines.txt: empty. Give lines of input" in failing(capsys, "predict", run, str(file))
+    assert "lines.txt: empty. Give a file, or type" in failing(capsys, "predict", run, str(file))
     missing = str(tmp_path / "missing.txt")
     assert "No such file" in failing(capsys, "predict", run, missing)
     file.write_bytes(b"s1\n")
