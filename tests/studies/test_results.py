@@ -87,8 +87,12 @@ def test_the_state_of_each_run_is_told(tmp_path: Path) -> None:
     own, folder = begun(tmp_path / "tiny", tiny(seeds="0:2"))
     names = [trial.name for trial in folder.trials()]
     (folder.runs / CLAIMS).mkdir(parents=True)
-    for name, state in zip(names, ("failed", "running", "released"), strict=False):
-        record = ClaimRecord("w", state, error="it broke" if state == "failed" else "")  # type: ignore[arg-type]
+    records = (
+        ClaimRecord("w", "failed", error="it broke"),
+        ClaimRecord("w", "running"),
+        ClaimRecord("w", "released"),
+    )
+    for name, record in zip(names, records, strict=False):
         (folder.runs / CLAIMS / f"{name}.1").write_text(json.dumps(vars(record)))
     runs = study_runs(folder)
     assert [each.state for each in runs] == ["failed", "running", "interrupted", "waiting"]

@@ -25,7 +25,7 @@ from unbounded.evaluation.metric_sets.base import (
     roles_of,
     row_of,
 )
-from unbounded.evaluation.score import Score, nan_fact, numbers_of
+from unbounded.evaluation.score import Score, nan_fact
 from unbounded.tasks import LengthRange
 
 _ROLES: Final = ("train", "test", "longer")
@@ -156,18 +156,8 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
             sums = torch.where(mask, nats, 0.0).sum(dim=1)
             return torch.stack([sums, mask.sum(dim=1).double()], dim=1)
 
-        place = evaluator.place
         batch = evaluator.task.batch(seed, split, 0, count, lengths)
-        numbers, nan = numbers_of(
-            evaluator.model,
-            batch,
-            look,
-            2,
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
-        )
+        numbers, nan = evaluator.numbers(batch, look, 2)
         bound = -torch.from_numpy(evaluator.task.log_probabilities(batch, whole))
         return torch.cat([numbers, bound.unsqueeze(1), nan.double().unsqueeze(1)], dim=1)
 

@@ -27,7 +27,7 @@ from unbounded.evaluation.metric_sets.base import (
     row_of,
 )
 from unbounded.evaluation.metrics import check_scored, sequence_scores
-from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -181,16 +181,8 @@ class Answers(MetricSet):
             scores = answer_scores(predict(logits).cpu(), targets, mask)
             return torch.stack([score.double() for score in scores], dim=1)
 
-        place = evaluator.place
-        numbers, nan = numbers_of(
-            evaluator.model,
-            evaluator.task.batch(seed, split, start, count, lengths),
-            look,
-            len(MEASURES),
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
+        numbers, nan = evaluator.numbers(
+            evaluator.task.batch(seed, split, start, count, lengths), look, len(MEASURES)
         )
         return numbers[:, 0] * ~nan, numbers[:, 1], numbers[:, 2], nan
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation.score import mean_nats
+from unbounded.evaluation.score import Look, mean_nats, numbers_of
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.hook import Score
 
@@ -65,6 +65,20 @@ class Evaluator:
     validation_lengths: LengthRange
     validation_count: int
     strips: int
+
+    def numbers(self, batch: Batch, look: Look, width: int) -> tuple[Tensor, Tensor]:
+        """Numbers of each sequence of a batch, in the evaluator's place; see `numbers_of`."""
+        place = self.place
+        return numbers_of(
+            self.model,
+            batch,
+            look,
+            width,
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from unbounded.evaluation.metric_sets.base import (
     row_of,
 )
 from unbounded.evaluation.metrics import check_scored
-from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -148,16 +148,8 @@ training range / at the test range."""
             bits = mask.sum(dim=1) * logits.shape[-1]
             return torch.stack([wrong.double(), bits.double()], dim=1)
 
-        place = evaluator.place
-        numbers, nan = numbers_of(
-            evaluator.model,
-            evaluator.task.batch(seed, split, start, count, lengths),
-            look,
-            2,
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
+        numbers, nan = evaluator.numbers(
+            evaluator.task.batch(seed, split, start, count, lengths), look, 2
         )
         return numbers[:, 0], numbers[:, 1], nan
 

@@ -25,7 +25,7 @@ from unbounded.evaluation.metric_sets.base import (
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan
-from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -210,16 +210,8 @@ many sequences of the test split."""
             exact_match, tokens, _ = answer_scores(predicted, targets, mask)
             return torch.stack([exact_match.double(), tokens], dim=1)
 
-        place = evaluator.place
-        numbers, nan = numbers_of(
-            evaluator.model,
-            evaluator.task.batch(seed, split, start, count, lengths),
-            look,
-            2,
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
+        numbers, nan = evaluator.numbers(
+            evaluator.task.batch(seed, split, start, count, lengths), look, 2
         )
         return numbers[:, 0] * ~nan, numbers[:, 1], nan
 

@@ -26,7 +26,7 @@ from unbounded.evaluation.metric_sets.base import (
 )
 from unbounded.evaluation.metric_sets.sequences import Sequences
 from unbounded.evaluation.metrics import check_scored
-from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -284,16 +284,8 @@ below 0: 1 or -1 where it follows the path."""
                 [score, label, is_correct.double(), exact_match.double(), partial_accuracy], dim=1
             )
 
-        place = evaluator.place
-        numbers, nan = numbers_of(
-            evaluator.model,
-            evaluator.task.batch(seed, split, start, count, lengths),
-            look,
-            5,
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
+        numbers, nan = evaluator.numbers(
+            evaluator.task.batch(seed, split, start, count, lengths), look, 5
         )
         return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
 

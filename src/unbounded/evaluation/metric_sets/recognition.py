@@ -22,7 +22,7 @@ from unbounded.evaluation.metric_sets.base import (
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
-from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, wilson
 from unbounded.tasks import LengthRange
 
 _ROLES: Final = ("train", "test", "longer")
@@ -195,18 +195,8 @@ string."""
             nats = torch.nn.functional.softplus(-signed)
             return torch.stack([right.double(), label.double(), nats, last.double()], dim=1)
 
-        place = evaluator.place
         batch = evaluator.task.batch(seed, split, start, count, lengths)
-        numbers, nan = numbers_of(
-            evaluator.model,
-            batch,
-            look,
-            4,
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
-        )
+        numbers, nan = evaluator.numbers(batch, look, 4)
         return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
 
 

@@ -20,6 +20,7 @@ from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig, to_dict
 
 Change = Mapping[str, Any]
+DrawKind = Literal["log_uniform", "uniform", "integers", "choice"]
 #: Digits of a drawn number.
 _DIGITS: Final = 6
 
@@ -46,7 +47,7 @@ class Draw:
         values: the two ends, or the choices.
     """
 
-    kind: Literal["log_uniform", "uniform", "integers", "choice"]
+    kind: DrawKind
     values: tuple[Any, ...]
 
     def points(self, name: str, count: int, seed: int) -> list[Any]:

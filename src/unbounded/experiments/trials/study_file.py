@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
 import yaml
 
@@ -29,6 +29,7 @@ from unbounded.experiments.config.schema import (
 )
 from unbounded.experiments.trials.grid import (
     Draw,
+    DrawKind,
     Grid,
     GridRun,
     Rule,
@@ -48,7 +49,7 @@ KEYS: Final = (
 )  # fmt: skip
 _RULE_KEYS: Final = ("where", "set", "axes", "seeds")
 _BUDGET: Final = ("batches", "symbols", "minutes")
-_DRAWS: Final = ("log_uniform", "uniform", "integers", "choice")
+_DRAWS: Final = get_args(DrawKind)
 #: Parts of a config that a study may set.
 _SECTIONS: Final = (*PARTS, "hardware")
 #: A study with more runs is an error of its author.
@@ -410,7 +411,7 @@ class _Reader:
             if kind == "log_uniform" and (values[0] <= 0 or not math.isfinite(values[1])):
                 self.errors.append(f"{where}: expected numbers above 0, got {values!r:.80}")
                 return None
-        return Draw(kind, tuple(values))  # type: ignore[arg-type] # one of _DRAWS
+        return Draw(cast(DrawKind, kind), tuple(values))
 
     def _draws(self, is_drawn: bool) -> tuple[int, int]:
         draws = self._data.get("draws")
@@ -614,6 +615,7 @@ def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any
     result = dict(base)
     for name, value in change.items():
         before = result.get(name)
-        both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        result[name] = _merged(before, value) if both else value  # type: ignore[arg-type] # both are
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            value = _merged(before, value)
+        result[name] = value
     return result

@@ -372,6 +372,7 @@ class _Worker:
                 if trial.verify is not None:
                     _verify(folder, trial.verify, request)
             except Exception:
+                # Of any kind: the run's own log must have it, and the caller gets it too.
                 traceback.print_exc()
                 raise
         return result.fresh
