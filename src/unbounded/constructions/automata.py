@@ -257,7 +257,7 @@ def _stack_answers(
         name: of the task.
         pushed: input symbols that push a bit.
         popping: input symbols that pop.
-        others: sums of the logits after those of 0 and 1.
+        others: number of a logit -> its sum of units, for logits after the first two.
     """
     task = make_task(name)
     asked = f"x:{ANSWER}"
