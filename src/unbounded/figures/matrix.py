@@ -1,4 +1,4 @@
-"""Tasks against models: the share of correct sequences of each, at two lengths a cell."""
+"""Tasks against models: two shares a cell, such as those of correct sequences at two lengths."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def draw_matrix(
     name: str = "matrix",
     *,
     title: str = "",
+    halves: str = "above: training lengths; below: twice these",
 ) -> list[Path]:
-    """Draw each cell as a diagonally split square: training lengths above, longer ones below.
+    """Draw each cell as a diagonally split square, by default training lengths above longer ones.
 
     Args:
-        numbers: (task, model) -> shares in 0..1 at training lengths and at longer ones; None for a
-            missing one. A missing cell is white.
+        numbers: (task, model) -> two shares in 0..1, the upper one first; None for a missing one.
+            A missing cell is white.
         tasks, models: names in order, with titles.
         folder: folder of `name.svg`; created when missing.
         name: file name without ending.
         title: heading.
+        halves: what the two halves of a cell show.
     Returns:
         The path written, in a list.
     Raises:
@@ -65,5 +67,5 @@ def draw_matrix(
         axis.tick_params(length=0)
         for side in axis.spines.values():
             side.set_visible(False)
-        axis.set_xlabel("above: training lengths; below: twice these")
+        axis.set_xlabel(halves)
         return save(figure, folder, name)

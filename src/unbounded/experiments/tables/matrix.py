@@ -1,4 +1,8 @@
-"""The matrix of tasks and models: every memory on every task, two numbers per cell."""
+"""The matrix of tasks and models: every memory on every task, two numbers per cell.
+
+The numbers are two columns of the metric set where the paper's file names them (`overview`), else
+the exact match of a report's first two rows.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +38,27 @@ def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
     header = ["task", *(published.models[model].title for model in models)]
     rows = [
         [published.tasks.get(task, task)]
-        + [_numbers(cells.get(f"{task}/{model}")) for model in models]
+        + [_numbers(cells.get(f"{task}/{model}"), published.overview) for model in models]
         for task in tasks
     ]
     return grid(header, rows)
 
 
-def accuracies(summary: Summary) -> tuple[float | None, ...]:
-    """The numbers of a cell: medians over the seeds of the chosen setting; None if missing."""
+def overview_legend(columns: Sequence[str]) -> str:
+    """The meaning of the numbers of a cell, by their columns."""
+    names = " / ".join(column.replace("_", " ") for column in columns)
+    return f"Each cell is {names}, the median over seeds. A cell without a finished run is empty."
+
+
+def accuracies(summary: Summary, columns: Sequence[str] = ()) -> tuple[float | None, ...]:
+    """The numbers of a cell: medians over the seeds of the chosen setting; None if missing.
+
+    Args:
+        summary: the finished runs of the cell.
+        columns: columns of the metric set; exact match of the first two rows without any.
+    """
+    if columns:
+        return tuple(summary.over_seeds(column)[0] for column in columns)
     rows = [run.measures.exact_match[:SHOWN] for run in summary.chosen]
     return tuple(
         median(row[place] for row in rows) if all(len(row) > place for row in rows) else None
@@ -49,7 +66,9 @@ def accuracies(summary: Summary) -> tuple[float | None, ...]:
     )
 
 
-def _numbers(summary: Summary | None) -> str:
+def _numbers(summary: Summary | None, columns: Sequence[str]) -> str:
     if summary is None:
         return ""
-    return " / ".join("–" if value is None else f"{value:.2f}" for value in accuracies(summary))
+    return " / ".join(
+        "–" if value is None else f"{value:.2f}" for value in accuracies(summary, columns)
+    )

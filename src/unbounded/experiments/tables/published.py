@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -20,6 +20,8 @@ PAPERS = {
     "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
     "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
     "exact": "Networks hardened to be correct at 100 times the training length (of no paper)",
+    "chomsky15": "Neural Networks and the Chomsky Hierarchy (fifteen tasks), with every memory",
+    "flare18": "Training Neural Networks as Recognizers of Formal Languages, with every memory",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 
@@ -81,6 +83,7 @@ class Published:
     Fields:
         source: authors, year, identifier.
         tasks: name -> title.
+        components: name -> the task's component, of tasks that are not named by their cell.
         models: name -> title and settings.
         tables: the tables.
         values: task -> model -> column -> printed value; None if the paper prints none. The columns
@@ -88,6 +91,7 @@ class Published:
         contradictions: values that the paper prints twice, differently.
         notes: further remarks on the numbers.
         parameters: model -> hidden size -> number of parameters as printed, to two digits.
+        overview: the two columns of the matrix of tasks and models; empty without one.
     """
 
     source: str
@@ -98,6 +102,8 @@ class Published:
     contradictions: tuple[Contradiction, ...]
     notes: tuple[str, ...]
     parameters: dict[str, dict[int, float]]
+    components: dict[str, dict[str, Any]] = field(default_factory=dict)
+    overview: tuple[str, ...] = ()
 
     def metric_set(self, task: str) -> str:
         """The metric set of a task."""
@@ -124,7 +130,10 @@ def published(paper: str) -> Published:
     }
     return Published(
         source=data["source"],
-        tasks=data["tasks"],
+        tasks={
+            name: task["title"] if isinstance(task, Mapping) else task
+            for name, task in data["tasks"].items()
+        },
         models={
             name: PaperModel(
                 model["title"],
@@ -144,6 +153,12 @@ def published(paper: str) -> Published:
         contradictions=tuple(Contradiction(**cell) for cell in data.get("contradictions", ())),
         notes=tuple(data.get("notes", ())),
         parameters=data.get("parameters", {}),
+        components={
+            name: dict(task["task"])
+            for name, task in data["tasks"].items()
+            if isinstance(task, Mapping)
+        },
+        overview=tuple(data.get("overview", ())),
     )
 
 

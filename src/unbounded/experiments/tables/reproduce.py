@@ -229,16 +229,26 @@ def draw_tasks(study: Study, out: Path) -> list[Path]:
 def _draw_matrix(study: Study, cells: Cells, values: Published, out: Path) -> list[Path]:
     """Draw the matrix of tasks and models, if the study has one with a finished cell."""
     numbers = {
-        (task, model): accuracies(summary)
+        (task, model): accuracies(summary, values.overview)
         for cell, summary in cells.items()
         for task, model in [cell.split("/")]
-        if summary is not None and not values.metric_set(task)
+        if summary is not None and (values.overview or not values.metric_set(task))
     }
     if not numbers:
         return []
     tasks = {task: values.tasks.get(task, task) for task, _ in numbers}
     models = {model: values.models[model].title for _, model in numbers}
-    return draw_matrix(numbers, tasks, models, out / "figures", title="Exact match")
+    if not values.overview:
+        return draw_matrix(numbers, tasks, models, out / "figures", title="Exact match")
+    above, below = (column.replace("_", " ") for column in values.overview)
+    return draw_matrix(
+        numbers,
+        tasks,
+        models,
+        out / "figures",
+        title=f"{study.paper}, study {study.name}",
+        halves=f"above: {above}; below: {below}",
+    )
 
 
 def _failure(outcome: Outcome) -> str:

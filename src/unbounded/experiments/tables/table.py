@@ -10,7 +10,7 @@ from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.tables.automata import Automata, automata_grid
 from unbounded.experiments.tables.markdown import grid
-from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid
+from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid, overview_legend
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Measured
 from unbounded.experiments.tables.table_data import (
@@ -96,6 +96,8 @@ def table_markdown(
         "finished.",
         f"Published values: {published.source}. Made by `{command(study)}`.",
     ]
+    if published.overview and asked:
+        parts += [matrix_grid(list(asked), published, cells), overview_legend(published.overview)]
     differ = _differing(asked)
     for table in published.tables:
         table_cells = [cell for cell in asked if cell.split("/")[0] in table.tasks]

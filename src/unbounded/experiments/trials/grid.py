@@ -169,7 +169,7 @@ def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
         if any(_excludes(condition, labels) for condition in grid.exclude):
             continue
         rules = [rule for rule in grid.rules if rule.matches(labels)]
-        base = _base(grid, labels, rules)
+        base = _base(grid, _task_of(values, labels), rules)
         base = overlay(
             base,
             grid.change,
@@ -187,13 +187,20 @@ def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
                 yield GridRun(every, config, verify)
 
 
-def _base(grid: Grid, labels: Mapping[str, Any], rules: Sequence[Rule]) -> dict[str, Any]:
+def _task_of(values: Sequence[Value], labels: Mapping[str, Any]) -> str:
+    """The name of a cell's task: that of a component among its settings, else its label."""
+    components = [value.change["task"] for value in values if "task" in value.change]
+    named = [one["name"] for one in components if isinstance(one, Mapping) and "name" in one]
+    return str(named[-1] if named else labels["task"])
+
+
+def _base(grid: Grid, task: str, rules: Sequence[Rule]) -> dict[str, Any]:
     if not grid.preset:
-        return to_dict(RunConfig(task={"name": labels["task"]}))
+        return to_dict(RunConfig(task={"name": task}))
     protocol = grid.protocol
     for rule in rules:
         protocol = protocol if rule.protocol is False else rule.protocol
-    return preset_of(str(labels["task"]), protocol)
+    return preset_of(task, protocol)
 
 
 def _inner(

@@ -14,7 +14,7 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config.compose import PARTS
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.tables.published import PaperModel, published, read_data
+from unbounded.experiments.tables.published import Published, published, read_data
 from unbounded.experiments.trials.grid import Grid, Rule, Value, grid_runs
 
 #: Grid lists of a study, and the config option of each.
@@ -130,11 +130,12 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
     Raises:
         ConfigError: unknown cells, or missing or unknown fields; lists all errors.
     """
-    models = published(paper).models
+    values = published(paper)
+    models = values.models
     errors = _errors(name, data, models)
     if errors:
         raise ConfigError(errors)
-    grid = _grid(data, models)
+    grid = _grid(data, values)
     needing, verified = data.get("needs_data", ()), data.get("verify", False)
     trials: list[Trial] = []
     for run in grid_runs(grid, tuple(_GRIDS.values())):
@@ -210,7 +211,7 @@ def _list_errors(where: str, fields: Mapping[str, Any]) -> list[str]:
     return errors
 
 
-def _grid(data: Mapping[str, Any], models: Mapping[str, PaperModel]) -> Grid:
+def _grid(data: Mapping[str, Any], values: Published) -> Grid:
     """The grid of a study's data: tasks x models, and rules for patterns of "task/model"."""
     rules = [
         Rule(
@@ -224,10 +225,16 @@ def _grid(data: Mapping[str, Any], models: Mapping[str, PaperModel]) -> Grid:
         )
         for pattern, fields in data.get("cells", {}).items()
     ]
+    components = values.components
     return Grid(
         outer={
-            "task": [Value(task, {}) for task in data["tasks"]],
-            "model": [Value(model, _changes(models[model].settings)) for model in data["models"]],
+            "task": [
+                Value(task, {"task": components[task]} if task in components else {})
+                for task in data["tasks"]
+            ],
+            "model": [
+                Value(model, _changes(values.models[model].settings)) for model in data["models"]
+            ],
         },
         options=_options(data),
         seeds=data["seeds"],

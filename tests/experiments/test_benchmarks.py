@@ -1,0 +1,85 @@
+"""The studies of Chomsky-15 and FLaRe-18: their cells, their one setting, their overview."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unbounded.experiments.config.check import errors
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.reproduce import draw_tasks, write_table
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
+from unbounded.experiments.trials.studies import load_study
+from unbounded.tasks.languages import LANGUAGES
+
+STUDIES = {paper: load_study(paper, "laptop") for paper in ("chomsky15", "flare18")}
+
+
+@pytest.mark.parametrize("paper", STUDIES)
+def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
+    study = STUDIES[paper]
+    tasks = {trial.task for trial in study.trials}
+    models = {trial.model for trial in study.trials}
+    assert set(study.cells) == {f"{task}/{model}" for task in tasks for model in models}
+    assert len(tasks) == int(paper[-2:])
+    settings = set()
+    for trial in study.trials:
+        if trial.model in ("lstm", "rolling_tape"):  # the others' configs have the same parts
+            assert errors(trial.config) == [], trial.cell
+        config = to_dict(trial.config)
+        del config["task"], config["seed"], config["model"]["memory"]
+        if trial.model == "lstm":  # a network of its own, as the paper's
+            del config["model"]["controller"]
+        settings.add((trial.model == "lstm", str(config)))
+    assert len(settings) == 2
+
+
+def test_a_cell_of_flare_is_named_by_its_language() -> None:
+    tasks = {trial.task: trial.config.task for trial in STUDIES["flare18"].trials}
+    assert set(tasks) == set(LANGUAGES)
+    for language, component in tasks.items():
+        assert component == {"name": "flare", "language": language}
+
+
+def test_only_values_that_could_be_checked_are_printed() -> None:
+    values = published("chomsky15").values
+    assert set(values) == {
+        "modular_arithmetic", "parity_check", "stack_manipulation", "reverse_string",
+        "duplicate_string", "odds_first",
+    }  # fmt: skip
+    assert values["stack_manipulation"]["lstm"]["test_token_accuracy"] == 0.591
+    assert values["odds_first"]["rolling_tape"]["test_token_accuracy"] == 1.0
+    assert published("flare18").values == {}
+
+
+def test_the_overview_has_the_two_columns_of_the_paper_file(tmp_path: Path) -> None:
+    study = STUDIES["flare18"]
+    (trial,) = (trial for trial in study.trials if trial.cell == "parity/stack")
+    scores = {"1:40": ("train", 1.0), "1:500": ("test", 0.625)}
+    report = {
+        "format": "unbounded-report",
+        "metric_set": "recognition",
+        "config": to_dict(trial.config),
+        "train_lengths": "1:40",
+        "rows": [
+            {"lengths": n, "role": role, "accuracy": share, "exact_match": share, "nats": 0.1}
+            for n, (role, share) in scores.items()
+        ],
+        "selection_metric": 0.1,
+        "success": False,
+        "batches": 3,
+        "minutes": 2.0,
+        "stopped": "budget",
+        "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
+    }
+    add_to_study_file(tmp_path / RUNS, {trial.name: report})
+    text, _ = write_table(study, tmp_path)
+    (line,) = (line for line in text.splitlines() if line.startswith("| Parity |") and "/" in line
+               and "Stack" not in line and "run" not in line)  # fmt: skip
+    assert [cell.strip() for cell in line.split("|")[2:-1]] == ["", "", "", "", "1.00 / 0.62"] + [
+        ""
+    ] * 5
+    assert "Each cell is train accuracy / test accuracy" in text
+    assert "matrix.svg" in {path.name for path in draw_tasks(study, tmp_path)}
