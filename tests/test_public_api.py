@@ -33,6 +33,7 @@ PUBLIC = {
     "NeuralDeque": "width pop_bias bottom_push_bias",
     "NeuralQueue": "width pop_bias push_bias",
     "NeuralStack": "width pop_bias push_bias",
+    "NondeterministicStack": "states symbols width window normalized",
     "RollingTape": "slots width tapes variant activation",
     "SRCN": (
         "input_size hidden_size context_size alpha batch_first device dtype activation bias "
@@ -58,7 +59,8 @@ NAMES = {
     "unbounded.memories": (
         "ActionValue BACKENDS Constant DequeState Drawn FirstOne Fixed Group Head Initializer "
         "Learned LieAccessInstruction LieAccessMemory LieAccessState ListCells MEMORIES "
-        "Memory NeuralDeque NeuralQueue NeuralStack PushPop QueueState RollInstruction RollState "
+        "Memory NeuralDeque NeuralQueue NeuralStack NondeterministicInstruction "
+        "NondeterministicStack NondeterministicState PushPop QueueState RollInstruction RollState "
         "RollingTape StackCells StackState "
         "StateField SuperpositionList SuperpositionMemory SuperpositionStack TapeInstruction "
         "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"

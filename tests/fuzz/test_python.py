@@ -182,6 +182,10 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "slots": 5, "width": 2, "tapes": 1, "variant": "paper", "activation": "identity",
         },
     ),
+    "NondeterministicStack": (
+        ub.NondeterministicStack,
+        lambda: {"states": 2, "symbols": 2, "width": 1, "window": 3, "normalized": False},
+    ),
     "TuringTape": (
         ub.TuringTape,
         lambda: {

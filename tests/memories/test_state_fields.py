@@ -31,10 +31,11 @@ def after(memory, batch, steps, seed):
 
 
 def rows_written_out(field, tensor, before, behind):
-    """A field with empty rows, concatenated explicitly."""
-    axis = 1 + field.shape.index("N")
-    empty = torch.full_like(tensor.sum(axis, keepdim=True), field.empty)
-    return torch.cat([*[empty] * before, tensor, *[empty] * behind], dim=axis)
+    """A field with empty rows, concatenated explicitly; a square field along both axes."""
+    for axis in (1 + place for place, size in enumerate(field.shape) if size == "N"):
+        empty = torch.full_like(tensor.sum(axis, keepdim=True), field.empty)
+        tensor = torch.cat([*[empty] * before, tensor, *[empty] * behind], dim=axis)
+    return tensor
 
 
 @every_memory
@@ -308,8 +309,8 @@ def test_an_invalid_batch_size(name, batch_size):
 @pytest.mark.parametrize(
     ("field", "errors"),
     [
-        (StateField("x", ("N", "N"), (0, 1)), ["shape: expected sizes and at most one 'N'"]),
-        (StateField("x", ("M",)), ["shape: expected sizes and at most one 'N', got"]),
+        (StateField("x", ("N",) * 3, (0, 1)), ["shape: expected sizes and at most two 'N'"]),
+        (StateField("x", ("M",)), ["shape: expected sizes and at most two 'N', got"]),
         (StateField("x", ("N",)), [r"growth: expected rows for the axis 'N', got \(0, 0\)"]),
         (StateField("x", (2,), (0, 1)), ["growth, rows, most_rows: expected none without"]),
         (StateField("x", (2,), rows=1), ["growth, rows, most_rows: expected none without"]),

@@ -135,6 +135,8 @@ LIBRARY = {
     ),
     "turing_tape": functools.partial(ub.TuringTape, 7, 3),
     "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
+    "nondeterministic_stack": functools.partial(ub.NondeterministicStack, 2, 2),
+    "vector_nondeterministic_stack": functools.partial(ub.NondeterministicStack, 1, 2, 2, window=4),
     "turing_tape_of_two_papers": functools.partial(
         ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2, variant="deleu2016"
     ),

@@ -25,6 +25,11 @@ from unbounded.memories.lie_access import (
     LieAccessMemory,
     LieAccessState,
 )
+from unbounded.memories.nondeterministic_stack import (
+    NondeterministicInstruction,
+    NondeterministicStack,
+    NondeterministicState,
+)
 from unbounded.memories.push_pop import (
     DequeState,
     NeuralDeque,
@@ -59,6 +64,7 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "superposition_list": SuperpositionList,
     "turing_tape": TuringTape,
     "rolling_tape": RollingTape,
+    "nondeterministic_stack": NondeterministicStack,
     "lie_access": LieAccessMemory,
 }
 
@@ -83,6 +89,9 @@ __all__ = [
     "NeuralDeque",
     "NeuralQueue",
     "NeuralStack",
+    "NondeterministicInstruction",
+    "NondeterministicStack",
+    "NondeterministicState",
     "PushPop",
     "QueueState",
     "RollInstruction",

@@ -35,7 +35,7 @@ def apply_heads(
     raw = F.linear(hidden, weight, bias).to(weight.dtype)
     parts = torch.split(raw, [head.size for head in heads], dim=-1)
     return tuple(
-        ACTIVATIONS[head.activation](part.view(-1, *head.shape))
+        ACTIVATIONS[head.activation](part.view(part.shape[0], *head.shape))
         for head, part in zip(heads, parts, strict=True)
     )
 

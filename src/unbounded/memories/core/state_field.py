@@ -123,7 +123,8 @@ class StateField(NamedTuple):
 
     Fields:
         name: the field of the memory's State.
-        shape: axes after the batch; "N" marks the axis that grows, if there is one.
+        shape: axes after the batch; "N" marks the axis that grows, if there is one. A field with it
+            twice is square.
         growth: rows that a step adds before the first and after the last; (0, 0) without "N".
         rows: N before the first step.
         most_rows: largest N; no step adds rows beyond it. None for no limit.
@@ -151,7 +152,7 @@ class StateField(NamedTuple):
 
     @property
     def row_axis(self) -> int | None:
-        """The axis of rows, counting the batch axis; None without rows."""
+        """The axis of rows, counting the batch axis; None without rows. The first of a square."""
         return 1 + self.shape.index(ROWS) if self.grows else None
 
     def with_rows(self, rows: int) -> Shape:
@@ -179,8 +180,9 @@ class StateField(NamedTuple):
         if not self.grows or missing <= 0:
             return tensor
         before = missing * self.growth[0] // sum(self.growth)
-        behind = len(self.shape) - 1 - self.shape.index(ROWS)
-        return F.pad(tensor, (*(0, 0) * behind, before, missing - before), value=self.empty)
+        pads = [(before, missing - before) if axis == ROWS else (0, 0) for axis in self.shape]
+        # F.pad names the last axis first.
+        return F.pad(tensor, [size for pad in reversed(pads) for size in pad], value=self.empty)
 
     def initial_tensor(
         self,
@@ -213,8 +215,8 @@ class StateField(NamedTuple):
     def _errors(self, learned: Tensor | None) -> list[str]:
         errors = []
         fixed = [axis for axis in self.shape if axis != ROWS]
-        if len(self.shape) - len(fixed) > 1 or any(isinstance(axis, str) for axis in fixed):
-            errors.append(f"shape: expected sizes and at most one {ROWS!r}, got {self.shape}")
+        if len(self.shape) - len(fixed) > 2 or any(isinstance(axis, str) for axis in fixed):
+            errors.append(f"shape: expected sizes and at most two {ROWS!r}, got {self.shape}")
         if min(self.rows, *self.growth) < 0:
             errors.append(f"rows, growth: expected 0 or more, got {self.rows}, {self.growth}")
         if self.grows and sum(self.growth) <= 0:
