@@ -4,6 +4,7 @@
 
 #include "denormals.h"
 #include "lie_access.h"
+#include "nondeterministic.h"
 #include "output_loss.h"
 #include "push_pop.h"
 #include "recurrence.h"
@@ -33,6 +34,7 @@ int with_memory(const char* memory, Work& work) {
   if (is(memory, "register")) return work.template go<T, Controller, Register>();
   if (is(memory, "turing_tape")) return work.template go<T, Controller, TuringTape>();
   if (is(memory, "rolling_tape")) return work.template go<T, Controller, RollingTape>();
+  if (is(memory, "nondeterministic")) return work.template go<T, Controller, Nondeterministic>();
   if (is(memory, "lie_access")) return work.template go<T, Controller, LieAccess>();
   return unknown_choice;
 }

@@ -20,6 +20,7 @@ from unbounded.memories import (
     NeuralDeque,
     NeuralQueue,
     NeuralStack,
+    NondeterministicStack,
     RollingTape,
     SuperpositionList,
     SuperpositionStack,
@@ -41,6 +42,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "register": Register(19),
     "turing_tape": TuringTape(7, 3),
     "rolling_tape": RollingTape(7, 3, 2),
+    "nondeterministic": NondeterministicStack(2, 2, 1),
     "lie_access": LieAccessMemory(3),
 }
 STRUCTURES = tuple(MEMORIES)
@@ -65,6 +67,9 @@ VARIANTS = [
     TuringTape(16, 1, 1, 2, "zero", shift_range=0, reads="before"),
     TuringTape(5, 2, 2, 2, shift_range=2, variant="deleu2016", reads="before"),
     TuringTape(33, 20),
+    NondeterministicStack(1, 1),
+    NondeterministicStack(2, 3, window=4),
+    NondeterministicStack(3, 3, 2, window=3, normalized=True),
     LieAccessMemory(20, weighting="softmax"),
     LieAccessMemory(5, variant="2017"),
     LieAccessMemory(9, step="normalised_candidate", gates="hard_sigmoid", initial="learned"),

@@ -11,6 +11,7 @@ from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories import Memory
 from unbounded.memories.core.structure import Structure
 from unbounded.memories.lie_access.kernel import LieAccessStructure
+from unbounded.memories.nondeterministic_stack.kernel import NondeterministicStackStructure
 from unbounded.memories.push_pop.kernel import DequeStructure, QueueStructure, StackStructure
 from unbounded.memories.register.kernel import RegisterStructure
 from unbounded.memories.rolling_tape.kernel import RollingTapeStructure
@@ -32,6 +33,7 @@ STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
         RegisterStructure,
         TapeStructure,
         RollingTapeStructure,
+        NondeterministicStackStructure,
         LieAccessStructure,
     )
 }
