@@ -401,21 +401,32 @@ class NondeterministicForward final : public MemoryForward<T> {
     std::fill(to, to + N * N * size, low);
     std::fill(weights, weights + N * at.tops, low);
     clear_values(start, N);
+    const T nan = std::numeric_limits<T>::quiet_NaN();
     for (int64_t n = 0; n < own; ++n) {
-      for (int64_t i = std::max<int64_t>(0, at.first(first + n) - first); i < n; ++i) {
-        const double* from = runs.block(first + i, first + n);
-        const int64_t* scale = runs.scale(first + i, first + n);
+      // What was there before the call stays as it was, to the bit.
+      const int64_t now = first + n, rows0 = f.c.rows;
+      for (int64_t i = std::max<int64_t>(0, at.first(now) - first); i < n; ++i) {
         T* pair = to + ((empty + i) * N + empty + n) * size;
+        if (now < rows0) {
+          copy_values(pair, as<T>(f.c.state0[0]) + ((b * rows0 + first + i) * rows0 + now) * size, size);
+          continue;
+        }
+        const double* from = runs.block(first + i, now);
+        const int64_t* scale = runs.scale(first + i, now);
         for (int64_t qx = 0; qx < at.tops; ++qx)
           for (int64_t j = 0; j < at.part; ++j)
-            pair[qx * at.part + j] = T(log_of(from[j * at.wide + qx], scale[qx]));
+            pair[qx * at.part + j] =
+                is_spoiled_[b] ? nan : T(log_of(from[j * at.wide + qx], scale[qx]));
+      }
+      T* own_weights = weights + (empty + n) * at.tops;
+      if (now < rows0) {
+        copy_values(own_weights, as<T>(f.c.state0[1]) + (b * rows0 + now) * at.tops, at.tops);
+        start[empty + n] = as<T>(f.c.state0[2])[b * rows0 + now];
+        continue;
       }
       for (int64_t ry = 0; ry < at.tops; ++ry)
-        weights[(empty + n) * at.tops + ry] =
-            is_spoiled_[b] ? std::numeric_limits<T>::quiet_NaN()
-                           : T(log_of(runs.weights[(first + n) * at.wide + ry],
-                                      runs.weight_scales[first + n]));
-      if (first + n < f.c.rows) start[empty + n] = as<T>(f.c.state0[2])[b * f.c.rows + first + n];
+        own_weights[ry] =
+            is_spoiled_[b] ? nan : T(log_of(runs.weights[now * at.wide + ry], runs.weight_scales[now]));
     }
     copy_values(as<T>(f.c.state_last[3]) + b * at.W, as<T>(f.c.state0[3]) + b * at.W, at.W);
   }

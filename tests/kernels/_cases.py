@@ -8,6 +8,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -42,10 +43,17 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "register": Register(19),
     "turing_tape": TuringTape(7, 3),
     "rolling_tape": RollingTape(7, 3, 2),
-    "nondeterministic": NondeterministicStack(2, 2, 1),
+    "nondeterministic": NondeterministicStack(2, 2, 1, window=6),
     "lie_access": LieAccessMemory(3),
 }
 STRUCTURES = tuple(MEMORIES)
+#: Rows that are pushed, cells in superposition, rows with keys: long sweeps in fast tests take
+#: these, and `pytest -m slow` the others.
+REPRESENTATIVE = ("deque", "superposition_list", "lie_access")
+SWEPT = [
+    pytest.param(name, marks=[] if name in REPRESENTATIVE else [pytest.mark.slow])
+    for name in STRUCTURES
+]
 #: Variants with other options.
 VARIANTS = [
     NeuralStack(45),

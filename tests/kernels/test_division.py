@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 from _cases import (
-    STRUCTURES,
+    SWEPT,
     assert_parity,
     fused,
     make_case,
@@ -32,7 +32,7 @@ def results_of(case):
     return results_and_gradients(fused, case)
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("memory", SWEPT)
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman_tanh"])
 @pytest.mark.parametrize("batch", [1, 5, 33])
 @pytest.mark.parametrize("lengths", [False, True])
@@ -51,7 +51,7 @@ def test_no_division_changes_a_bit(memory, controller, batch, lengths, threads):
             assert torch.equal(one, other), (count, division)
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("memory", SWEPT)
 @pytest.mark.parametrize("division", [BY_ROWS, BY_COLUMNS])
 def test_a_thread_that_continues_alone_changes_no_bit(memory, division, threads):
     # As when another process keeps a core busy: at whatever phase of a step the others stop,
@@ -67,7 +67,7 @@ def test_a_thread_that_continues_alone_changes_no_bit(memory, division, threads)
             assert torch.equal(one, other), after
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("memory", SWEPT)
 @pytest.mark.parametrize("division", [BY_ROWS, BY_COLUMNS])
 @pytest.mark.parametrize("batch", [1, 3, 16])
 def test_parity_and_equal_runs_for_each_division(memory, division, batch, threads):

@@ -23,6 +23,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
 ]
 
+#: The deque, which has the ends of the others; those are in slow tests.
+DEQUE_FIRST = [
+    pytest.param(name, marks=[] if name == "deque" else [pytest.mark.slow]) for name in MEMORIES
+]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -148,7 +152,7 @@ def test_float32(memory: str) -> None:
 @pytest.mark.parametrize(
     ("push", "pop"), [(0.0, 0.0), (900.0, 0.0), (-900.0, 0.0), (0.0, 900.0), (900.0, -900.0)]
 )
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("memory", DEQUE_FIRST)
 def test_ties(memory: str, push: float, pop: float) -> None:
     """Strengths of exactly 0, 1/2 or 1, also in the state: sums are exact and ties frequent."""
     case = make_case(memory, "elman_tanh", steps=5, batch=2, rows=3)
@@ -174,7 +178,7 @@ def test_sharp_heads(memory: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["x", "strengths", "values"])
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("memory", DEQUE_FIRST)
 def test_nan_stays(memory: str, place: str) -> None:
     case = make_case(memory, "lstm", steps=5, grad=False)
     values, strengths = case.initial[-2:]

@@ -158,7 +158,16 @@ def test_float64_always_has_the_highest_precision(memory, precision):
 
 
 @pytest.mark.parametrize("kind", ["high", "medium"])
-@pytest.mark.parametrize("memory", ["stack", "superposition_stack", "lie_access"])
+@pytest.mark.parametrize(
+    "memory",
+    [
+        "stack",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("superposition_stack", "lie_access")
+        ),
+    ],
+)
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
 @pytest.mark.parametrize("batch", [1, 5, 33, 90])
 @pytest.mark.parametrize("lengths", [False, True])

@@ -133,7 +133,7 @@ def test_parity_without_recurrence(memory):
 
 @pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS[3:]], ids=str)
 @pytest.mark.parametrize("chosen", CHOSEN)
-@pytest.mark.parametrize("steps", [1, 8, 17, 140])
+@pytest.mark.parametrize("steps", [1, 8, 17, pytest.param(140, marks=pytest.mark.slow)])
 def test_parity_over_blocks_of_steps(memory, chosen, steps):
     lengths = [steps, steps * 2 // 3]
     case = make_case(memory, "elman_sigmoid", steps, 2, rows=5, lengths=lengths, bias=False)

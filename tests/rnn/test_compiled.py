@@ -81,7 +81,7 @@ def test_chunks_with_carried_state_compile_to_three_graphs_with_kernels(memory, 
     assert all(graphs.operators)
 
 
-@pytest.mark.parametrize("memory", ["stack", "lie_access"])
+@pytest.mark.parametrize("memory", ["stack", pytest.param("lie_access", marks=pytest.mark.slow)])
 def test_the_reference_compiles_to_three_graphs(memory):
     layer = make(memory, backend="reference")
     graphs = Graphs()
@@ -109,7 +109,7 @@ def test_the_reference_compiles_to_one_graph():
 # A warning of torch itself, where a graph breaks between two layers.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("lengths", [None, torch.tensor([3, 1])])
-@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("backend", ["auto", pytest.param("reference", marks=pytest.mark.slow)])
 def test_a_deep_lstm_is_compiled_in_parts(backend, lengths):
     torch.compiler.reset()
     layer, x = ub.DeepLSTM(4, 5, 2, backend=backend), torch.randn(3, 2, 4)

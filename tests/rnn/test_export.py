@@ -44,7 +44,13 @@ def inputs(steps=7):
 
 
 @needs_kernels
-@every_memory
+@pytest.mark.parametrize(
+    "memory",
+    [
+        pytest.param(name, marks=[] if name in ("stack", "lie_access") else [pytest.mark.slow])
+        for name in SEVEN
+    ],
+)
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_compiled_graphs_with_gradients_serve_all_steps(memory, dynamic):
     layer = make(memory)
