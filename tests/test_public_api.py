@@ -41,6 +41,10 @@ PUBLIC = {
     "SuperpositionList": "count depth noop capacity overflow empty",
     "SuperpositionStack": "count depth noop capacity overflow",
     "Trace": "memory arrays lengths symbols",
+    "Transformer": (
+        "input_size hidden_size num_layers num_heads feed_forward_size positions bidirectional "
+        "window dropout norm_first batch_first device dtype backend"
+    ),
     "TuringTape": (
         "slots width read_heads write_heads shift shift_range variant activations shift_bias "
         "reads initial_cells initial_weights writes_first"
@@ -65,7 +69,8 @@ NAMES = {
     ),
     "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
-        "LSTMController MemoryLayer MemoryRNN MemoryRNNState SRCN Trace load_trace save_trace"
+        "LSTMController MemoryLayer MemoryRNN MemoryRNNState SRCN Trace Transformer load_trace "
+        "save_trace"
     ),
     "unbounded.models": (
         "MemoryModel SequenceModel certainties discretized draw_sums generate least_saturated "

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         MemoryRNN,
         MemoryRNNState,
         Trace,
+        Transformer,
         load_trace,
         save_trace,
     )
@@ -80,6 +81,7 @@ __all__ = [
     "SuperpositionList",
     "SuperpositionStack",
     "Trace",
+    "Transformer",
     "TuringTape",
     "__version__",
     "detach_state",

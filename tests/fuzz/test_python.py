@@ -138,6 +138,19 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "bias": True, "learn_initial_state": False, "backend": "auto",
         },
     ),
+    "Transformer": (
+        ub.Transformer,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "num_layers": 1, "num_heads": 2,
+            "feed_forward_size": 5, "positions": "rotary", "bidirectional": False, "window": 2,
+            "dropout": 0.1, "norm_first": True, "batch_first": True, "device": None,
+            "dtype": None, "backend": "auto",
+        },
+    ),
+    "Transformer.forward": (
+        lambda **options: ub.Transformer(3, 4, batch_first=True)(**options),
+        lambda: {"x": X, "state": ub.Transformer(3, 4).initial_state(2), "lengths": [3, 1]},
+    ),
     "LSTMController": (
         ub.LSTMController,
         lambda: {

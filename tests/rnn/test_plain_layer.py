@@ -22,8 +22,11 @@ MAKERS = {
     "elman": lambda **options: ub.ControllerRNN(INPUT, HIDDEN, **options),
     "gru": lambda **options: ub.ControllerRNN(INPUT, HIDDEN, "gru", **options),
     "srcn": lambda **options: ub.SRCN(INPUT, HIDDEN, 2, **options),
+    "transformer": lambda **options: ub.Transformer(INPUT, HIDDEN, num_heads=1, **options),
 }
 EACH = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+#: Those whose state is tensors [B, H].
+CELLS = {name: MAKERS[name] for name in ("deep_lstm", "elman", "gru", "srcn")}
 
 
 @pytest.fixture(autouse=True)
@@ -84,18 +87,18 @@ def test_half_precision_and_autocast(make):
         output, cast = layer(x)
         again, _ = layer(x, cast)
     assert output.dtype == again.dtype == torch.bfloat16
-    assert all(part.dtype == torch.float32 for part in tensors(cast))
+    assert all(part.dtype in (torch.float32, torch.int64) for part in tensors(cast))
     torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.03)
     half = layer.bfloat16()
     output, state = half(x.bfloat16())
     assert output.dtype == torch.bfloat16
-    assert all(part.dtype == torch.bfloat16 for part in tensors(state))
+    assert all(part.dtype in (torch.bfloat16, torch.int64) for part in tensors(state))
     torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.03)
     with pytest.raises(DTypeError, match=r"x: expected dtype torch.bfloat16 as the layer"):
         half(x)
 
 
-@EACH
+@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
 def test_a_state_of_another_batch_width_or_dtype_is_refused(make):
     layer, x = make(), torch.randn(STEPS, 2, INPUT)
     _, state = layer(x)

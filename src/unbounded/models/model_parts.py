@@ -15,14 +15,28 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.memories import MEMORIES, Memory
 from unbounded.memories.as_data import has_name
 from unbounded.options import option_errors, options_of
-from unbounded.rnn import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
+from unbounded.rnn import (
+    CONTROLLERS,
+    SRCN,
+    Controller,
+    ControllerRNN,
+    DeepLSTM,
+    MemoryRNN,
+    Transformer,
+)
 from unbounded.rnn.controllers import ControllerFactory
 
 #: A component as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
 
-#: Layers without a memory: a deep LSTM, the structurally constrained network.
-BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN]]] = {"lstm": DeepLSTM, "srcn": SRCN}
+#: Layers without a memory: a deep LSTM, the structurally constrained network, a Transformer.
+BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN] | type[Transformer]]] = {
+    "lstm": DeepLSTM,
+    "srcn": SRCN,
+    "transformer": Transformer,
+}
+#: Those that are nothing but baselines: they take no memory, and no kernel is built for them.
+ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
 _COUNT = 10
@@ -84,11 +98,11 @@ def can_be_shown(part: str | Part, hidden_size: int) -> bool:
     return has_name(make_memory(part, hidden_size))
 
 
-def controller_errors(part: str | Part, memory: Any) -> list[str]:
+def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[str]:
     """The errors of a controller's name and options, given the name of the memory."""
     name, options = split_part(part)
-    if name == "srcn" and memory != NO_MEMORY:
-        return [f"srcn: expected no memory, got {memory!r}; give --model.memory none"]
+    if name in ONLY_BASELINES and memory != NO_MEMORY:
+        return [f"{name}: expected no memory, got {memory!r}; give --model.memory none"]
     try:
         factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
@@ -99,6 +113,10 @@ def controller_errors(part: str | Part, memory: Any) -> list[str]:
     if memory == NO_MEMORY and options.get("recurrent") is False:
         return ["recurrent: without it and a memory nothing is remembered; leave it out"]
     try:
+        if name in ONLY_BASELINES:  # whose sizes have to fit each other
+            with torch.device("meta"):
+                factory(2, hidden_size, **options)
+            return []
         with torch.random.fork_rng(devices=[]):  # these weights are discarded
             factory(2, 2, **options)
     except (ConfigError, ValueError, TypeError) as error:
@@ -164,7 +182,7 @@ def make_layer(
     check_positive("hidden_size", hidden_size)
     name, options = split_part(controller)
     without = split_part(memory)[0] == NO_MEMORY
-    errors = controller_errors(controller, split_part(memory)[0])
+    errors = controller_errors(controller, split_part(memory)[0], hidden_size)
     if without:
         errors += memory_errors(memory, hidden_size)
         if readout_size is not None:
@@ -178,11 +196,14 @@ def make_layer(
         "backend": backend,
     }
     if without and name in BASELINES:
-        layer = BASELINES[name](input_size, hidden_size, **options, **common)
+        factory = BASELINES[name]
+        # A Transformer has no initial state that could be learned.
+        taken = {option: common[option] for option in options_of(factory) if option in common}
+        layer = factory(input_size, hidden_size, **options, **taken)
         return layer, layer.output_size if isinstance(layer, SRCN) else hidden_size
-    factory: ControllerFactory = partial(_controller(name, without), **options)
+    cell: ControllerFactory = partial(_controller(name, without), **options)
     if without:
-        return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
+        return ControllerRNN(input_size, hidden_size, cell, **common), hidden_size
     memory_module = make_memory(memory, hidden_size)
     size = (
         hidden_size + memory_module.read_vector_size * output_read_vector
@@ -193,7 +214,7 @@ def make_layer(
         input_size,
         hidden_size,
         memory_module,
-        factory,
+        cell,
         output_size=readout_size,
         output_read_vector=output_read_vector,
         **common,

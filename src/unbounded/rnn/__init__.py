@@ -13,6 +13,7 @@ from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
 from unbounded.rnn.state import MemoryRNNState
 from unbounded.rnn.trace import Trace, load_trace, save_trace
+from unbounded.rnn.transformer import Transformer
 
 __all__ = [
     "CONTROLLERS",
@@ -28,6 +29,7 @@ __all__ = [
     "MemoryRNN",
     "MemoryRNNState",
     "Trace",
+    "Transformer",
     "load_trace",
     "save_trace",
 ]
