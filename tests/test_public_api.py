@@ -25,6 +25,7 @@ PUBLIC = {
         "width group weighting step variant key_size key_gate action_gate write_gate_bias "
         "read_key_gate_bias strength_bias gates initial capacity drop"
     ),
+    "MemoryAttention": "d_model memory batch_first device dtype backend",
     "MemoryRNN": (
         "input_size hidden_size memory controller output_size batch_first backend device "
         "dtype learn_initial_state num_layers dropout bidirectional bias output_read_vector"
@@ -43,7 +44,8 @@ PUBLIC = {
     "Trace": "memory arrays lengths symbols",
     "Transformer": (
         "input_size hidden_size num_layers num_heads feed_forward_size positions bidirectional "
-        "window dropout norm_first batch_first device dtype backend"
+        "window dropout norm_first memory memory_layers beside_attention batch_first device dtype "
+        "backend"
     ),
     "TuringTape": (
         "slots width read_heads write_heads shift shift_range variant activations shift_bias "
@@ -69,8 +71,8 @@ NAMES = {
     ),
     "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
-        "LSTMController MemoryLayer MemoryRNN MemoryRNNState SRCN Trace Transformer load_trace "
-        "save_trace"
+        "LSTMController MemoryAttention MemoryLayer MemoryRNN MemoryRNNState SRCN Trace "
+        "Transformer load_trace save_trace"
     ),
     "unbounded.models": (
         "MemoryModel SequenceModel certainties discretized draw_sums generate least_saturated "

@@ -10,7 +10,8 @@ from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation.predictions import predictions, read_inputs
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
-from unbounded.models import MemoryModel
+from unbounded.models import MemoryModel, with_room
+from unbounded.rnn import MemoryAttention
 from unbounded.tasks import make_task
 
 
@@ -79,6 +80,44 @@ def test_sizes_are_checked_with_the_config():
     found = config_errors("parity_check", controller={"name": "transformer", "positions": "sin"})
     assert "unknown positions 'sin'. Did you mean 'sinusoidal'?" in found[0]
     assert "Valid: alibi, none, relative, rotary, sinusoidal" in found[0]
+
+
+def test_a_memory_by_name(tmp_path):
+    memory = {"name": "stack", "width": 3}
+    model, task = make(memory=memory, memory_layers=[1, 2], bidirectional=True)
+    batch = task.batch(0, "train", 0, 6)
+    logits, _ = model(batch.inputs)
+    for row, length in enumerate(batch.lengths.tolist()):
+        assert_close(logits[row, :length], model(batch.inputs[row : row + 1, :length])[0][0])
+    model.save_pretrained(tmp_path)
+    assert torch.equal(MemoryModel.from_pretrained(tmp_path)(batch.inputs)[0], logits)
+    stacks = [part.memory.width for part in model.modules() if isinstance(part, MemoryAttention)]
+    assert stacks == [3, 3]
+
+
+def test_a_memory_has_room_for_longer_sequences():
+    model, task = make(memory={"name": "superposition_stack", "count": 2, "capacity": 4})
+    inputs = task.batch(0, "test", 0, 2).inputs
+    roomy, symbols = with_room(model, inputs.shape[1])
+    assert symbols == inputs.shape[1] > 4
+    assert roomy(inputs)[0].shape[1] == inputs.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": "stak"}, "unknown memory 'stak'. Did you mean 'stack'?"),
+        ({"memory": {"name": "stack", "widht": 3}}, "has no option 'widht'. Did you mean 'width'?"),
+        ({"memory": "rolling_tape"}, "memory: RollingTape uses lengths"),
+        ({"memory_layers": [1]}, "memory_layers: has no effect without a memory"),
+        ({"memory": "stack", "memory_layers": [7]}, "expected numbers of 1..2, got 7"),
+        ({"memory": "none"}, ""),
+    ],
+)
+def test_errors_of_a_memory_are_those_of_the_config(options, message):
+    controller = {"name": "transformer", **options}
+    found = config_errors("parity_check", controller=controller, hidden_size=8)
+    assert (message in found[0]) if message else found == []
 
 
 def test_it_takes_no_memory_and_no_kernel():

@@ -107,6 +107,10 @@ def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[s
         factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
+    if "memory" in options_of(factory) and isinstance(options.get("memory"), str | Mapping):
+        if errors := memory_errors(options["memory"], hidden_size):
+            return [f"memory: {error}" for error in errors]
+        options = _with_memory(options, hidden_size)
     errors = option_errors(f"controller {name!r}", factory, options, hidden=OF_LAYER)
     if errors:
         return errors
@@ -199,6 +203,7 @@ def make_layer(
         factory = BASELINES[name]
         # A Transformer has no initial state that could be learned.
         taken = {option: common[option] for option in options_of(factory) if option in common}
+        options = _with_memory(options, hidden_size)
         layer = factory(input_size, hidden_size, **options, **taken)
         return layer, layer.output_size if isinstance(layer, SRCN) else hidden_size
     cell: ControllerFactory = partial(_controller(name, without), **options)
@@ -227,6 +232,15 @@ def _controller(name: Any, without_memory: bool) -> type[Controller]:
     if without_memory:
         known = {**BASELINES, **known}
     return find_part("controller", name, known, Controller)
+
+
+def _with_memory(options: dict[str, Any], hidden_size: int) -> dict[str, Any]:
+    """The options of a Transformer, with the memory itself in the place of its name."""
+    part = options.get("memory")
+    if not isinstance(part, str | Mapping):
+        return options
+    is_none = split_part(part)[0] == NO_MEMORY
+    return {**options, "memory": None if is_none else make_memory(part, hidden_size)}
 
 
 def _texts(error: Exception) -> list[str]:

@@ -9,6 +9,7 @@ from unbounded.rnn.controllers import (
     LSTMController,
 )
 from unbounded.rnn.heads import Heads
+from unbounded.rnn.memory_attention import MemoryAttention
 from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
 from unbounded.rnn.state import MemoryRNNState
@@ -25,6 +26,7 @@ __all__ = [
     "GRUController",
     "Heads",
     "LSTMController",
+    "MemoryAttention",
     "MemoryLayer",
     "MemoryRNN",
     "MemoryRNNState",

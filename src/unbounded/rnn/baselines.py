@@ -101,6 +101,15 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     def unchecked_initial_state(self, batch_size: int) -> StateT:
         """The initial state of every sequence."""
 
+    def started(self, state: StateT, lengths: Tensor | None, steps: int) -> StateT:
+        """The initial state of sequences whose lengths are known; by default the same.
+
+        Args:
+            state: before the first step. lengths: int64 [B]; None for `steps`. steps: T.
+        """
+        del lengths, steps  # without use by default
+        return state
+
     @abstractmethod
     def parts(self, state: StateT) -> list[tuple[str, Tensor, Shape]]:
         """Name, tensor and axes after the batch of each part of a state from the caller.
@@ -166,6 +175,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         batch_size = inputs.shape[1]
         if state is None:
             state = self.unchecked_initial_state(batch_size)
+            state = self.started(state, call.lengths, len(inputs))
         else:
             batch = () if call.unbatched else (batch_size,)
             counts = torch.empty(0, dtype=torch.int64, device=like.device)

@@ -219,11 +219,16 @@ class BlockNetwork(PlainLayer[BlocksState], ABC):
         named = parts_of(self.blocks, "state", state)
         return [(name.removeprefix("state"), tensor, shape) for name, tensor, shape in named]
 
+    def no_kernel(self) -> str | None:
+        """Why the kernels do not serve the layer; None if its parts choose."""
+        return "no kernel is built for it"
+
     def run(
         self, x: Tensor, state: BlocksState, lengths: Tensor | None
     ) -> tuple[Tensor, BlocksState]:
         """Run part after part, each over all steps."""
-        self.takes_kernels("no kernel is built for it")
+        if (reason := self.no_kernel()) is not None:
+            self.takes_kernels(reason)
         hidden, states = self.inputs(x.transpose(0, 1)), []
         for part, own in zip(self.blocks, state, strict=True):
             hidden, last = part(hidden, own, lengths)

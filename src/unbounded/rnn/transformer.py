@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unbounded.checks import check_bool, check_choice, check_positive
+from unbounded.checks import check_bool, check_choice, check_kind, check_positive
 from unbounded.errors import ConfigError, ShapeError
+from unbounded.memories import Memory
 from unbounded.rnn.attention import POSITIONS, SelfAttention, Sinusoids
 from unbounded.rnn.baselines import Shape
 from unbounded.rnn.blocks import Block, BlockNetwork, BlocksState, SequencePart, check_sizes
+from unbounded.rnn.memory_attention import MemoryAttention, MemoryPart
+from unbounded.rnn.memory_layer import check_memory
 
 
 class Transformer(BlockNetwork):
@@ -36,6 +40,11 @@ class Transformer(BlockNetwork):
             and of what a block adds, in [0, 1).
         norm_first: whether norms are taken before attention and feed-forward layer; otherwise after
             each sum, as in Vaswani et al. 2017, and none ends the network.
+        memory: a data structure that some blocks work on (`MemoryAttention`), each with a state of
+            its own; on the command line its name, or a mapping of name and options.
+        memory_layers: the numbers of these blocks, from 1; None for the middle one.
+        beside_attention: whether these blocks have attention too, and add the two; otherwise the
+            memory takes its place, as in DuSell & Chiang 2024.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         backend: "auto" or "reference"; others raise, since there is no kernel.
         device, dtype: of the parameters.
@@ -58,6 +67,9 @@ class Transformer(BlockNetwork):
         window: int | None = None,
         dropout: float = 0.0,
         norm_first: bool = True,
+        memory: Memory[Any, Any] | None = None,
+        memory_layers: list[int] | None = None,
+        beside_attention: bool = False,
         batch_first: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -72,6 +84,10 @@ class Transformer(BlockNetwork):
         )  # fmt: skip
         check_bool("bidirectional", bidirectional)
         check_bool("norm_first", norm_first)
+        check_bool("beside_attention", beside_attention)
+        errors = _memory_errors(memory, memory_layers, beside_attention, num_layers)
+        if errors:
+            raise ConfigError(errors)
         check_choice("positions", positions, POSITIONS)
         if feed_forward_size is not None:
             check_positive("feed_forward_size", feed_forward_size)
@@ -85,11 +101,25 @@ class Transformer(BlockNetwork):
                 ]
             )
         self.num_layers, self.num_heads, self.positions = num_layers, num_heads, positions
-        self.bidirectional, self.window = bidirectional, window
+        self.bidirectional, self.window, self.memory = bidirectional, window, memory
         place: dict[str, Any] = {"device": device, "dtype": dtype}
 
-        def block() -> Block:
-            attention = SelfAttention(
+        with_memory = (num_layers // 2 + 1,) if memory_layers is None else tuple(memory_layers)
+
+        def block(number: int) -> Block:
+            mixers: list[SequencePart] = []
+            if memory is None or number not in with_memory or beside_attention:
+                mixers.append(attention())
+            if memory is not None and number in with_memory:
+                layer = MemoryAttention(hidden_size, memory, True, backend=backend, **place)
+                mixers.append(MemoryPart(layer))
+            between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
+            return Block(
+                mixers, hidden_size, between, dropout=dropout, norm_first=norm_first, **place
+            )
+
+        def attention() -> SelfAttention:
+            return SelfAttention(
                 hidden_size,
                 num_heads,
                 positions,
@@ -98,21 +128,21 @@ class Transformer(BlockNetwork):
                 dropout=dropout,
                 **place,
             )
-            between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
-            return Block(
-                [attention], hidden_size, between, dropout=dropout, norm_first=norm_first, **place
-            )
 
         first: list[SequencePart] = [Sinusoids()] if positions == "sinusoidal" else []
         self._make_network(
             input_size,
             hidden_size,
-            [*first, *(block() for _ in range(num_layers))],
+            [*first, *(block(number) for number in range(1, num_layers + 1))],
             batch_first=batch_first,
             backend=backend,
             norm=norm_first,
             **place,
         )
+
+    def no_kernel(self) -> str | None:
+        """Why the kernels do not serve the layer; None with a memory, which chooses itself."""
+        return super().no_kernel() if self.memory is None else None
 
     def parts(self, state: BlocksState) -> list[tuple[str, Tensor, Shape]]:
         """Those of each block.
@@ -131,8 +161,31 @@ class Transformer(BlockNetwork):
         """Sizes, for print(module)."""
         others = ", bidirectional=True" if self.bidirectional else ""
         others += "" if self.window is None else f", window={self.window}"
+        others += "" if self.memory is None else f", memory={self.memory!r}"
         return (
             f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, "
             f"num_heads={self.num_heads}, positions={self.positions!r}{others}, "
             f"batch_first={self.batch_first}, backend={self.backend!r}"
         )
+
+
+def _memory_errors(
+    memory: Memory[Any, Any] | None, layers: Sequence[int] | None, beside: bool, num_layers: int
+) -> list[str]:
+    """The errors of the options for a memory, one line each."""
+    if layers is not None:
+        check_kind("memory_layers", layers, list, "Give the numbers of blocks, such as [2].")
+    if memory is None:
+        given = (("memory_layers", layers is not None), ("beside_attention", beside))
+        return [f"{name}: has no effect without a memory" for name, is_given in given if is_given]
+    check_memory(memory)
+    errors = [
+        f"memory_layers: expected numbers of 1..{num_layers}, got {number!r}"
+        for number in layers or ()
+        if type(number) is not int or not 1 <= number <= num_layers
+    ]
+    if layers == []:
+        errors.append("memory_layers: expected the number of a block at least, got none")
+    if memory.uses_lengths:
+        errors.append(f"memory: {type(memory).__name__} uses lengths, which blocks do not give it")
+    return errors
