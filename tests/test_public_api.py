@@ -18,6 +18,14 @@ PUBLIC = {
         "input_size hidden_size num_layers skip_input batch_first device dtype "
         "learn_initial_state second_bias backend"
     ),
+    "DeltaNet": (
+        "input_size hidden_size num_layers num_heads feed_forward_size conv_size "
+        "negative_eigenvalues dropout batch_first device dtype backend"
+    ),
+    "DeltaProduct": (
+        "input_size hidden_size householder_steps num_layers num_heads feed_forward_size "
+        "conv_size negative_eigenvalues dropout batch_first device dtype backend"
+    ),
     "ElmanController": "input_size hidden_size activation recurrent bias device dtype second_bias",
     "GRUController": "input_size hidden_size bias device dtype",
     "LSTMController": "input_size hidden_size bias device dtype forget_bias second_bias",
@@ -70,7 +78,8 @@ NAMES = {
         "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
     ),
     "unbounded.rnn": (
-        "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
+        "CONTROLLERS Controller ControllerRNN DeepLSTM DeltaNet DeltaProduct ElmanController "
+        "GRUController Heads "
         "LSTMController MemoryAttention MemoryLayer MemoryRNN MemoryRNNState SRCN Trace "
         "Transformer load_trace save_trace"
     ),

@@ -138,6 +138,26 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "bias": True, "learn_initial_state": False, "backend": "auto",
         },
     ),
+    "DeltaNet": (
+        ub.DeltaNet,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "num_layers": 1, "num_heads": 2,
+            "feed_forward_size": 5, "conv_size": 2, "negative_eigenvalues": True, "dropout": 0.1,
+            "batch_first": True, "device": None, "dtype": None, "backend": "auto",
+        },
+    ),
+    "DeltaProduct": (
+        ub.DeltaProduct,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "householder_steps": 3, "num_layers": 1,
+            "num_heads": 2, "feed_forward_size": 5, "conv_size": 2, "negative_eigenvalues": True,
+            "dropout": 0.1, "batch_first": True, "device": None, "dtype": None, "backend": "auto",
+        },
+    ),
+    "DeltaProduct.forward": (
+        lambda **options: ub.DeltaProduct(3, 4, batch_first=True)(**options),
+        lambda: {"x": X, "state": ub.DeltaProduct(3, 4).initial_state(2), "lengths": [3, 1]},
+    ),
     "MemoryAttention": (
         ub.MemoryAttention,
         lambda: {

@@ -29,6 +29,8 @@ def make(memory):
         layer, size = ub.DeepLSTM(6, 8, 2, batch_first=True), 8
     elif memory == "transformer":
         layer, size = ub.Transformer(6, 8, 2, batch_first=True), 8
+    elif memory == "deltaproduct":
+        layer, size = ub.DeltaProduct(6, 8, 2, batch_first=True), 8
     else:
         layer = ub.MemoryRNN(6, 8, MEMORIES[memory](4), output_size=5, batch_first=True)
         size = 5
@@ -39,7 +41,7 @@ def make(memory):
     return model
 
 
-@pytest.mark.parametrize("memory", ["none", "transformer", *MEMORIES])
+@pytest.mark.parametrize("memory", ["none", "transformer", "deltaproduct", *MEMORIES])
 def test_generation_equals_a_loop_over_prefixes(memory):
     model = make(memory)
     prompt, lengths = torch.randint(9, (6, 5)), torch.tensor([5, 3, 1, 4, 5, 2])

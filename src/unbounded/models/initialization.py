@@ -38,8 +38,8 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
 
     Args:
         model: newly created; unchanged parts keep their draw.
-        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) or norms (Transformer) keep
-            their default at "sums" and "glorot_parts".
+        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) and networks of blocks
+            (Transformer, DeltaNet) keep their default at "sums" and "glorot_parts".
         output: one of OUTPUT_INITIALIZATIONS.
         symbols: one of SYMBOL_INITIALIZATIONS.
     Raises:

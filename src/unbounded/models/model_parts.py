@@ -21,6 +21,8 @@ from unbounded.rnn import (
     Controller,
     ControllerRNN,
     DeepLSTM,
+    DeltaNet,
+    DeltaProduct,
     MemoryRNN,
     Transformer,
 )
@@ -29,11 +31,15 @@ from unbounded.rnn.controllers import ControllerFactory
 #: A component as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
 
-#: Layers without a memory: a deep LSTM, the structurally constrained network, a Transformer.
-BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN] | type[Transformer]]] = {
+Baseline = type[DeepLSTM] | type[SRCN] | type[Transformer] | type[DeltaNet] | type[DeltaProduct]
+
+#: Layers without a memory of the library.
+BASELINES: Final[dict[str, Baseline]] = {
     "lstm": DeepLSTM,
     "srcn": SRCN,
     "transformer": Transformer,
+    "deltanet": DeltaNet,
+    "deltaproduct": DeltaProduct,
 }
 #: Those that are nothing but baselines: they take no memory, and no kernel is built for them.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
@@ -201,7 +207,7 @@ def make_layer(
     }
     if without and name in BASELINES:
         factory = BASELINES[name]
-        # A Transformer has no initial state that could be learned.
+        # Networks of blocks have no initial state that could be learned.
         taken = {option: common[option] for option in options_of(factory) if option in common}
         options = _with_memory(options, hidden_size)
         layer = factory(input_size, hidden_size, **options, **taken)

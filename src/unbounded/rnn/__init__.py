@@ -8,6 +8,7 @@ from unbounded.rnn.controllers import (
     GRUController,
     LSTMController,
 )
+from unbounded.rnn.deltanet import DeltaNet, DeltaProduct
 from unbounded.rnn.heads import Heads
 from unbounded.rnn.memory_attention import MemoryAttention
 from unbounded.rnn.memory_layer import MemoryLayer
@@ -22,6 +23,8 @@ __all__ = [
     "Controller",
     "ControllerRNN",
     "DeepLSTM",
+    "DeltaNet",
+    "DeltaProduct",
     "ElmanController",
     "GRUController",
     "Heads",
