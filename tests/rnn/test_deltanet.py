@@ -214,6 +214,14 @@ def test_it_learns_parity_of_short_strings(kind):
     assert parity(layer, 6, 100) > 0.95
 
 
+@EACH
+def test_inputs_of_zero_have_finite_gradients(kind):
+    layer = make(kind, dtype=torch.float32)
+    layer(torch.zeros(2, 5, 3))[0].square().sum().backward()
+    norms = [part.grad.norm() for part in layer.parameters() if part.grad is not None]
+    assert torch.stack(norms).max() < 1e6
+
+
 def test_bad_input():
     for kind in (ub.DeltaNet, ub.DeltaProduct):
         with pytest.raises(ShapeError, match="num_heads: expected a divisor of hidden_size 6"):

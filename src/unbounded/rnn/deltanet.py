@@ -109,8 +109,8 @@ class DeltaPart(SequencePart):
         by_head = strengths.to(matrix.dtype).unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
         with without_autocast(x.device):
             read, matrix = delta_rule(
-                F.normalize(query.squeeze(3), dim=-1),
-                F.normalize(key, dim=-1),
+                _of_norm_1(query.squeeze(3)),
+                _of_norm_1(key),
                 value,
                 by_head,
                 matrix,
@@ -131,6 +131,11 @@ class DeltaPart(SequencePart):
         ends = lengths.clamp(0, projected.shape[1])
         rows = ends.unsqueeze(1) + torch.arange(self._earlier, device=whole.device)
         return mixed, whole.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.channels))
+
+
+def _of_norm_1(vectors: Tensor) -> Tensor:
+    """Vectors divided by their norms; those near 0 stay short, so that gradients stay finite."""
+    return vectors * torch.rsqrt(vectors.square().sum(dim=-1, keepdim=True) + 1e-6)
 
 
 class DeltaNet(BlockNetwork):
