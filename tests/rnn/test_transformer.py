@@ -92,7 +92,8 @@ def attended(layer, x):
         if layer.positions == "rotary":
             return dot(turned(query[i], i), turned(key[j], j))
         if layer.positions == "alibi":
-            return dot(query[i], key[j]) - 2.0**-8 * abs(i - j)
+            nearer = 0.5 if attention.bidirectional and i > j else 0.0
+            return dot(query[i], key[j]) - 2.0**-8 * (abs(i - j) - nearer)
         u, v = attention.content_bias.tolist(), attention.distance_bias.tolist()
         rows = attention.distances.weight.tolist()
         r = [sum(p * q for p, q in zip(row, sines(i - j), strict=True)) for row in rows]

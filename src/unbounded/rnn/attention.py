@@ -125,7 +125,8 @@ class SelfAttention(SequencePart):
         device, dtype: of the parameters.
     Sources: Vaswani et al. 2017, arXiv:1706.03762, section 3.2. "rotary": Su et al. 2021,
         arXiv:2104.09864, eq. 34. "alibi": Press et al. 2022, arXiv:2108.12409, section 3; the
-        slopes are 2^(-8 k / heads) for any number of heads. "relative": Dai et al. 2019,
+        slopes are 2^(-8 k / heads) for any number of heads. If bidirectional, earlier steps count
+        as nearer by a half. "relative": Dai et al. 2019,
         arXiv:1901.02860, section 3.3.
     """
 
@@ -242,7 +243,10 @@ class SelfAttention(SequencePart):
         if self.positions == "alibi":
             order = torch.arange(1, self.num_heads + 1, device=query.device)
             slopes = torch.exp2(-8 * order.to(query.dtype) / self.num_heads)
-            return query, -slopes.view(-1, 1, 1) * distances.abs().unsqueeze(1)
+            far = distances.abs().to(query.dtype)
+            if self.bidirectional:  # as in the program of Delétang et al. 2023: left is not right
+                far = far - 0.5 * (distances > 0)
+            return query, -slopes.view(-1, 1, 1) * far.unsqueeze(1)
         if self.distances is None:
             return query, torch.zeros_like(distances, dtype=query.dtype).unsqueeze(1)
         steps, keys = distances.shape[1:]

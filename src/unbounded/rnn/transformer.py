@@ -46,7 +46,8 @@ class Transformer(BlockNetwork):
         beside_attention: whether these blocks have attention too, and add the two; otherwise the
             memory takes its place, as in DuSell & Chiang 2024.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        backend: "auto" or "reference"; others raise, since there is no kernel.
+        backend: of the memory, as for `MemoryAttention`. Without one "auto" or "reference"; others
+            raise, since there is no kernel.
         device, dtype: of the parameters.
     Raises:
         ShapeError, ConfigError, ChoiceError, DTypeError: an option is invalid.
