@@ -10,6 +10,7 @@ from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation.predictions import predictions, read_inputs
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.identity import model_name
 from unbounded.models import MemoryModel, with_room
 from unbounded.rnn import MemoryAttention
 from unbounded.tasks import make_task
@@ -118,6 +119,18 @@ def test_errors_of_a_memory_are_those_of_the_config(options, message):
     controller = {"name": "transformer", **options}
     found = config_errors("parity_check", controller=controller, hidden_size=8)
     assert (message in found[0]) if message else found == []
+
+
+def test_a_run_is_named_by_its_layers():
+    for controller, name in (
+        ("transformer", "transformer-2"),
+        ({"name": "deltanet", "num_layers": 3}, "deltanet-3"),
+        ("lstm", "lstm-1"),
+    ):
+        data = overlay(
+            preset_of("parity_check"), {"model": {"memory": "none", "controller": controller}}
+        )
+        assert model_name(composed(data).model) == name
 
 
 def test_it_takes_no_memory_and_no_kernel():

@@ -198,6 +198,23 @@ def test_gradcheck(positions):
     assert torch.autograd.gradcheck(run, (x, *layer.parameters()), fast_mode=True)
 
 
+@EACH
+@pytest.mark.parametrize("window", [None, 2])
+def test_autocast_and_half_precision_with_a_state(positions, window):
+    layer, x = make(positions, window=window, dtype=torch.float32), random(2, 6, 3).float()
+    expected, _ = layer(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        first, state = layer(x[:, :4])
+        rest, last = layer(x[:, 4:], state)
+    both = torch.cat([first, rest], dim=1)
+    assert both.dtype == torch.bfloat16
+    assert {part.dtype for part in state_tensors(last)} == {torch.float32, torch.int64}
+    torch.testing.assert_close(both.float(), expected, atol=0.1, rtol=0.1)
+    half, state = layer.bfloat16()(x.bfloat16())
+    torch.testing.assert_close(half.float(), expected, atol=0.1, rtol=0.1)
+    assert layer(x.bfloat16(), state)[0].dtype == torch.bfloat16
+
+
 def test_dropout_in_training_only():
     layer, x = make(dropout=0.5, dtype=torch.float32), torch.randn(2, 5, 3)
     layer.eval()
