@@ -131,7 +131,9 @@ class Block(SequencePart):
         self, x: Tensor, state: BlocksState, lengths: Tensor | None
     ) -> tuple[Tensor, BlocksState]:
         results = [mixer(x, own, lengths) for mixer, own in zip(self.mixers, state, strict=True)]
-        mixed = torch.stack([output for output, _ in results]).sum(0)
+        mixed = results[0][0]
+        for output, _ in results[1:]:
+            mixed = mixed + output
         return self._drop(mixed), tuple(own for _, own in results)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
