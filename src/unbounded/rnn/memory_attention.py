@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_lengths, check_place, check_positive, check_size
 from unbounded.memories import Memory
@@ -148,28 +150,26 @@ class MemoryAttention(PlainLayer[Any]):
         steps = instructions[0].shape[1]
         if lengths is None or lengths.is_meta or bool((lengths == steps).all()):
             return self.memory.unroll(instructions, state, self.backend)
-        size = self.memory.read_vector_size
-        read_vectors, last = instructions[0].new_zeros(len(lengths), steps, size), state
+        order, read, after = [], [], []
         for length in lengths.unique().tolist():
-            if length == 0:
-                continue
             rows = (lengths == length).nonzero().squeeze(1)
-            own = self.memory.Instruction(*(field[rows, :length] for field in instructions))
-            begun = self.memory.State(*(field[rows] for field in state))
-            read, after = self.memory.unroll(own, begun, self.backend)
-            read_vectors = read_vectors.index_put(
-                (rows.unsqueeze(1), torch.arange(length, device=rows.device)), read
-            )
-            last = self._replaced(last, after, rows)
-        return read_vectors, last
+            own = self.memory.State(*(field[rows] for field in state))
+            read_vectors = instructions[0].new_zeros(len(rows), 0, self.memory.read_vector_size)
+            if length:
+                given = self.memory.Instruction(*(field[rows, :length] for field in instructions))
+                read_vectors, own = self.memory.unroll(given, own, self.backend)
+            order.append(rows)
+            read.append(F.pad(read_vectors, (0, 0, 0, steps - length)))
+            after.append(own)
+        back = torch.cat(order).argsort()
+        return torch.cat(read)[back], self._joined(after, back)
 
-    def _replaced(self, state: Any, new: Any, rows: Tensor) -> Any:
-        """The state with that of some sequences replaced; the shorter one gets empty rows."""
+    def _joined(self, states: Sequence[Any], rows: Tensor) -> Any:
+        """Rows of several states together; shorter ones get empty rows of the memory."""
         fields = []
-        for field, before, after in zip(self.memory.state_fields, state, new, strict=True):
-            count = max(field.rows_of(before), field.rows_of(after))
-            before, after = field.padded_to(before, count), field.padded_to(after, count)
-            fields.append(before.index_copy(0, rows, after))
+        for field, *parts in zip(self.memory.state_fields, *states, strict=True):
+            most = max(field.rows_of(part) for part in parts)
+            fields.append(torch.cat([field.padded_to(part, most) for part in parts])[rows])
         return self.memory.State(*fields)
 
     def extra_repr(self) -> str:
