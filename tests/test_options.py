@@ -207,7 +207,7 @@ def test_every_registry_uses_it() -> None:
     assert len(caught.value.errors) == 2
     (fault,) = memory_errors({"name": "queue", "width": "3"}, 8)
     assert fault == "width: expected an integer, got '3'"
-    (fault,) = controller_errors({"name": "elman", "recurrent": "no"}, "queue")
+    (fault,) = controller_errors({"name": "elman", "recurrent": "no"}, "queue", 4)
     assert fault == "recurrent: expected true or false, got 'no'"
 
 

@@ -18,6 +18,14 @@ PUBLIC = {
         "input_size hidden_size num_layers skip_input batch_first device dtype "
         "learn_initial_state second_bias backend"
     ),
+    "DeltaNet": (
+        "input_size hidden_size num_layers num_heads feed_forward_size conv_size "
+        "negative_eigenvalues dropout batch_first device dtype backend"
+    ),
+    "DeltaProduct": (
+        "input_size hidden_size householder_steps num_layers num_heads feed_forward_size "
+        "conv_size negative_eigenvalues dropout batch_first device dtype backend"
+    ),
     "ElmanController": "input_size hidden_size activation recurrent bias device dtype second_bias",
     "GRUController": "input_size hidden_size bias device dtype",
     "LSTMController": "input_size hidden_size bias device dtype forget_bias second_bias",
@@ -25,6 +33,7 @@ PUBLIC = {
         "width group weighting step variant key_size key_gate action_gate write_gate_bias "
         "read_key_gate_bias strength_bias gates initial capacity drop"
     ),
+    "MemoryAttention": "d_model memory batch_first device dtype backend",
     "MemoryRNN": (
         "input_size hidden_size memory controller output_size batch_first backend device "
         "dtype learn_initial_state num_layers dropout bidirectional bias output_read_vector"
@@ -42,6 +51,11 @@ PUBLIC = {
     "SuperpositionList": "count depth noop capacity overflow empty",
     "SuperpositionStack": "count depth noop capacity overflow",
     "Trace": "memory arrays lengths symbols",
+    "Transformer": (
+        "input_size hidden_size num_layers num_heads feed_forward_size positions bidirectional "
+        "window dropout norm_first memory memory_layers beside_attention batch_first device dtype "
+        "backend"
+    ),
     "TuringTape": (
         "slots width read_heads write_heads shift shift_range variant activations shift_bias "
         "reads initial_cells initial_weights writes_first"
@@ -66,8 +80,10 @@ NAMES = {
         "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
     ),
     "unbounded.rnn": (
-        "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "
-        "LSTMController MemoryLayer MemoryRNN MemoryRNNState SRCN Trace load_trace save_trace"
+        "CONTROLLERS Controller ControllerRNN DeepLSTM DeltaNet DeltaProduct ElmanController "
+        "GRUController Heads "
+        "LSTMController MemoryAttention MemoryLayer MemoryRNN MemoryRNNState SRCN Trace "
+        "Transformer load_trace save_trace"
     ),
     "unbounded.models": (
         "MemoryModel SequenceModel certainties discretized draw_sums generate least_saturated "

@@ -105,7 +105,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     from unbounded.experiments.config.components import CHOICES
     from unbounded.experiments.tables.published import PAPERS
     from unbounded.memories import MEMORIES
-    from unbounded.rnn import CONTROLLERS, SRCN
+    from unbounded.models.model_parts import BASELINES
+    from unbounded.rnn import CONTROLLERS
     from unbounded.tasks import TASKS
 
     def lines(registry: Mapping[str, object]) -> dict[str, str]:
@@ -117,7 +118,7 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     assert NAMES["tasks"] == lines(TASKS), hint
     memories = lines(MEMORIES)
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
-    controllers = {**lines(CONTROLLERS), **lines({"srcn": SRCN})}
+    controllers = {**lines(BASELINES), **lines(CONTROLLERS)}
     assert NAMES["controllers"] == controllers, hint
     assert NAMES["papers"] == PAPERS, hint
     assert list(NAMES["optimizers"]) == list(CHOICES["training.optimizer"].registry), hint

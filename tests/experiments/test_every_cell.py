@@ -20,7 +20,7 @@ from unbounded.tasks import TASKS
 from unbounded.training import Interrupted
 from unbounded.training.chunk_update import ChunkUpdate
 
-BASELINES = ("lstm", "gru", "elman")
+BASELINES = ("lstm", "gru", "elman", "transformer", "deltanet", "deltaproduct")
 MODELS = [({"memory": memory}, memory) for memory in MEMORIES] + [
     ({"memory": "none", "controller": controller}, controller) for controller in BASELINES
 ]

@@ -192,7 +192,7 @@ def test_components(tmp_path: Path, option: tuple[str, str, str], value: Any) ->
     if kind == "memory":
         errors = memory_errors({"name": name, own: value}, 8)
     elif kind == "controller":
-        errors = controller_errors({"name": name, own: value}, "queue")
+        errors = controller_errors({"name": name, own: value}, "queue", 4)
     elif kind == "optimizer":
         errors = optimizer_errors(name, {own: value})
     else:

@@ -138,6 +138,57 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "bias": True, "learn_initial_state": False, "backend": "auto",
         },
     ),
+    "DeltaNet": (
+        ub.DeltaNet,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "num_layers": 1, "num_heads": 2,
+            "feed_forward_size": 5, "conv_size": 2, "negative_eigenvalues": True, "dropout": 0.1,
+            "batch_first": True, "device": None, "dtype": None, "backend": "auto",
+        },
+    ),
+    "DeltaProduct": (
+        ub.DeltaProduct,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "householder_steps": 3, "num_layers": 1,
+            "num_heads": 2, "feed_forward_size": 5, "conv_size": 2, "negative_eigenvalues": True,
+            "dropout": 0.1, "batch_first": True, "device": None, "dtype": None, "backend": "auto",
+        },
+    ),
+    "DeltaProduct.forward": (
+        lambda **options: ub.DeltaProduct(3, 4, batch_first=True)(**options),
+        lambda: {"x": X, "state": ub.DeltaProduct(3, 4).initial_state(2), "lengths": [3, 1]},
+    ),
+    "MemoryAttention": (
+        ub.MemoryAttention,
+        lambda: {
+            "d_model": 3, "memory": ub.NeuralStack(4), "batch_first": True, "device": None,
+            "dtype": None, "backend": "auto",
+        },
+    ),
+    "MemoryAttention.forward": (
+        lambda **options: ub.MemoryAttention(3, ub.NeuralStack(4), True)(**options),
+        lambda: {
+            "x": X, "state": ub.NeuralStack(4).initial_state(2), "lengths": [3, 1],
+        },
+    ),
+    "MemoryAttention.initial_state": (
+        lambda **options: ub.MemoryAttention(3, ub.NeuralStack(4)).initial_state(**options),
+        lambda: {"batch_size": 2, "lengths": [3, 1]},
+    ),
+    "Transformer": (
+        ub.Transformer,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "num_layers": 1, "num_heads": 2,
+            "feed_forward_size": 5, "positions": "rotary", "bidirectional": False, "window": 2,
+            "dropout": 0.1, "norm_first": True, "memory": ub.NeuralStack(3), "memory_layers": [1],
+            "beside_attention": True, "batch_first": True, "device": None, "dtype": None,
+            "backend": "auto",
+        },
+    ),
+    "Transformer.forward": (
+        lambda **options: ub.Transformer(3, 4, batch_first=True)(**options),
+        lambda: {"x": X, "state": ub.Transformer(3, 4).initial_state(2), "lengths": [3, 1]},
+    ),
     "LSTMController": (
         ub.LSTMController,
         lambda: {

@@ -27,18 +27,21 @@ def make(memory):
     torch.manual_seed(3)
     if memory == "none":
         layer, size = ub.DeepLSTM(6, 8, 2, batch_first=True), 8
+    elif memory == "transformer":
+        layer, size = ub.Transformer(6, 8, 2, batch_first=True), 8
+    elif memory == "deltaproduct":
+        layer, size = ub.DeltaProduct(6, 8, 2, batch_first=True), 8
     else:
         layer = ub.MemoryRNN(6, 8, MEMORIES[memory](4), output_size=5, batch_first=True)
         size = 5
     model = SequenceModel(9, 4, 6, layer, size)
     torch.nn.init.normal_(model.output.weight, 0, 3)
-    torch.nn.init.normal_(
-        model.layer.layers[0].heads.weight if memory != "none" else model.output.weight
-    )
+    if isinstance(layer, ub.MemoryRNN):
+        torch.nn.init.normal_(layer.layers[0].heads.weight)
     return model
 
 
-@pytest.mark.parametrize("memory", ["none", *MEMORIES])
+@pytest.mark.parametrize("memory", ["none", "transformer", "deltaproduct", *MEMORIES])
 def test_generation_equals_a_loop_over_prefixes(memory):
     model = make(memory)
     prompt, lengths = torch.randint(9, (6, 5)), torch.tensor([5, 3, 1, 4, 5, 2])

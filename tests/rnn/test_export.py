@@ -162,7 +162,25 @@ LAYERS = {
     "deep lstm": lambda: ub.DeepLSTM(3, 5, 2, learn_initial_state=True),
     "srcn": lambda: ub.SRCN(3, 5, bias=True, learn_initial_state=True),
     "nn.LSTM": lambda: torch.nn.LSTM(3, 5),
+    "transformer": lambda: ub.Transformer(3, 8, positions="relative"),
+    "transformer with a stack": lambda: ub.Transformer(3, 8, memory=ub.NeuralStack(3)),
+    "deltaproduct": lambda: ub.DeltaProduct(3, 8),
+    "memory attention": lambda: ub.MemoryAttention(3, ub.TuringTape(4, 3)),
 }
+
+
+@pytest.mark.parametrize("name", list(LAYERS)[-4:])
+def test_networks_of_blocks_are_exported_and_compiled(name):
+    layer = LAYERS[name]().eval()
+    program = torch.export.export(layer, (inputs(),)).module()
+    assert_close(program(inputs())[0], layer(inputs())[0], "exported")
+    torch.compiler.reset()
+    compiled = torch.compile(layer, backend="aot_eager")
+    output, state = compiled(inputs())
+    assert_close(output, layer(inputs())[0], "compiled")
+    state = ub.detach_state(state)
+    assert_close(compiled(inputs(), state)[0], layer(inputs(), state)[0], "with a state")
+    torch.compiler.reset()
 
 
 @pytest.mark.parametrize("name", LAYERS)

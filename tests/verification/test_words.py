@@ -223,3 +223,17 @@ def test_a_model_of_a_gpu_is_verified_on_the_cpu(monkeypatch):
     with pytest.raises(BackendError):  # gates are measured on the model's device
         extract(model, task, budget=300)
     assert looked[0]["device"] == next(model.parameters()).device
+
+
+@pytest.mark.parametrize("controller", ["lstm", "transformer", "deltaproduct"])
+def test_a_network_without_a_memory_is_walked_as_a_tree(controller):
+    torch.manual_seed(3)
+    task = make_task("answer_copy", symbols=2)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), memory="none",
+        controller=controller, hidden_size=8,
+    ).double().eval()  # fmt: skip
+    batch = task.every(3, 2)
+    margins, certainty = walk(Network(model), batch, 4, task.objective)
+    assert certainty is None
+    torch.testing.assert_close(margins, assess(model, batch, task.objective).margin)

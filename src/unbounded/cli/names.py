@@ -95,6 +95,12 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "elman": "A simple recurrent network, or with `recurrent=False` a feed-forward layer.",
         "srcn": "Hidden units h and context units s, each of which is a slowly decaying sum of the "
         "inputs.",
+        "transformer": "A Transformer whose steps attend to the steps up to them, or with an "
+        "option to all.",
+        "deltanet": "A linear memory, a matrix a head, in which the delta rule replaces the value "
+        "of a key.",
+        "deltaproduct": "A DeltaNet whose matrices take several steps of the delta rule for each "
+        "input.",
     },
     "stop_rules": {
         "solved": "Stop when `count` fresh validation sequences are correct, at `times` checks "

@@ -237,8 +237,9 @@ def _answered(
         for prompt, count in zip(prompts, steps.tolist(), strict=True)
     ]
     inputs = F.pad(prompts, (0, max(counts)))
-    place = torch.arange(inputs.shape[1])
-    inputs = torch.where(place < steps.unsqueeze(1), inputs, task.answer_token)
+    place, first = torch.arange(inputs.shape[1]), steps.unsqueeze(1)
+    is_fed = (place >= first) & (place < first - 1 + torch.tensor(counts).unsqueeze(1))
+    inputs = torch.where(is_fed, task.answer_token, inputs)
     model, _ = with_room(model, inputs.shape[1])
     device = next(model.parameters()).device
     with torch.no_grad():

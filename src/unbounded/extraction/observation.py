@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from unbounded.extraction.memories import Shape, saturated, shape_of
 from unbounded.extraction.placement import Placement, placed
+from unbounded.memories import index_state
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch
-from unbounded.verification.network import Network, pick
+from unbounded.verification.network import Network
 
 
 @dataclass
@@ -89,7 +90,7 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
         prefix_pairs = torch.stack([place, batch.inputs[:, step]], dim=1)[is_running]
         prefixes, child = torch.unique(prefix_pairs, dim=0, return_inverse=True)
         if state is not None:
-            state = pick(state, torch.tensor([row_of[int(node)] for node in prefixes[:, 0]]))
+            state = index_state(state, torch.tensor([row_of[int(node)] for node in prefixes[:, 0]]))
         before = None if state is None else state.memory
         steps, state = network.run(prefixes[:, 1:], state)
         assert steps.instruction is not None

@@ -11,6 +11,7 @@ from unbounded.errors import ConfigError
 from unbounded.models.sequence_model import SequenceModel, TiedLinear
 from unbounded.rnn import MemoryLayer
 from unbounded.rnn.baselines import LSTMLayer
+from unbounded.rnn.blocks import BlockNetwork
 from unbounded.rnn.controllers import (
     ElmanController,
     GRUController,
@@ -37,8 +38,8 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
 
     Args:
         model: newly created; unchanged parts keep their draw.
-        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their default at "sums"
-            and "glorot_parts".
+        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) and networks of blocks
+            (Transformer, DeltaNet) keep their default at "sums" and "glorot_parts".
         output: one of OUTPUT_INITIALIZATIONS.
         symbols: one of SYMBOL_INITIALIZATIONS.
     Raises:
@@ -50,7 +51,7 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         return
     if layer == "torch":
         draw_as_torch(model.layer)
-    if layer == "sums" and not _has_gates(model.layer):
+    if layer == "sums" and not _keeps_default(model.layer):
         draw_sums(model.layer)
     if layer == "glorot_parts":
         draw_parts(model.layer)
@@ -89,9 +90,9 @@ def _symbols_of(model: SequenceModel) -> Tensor:
     return weight.detach()[:, : model.input_vocabulary]
 
 
-def _has_gates(layer: nn.Module) -> bool:
-    gated = LSTMLayer | LSTMController | GRUController
-    return any(isinstance(part, gated) for part in layer.modules())
+def _keeps_default(layer: nn.Module) -> bool:
+    kinds = LSTMLayer | LSTMController | GRUController | BlockNetwork
+    return any(isinstance(part, kinds) for part in layer.modules())
 
 
 def draw_as_torch(module: nn.Module) -> None:

@@ -96,9 +96,10 @@ class MemoryModel(
         inputs: size of the input index space.
         outputs: logits at each step: the size of the output index space, or 1 for yes or no.
         memory: one of `unbounded.memories.MEMORIES`, or "none" for the controller alone.
-        controller: "lstm", "gru" or "elman"; without a memory "lstm" is a `DeepLSTM` and "srcn"
-            the structurally constrained network.
-        hidden_size: units of the controller, or of each LSTM layer.
+        controller: "lstm", "gru" or "elman"; without a memory "lstm" is a `DeepLSTM`, "srcn" the
+            structurally constrained network, "transformer", "deltanet" and "deltaproduct" are
+            networks of blocks.
+        hidden_size: units of the controller, or of each layer of an LSTM or network of blocks.
         embedding_size: size of the input embeddings; None feeds the symbols one-hot.
         readout_size: size of tanh(W h + b) between the controller and the logits, with a memory
             only; None for the controller's output.
@@ -112,6 +113,7 @@ class MemoryModel(
         output_read_vector: whether a step's read vector reaches the logits of the same step, next
             to the controller's output, as in the program of Yang & Rush 2017.
         learn_initial_state: whether the controller's initial state is a parameter; zero otherwise.
+            A network of blocks has none to learn.
         map_initial_state: whether each learned number of the initial state is the sum of two, as in
             the program of Yang & Rush 2017.
         initialization: of the layer: "glorot", "torch" for PyTorch's defaults, "sums" of uniform
@@ -128,8 +130,8 @@ class MemoryModel(
             input each; higher bits are one more input, a number. 0 feeds the number alone.
         read_only_token: the symbol that ends writing at its first occurrence, as in the answer
             phase of Yang 2016; None writes always.
-        length_token: for a memory that uses the length of its sequences, the symbol that ends it;
-            see `SequenceModel`.
+        length_token: for a memory that uses the length of its sequences or a bidirectional
+            Transformer, the symbol fed while answering; see `SequenceModel`.
         backend: "auto", "reference", "cpu" or "cuda", as for the layer.
     Raises:
         ChoiceError: an unknown memory, controller or initialization.

@@ -9,7 +9,7 @@ from torch import nn
 
 from unbounded.checks import check_module, check_size
 from unbounded.memories import RollingTape, SuperpositionMemory
-from unbounded.rnn import MemoryLayer
+from unbounded.rnn import MemoryAttention, MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -42,7 +42,7 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
 
 
 def _is_short(part: nn.Module, symbols: int) -> bool:
-    if not isinstance(part, MemoryLayer):
+    if not isinstance(part, MemoryLayer | MemoryAttention):
         return False
     memory = part.memory
     if not isinstance(memory, SuperpositionMemory | RollingTape) or memory.capacity is None:

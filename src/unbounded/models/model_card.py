@@ -9,7 +9,8 @@ from typing import Any, Final
 import unbounded
 from unbounded.custom_components import NO_MEMORY, is_path, module_of
 from unbounded.memories import MEMORIES
-from unbounded.rnn import CONTROLLERS, SRCN
+from unbounded.models.model_parts import BASELINES
+from unbounded.rnn import CONTROLLERS
 
 _GREFENSTETTE: Final = (
     "Grefenstette et al. 2015, Learning to Transduce with Unbounded Memory, arXiv:1506.02516"
@@ -92,7 +93,7 @@ def model_card(
         f"* `{_cell(name)}`: {_cell(first)}"
         for name, first in (
             (memory[0], _first_line(MEMORIES.get(memory[0]))),
-            (controller[0], _first_line({**CONTROLLERS, "srcn": SRCN}.get(controller[0]))),
+            (controller[0], _first_line({**BASELINES, **CONTROLLERS}.get(controller[0]))),
         )
         if first
     ]

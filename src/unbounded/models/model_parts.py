@@ -15,14 +15,34 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.memories import MEMORIES, Memory
 from unbounded.memories.as_data import has_name
 from unbounded.options import option_errors, options_of
-from unbounded.rnn import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
+from unbounded.rnn import (
+    CONTROLLERS,
+    SRCN,
+    Controller,
+    ControllerRNN,
+    DeepLSTM,
+    DeltaNet,
+    DeltaProduct,
+    MemoryRNN,
+    Transformer,
+)
 from unbounded.rnn.controllers import ControllerFactory
 
 #: A component as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
 
-#: Layers without a memory: a deep LSTM, the structurally constrained network.
-BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN]]] = {"lstm": DeepLSTM, "srcn": SRCN}
+Baseline = type[DeepLSTM] | type[SRCN] | type[Transformer] | type[DeltaNet] | type[DeltaProduct]
+
+#: Layers without a memory of the library.
+BASELINES: Final[dict[str, Baseline]] = {
+    "lstm": DeepLSTM,
+    "srcn": SRCN,
+    "transformer": Transformer,
+    "deltanet": DeltaNet,
+    "deltaproduct": DeltaProduct,
+}
+#: Those that are nothing but baselines: they take no memory, and no kernel is built for them.
+ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
 _COUNT = 10
@@ -84,21 +104,29 @@ def can_be_shown(part: str | Part, hidden_size: int) -> bool:
     return has_name(make_memory(part, hidden_size))
 
 
-def controller_errors(part: str | Part, memory: Any) -> list[str]:
+def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[str]:
     """The errors of a controller's name and options, given the name of the memory."""
     name, options = split_part(part)
-    if name == "srcn" and memory != NO_MEMORY:
-        return [f"srcn: expected no memory, got {memory!r}; give --model.memory none"]
+    if name in ONLY_BASELINES and memory != NO_MEMORY:
+        return [f"{name}: expected no memory, got {memory!r}; give --model.memory none"]
     try:
         factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
+    if "memory" in options_of(factory) and isinstance(options.get("memory"), str | Mapping):
+        if errors := memory_errors(options["memory"], hidden_size):
+            return [f"memory: {error}" for error in errors]
+        options = _with_memory(options, hidden_size)
     errors = option_errors(f"controller {name!r}", factory, options, hidden=OF_LAYER)
     if errors:
         return errors
     if memory == NO_MEMORY and options.get("recurrent") is False:
         return ["recurrent: without it and a memory nothing is remembered; leave it out"]
     try:
+        if name in ONLY_BASELINES:  # whose sizes have to fit each other
+            with torch.device("meta"):
+                factory(2, hidden_size, **options)
+            return []
         with torch.random.fork_rng(devices=[]):  # these weights are discarded
             factory(2, 2, **options)
     except (ConfigError, ValueError, TypeError) as error:
@@ -164,7 +192,7 @@ def make_layer(
     check_positive("hidden_size", hidden_size)
     name, options = split_part(controller)
     without = split_part(memory)[0] == NO_MEMORY
-    errors = controller_errors(controller, split_part(memory)[0])
+    errors = controller_errors(controller, split_part(memory)[0], hidden_size)
     if without:
         errors += memory_errors(memory, hidden_size)
         if readout_size is not None:
@@ -178,11 +206,15 @@ def make_layer(
         "backend": backend,
     }
     if without and name in BASELINES:
-        layer = BASELINES[name](input_size, hidden_size, **options, **common)
+        factory = BASELINES[name]
+        # Networks of blocks have no initial state that could be learned.
+        taken = {option: common[option] for option in options_of(factory) if option in common}
+        options = _with_memory(options, hidden_size)
+        layer = factory(input_size, hidden_size, **options, **taken)
         return layer, layer.output_size if isinstance(layer, SRCN) else hidden_size
-    factory: ControllerFactory = partial(_controller(name, without), **options)
+    cell: ControllerFactory = partial(_controller(name, without), **options)
     if without:
-        return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
+        return ControllerRNN(input_size, hidden_size, cell, **common), hidden_size
     memory_module = make_memory(memory, hidden_size)
     size = (
         hidden_size + memory_module.read_vector_size * output_read_vector
@@ -193,7 +225,7 @@ def make_layer(
         input_size,
         hidden_size,
         memory_module,
-        factory,
+        cell,
         output_size=readout_size,
         output_read_vector=output_read_vector,
         **common,
@@ -206,6 +238,15 @@ def _controller(name: Any, without_memory: bool) -> type[Controller]:
     if without_memory:
         known = {**BASELINES, **known}
     return find_part("controller", name, known, Controller)
+
+
+def _with_memory(options: dict[str, Any], hidden_size: int) -> dict[str, Any]:
+    """The options of a Transformer, with the memory itself in the place of its name."""
+    part = options.get("memory")
+    if not isinstance(part, str | Mapping):
+        return options
+    is_none = split_part(part)[0] == NO_MEMORY
+    return {**options, "memory": None if is_none else make_memory(part, hidden_size)}
 
 
 def _texts(error: Exception) -> list[str]:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import DeviceError, ShapeError
 from unbounded.models.inputs import bit_inputs, check_tokens
-from unbounded.rnn import MemoryRNN, MemoryRNNState
+from unbounded.rnn import MemoryRNN, MemoryRNNState, Transformer
 from unbounded.rnn.read_only import check_read_only, run_phases
 from unbounded.rnn.symbols import input_weight, run_symbols
 
@@ -72,8 +72,9 @@ class SequenceModel(nn.Module):
         read_only_token: the symbol that ends writing at its first occurrence, in 0 ..
             input_vocabulary - 1; None writes always. The state carries whether a sequence has had
             it (a `ReadOnlyState` with the layer's state as `layer`).
-        length_token: for a memory that uses the length of its sequences, the symbol at whose first
-            occurrence that length ends, such as the one fed while answering; None counts all.
+        length_token: the symbol fed while answering, or None. For a memory that uses the length of
+            its sequences, that length ends at its first occurrence; None counts all. For a
+            bidirectional layer, what comes after its last occurrence is padding.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 
@@ -180,6 +181,9 @@ class SequenceModel(nn.Module):
     ) -> tuple[Tensor, Any]:
         """The output layer's input, [B, T, O], and the state; arguments as for `forward`."""
         inputs = check_tokens(inputs, self.input_vocabulary)
+        if lengths is None and self._sees_padding:
+            fed = torch.eq(inputs, -1 if self.length_token is None else self.length_token)
+            lengths = (fed * torch.arange(1, fed.shape[1] + 1, device=fed.device)).amax(dim=1)
         if state is None:
             state = self.started(inputs, lengths)
         if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
@@ -214,6 +218,12 @@ class SequenceModel(nn.Module):
             counted = (inputs == self.length_token).cumsum(dim=1) == 0
         source = counted.sum(dim=1)
         return source if lengths is None else torch.minimum(source, lengths.to(source))
+
+    @property
+    def _sees_padding(self) -> bool:
+        """Whether padding would change earlier outputs, and the inputs show where it begins."""
+        is_bidirectional = isinstance(self.layer, Transformer) and self.layer.bidirectional
+        return is_bidirectional and self.length_token is not None
 
     @property
     def one_hot(self) -> bool:

@@ -38,6 +38,7 @@ from unbounded.memories.core import (
     check_backend,
     choose_backend,
     map_state,
+    move_state,
     portable,
 )
 from unbounded.replaced import remember_methods
@@ -58,6 +59,8 @@ from unbounded.rnn.fused import is_called, run_alone, run_steps, why_called, why
 from unbounded.rnn.half import is_half, run_in_float32
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
+#: Axes of a tensor: a number must match, a name is a free axis.
+Shape = tuple[int | str, ...]
 
 
 class PlainLayer(nn.Module, ABC, Generic[StateT]):
@@ -98,9 +101,20 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     def unchecked_initial_state(self, batch_size: int) -> StateT:
         """The initial state of every sequence."""
 
+    def started(self, state: StateT, lengths: Tensor | None, steps: int) -> StateT:
+        """The initial state of sequences whose lengths are known; by default the same.
+
+        Args:
+            state: before the first step. lengths: int64 [B]; None for `steps`. steps: T.
+        """
+        del lengths, steps  # without use by default
+        return state
+
     @abstractmethod
-    def parts(self, state: StateT) -> list[tuple[str, Tensor, int]]:
-        """Name, tensor and size of each part of a state from the caller.
+    def parts(self, state: StateT) -> list[tuple[str, Tensor, Shape]]:
+        """Name, tensor and axes after the batch of each part of a state from the caller.
+
+        A part without further axes is a count of each sequence, int64.
 
         Raises:
             ShapeError: the number of parts is not this layer's.
@@ -161,17 +175,19 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         batch_size = inputs.shape[1]
         if state is None:
             state = self.unchecked_initial_state(batch_size)
+            state = self.started(state, call.lengths, len(inputs))
         else:
             batch = () if call.unbatched else (batch_size,)
-            for name, tensor, size in self.parts(state):
-                check_shape(f"state{name}", tensor, (*batch, size))
-                check_like(f"state{name}", tensor, "the layer", like)
+            counts = torch.empty(0, dtype=torch.int64, device=like.device)
+            for name, tensor, shape in self.parts(state):
+                check_shape(f"state{name}", tensor, (*batch, *shape))
+                check_like(f"state{name}", tensor, "the layer", like if shape else counts)
             if call.unbatched:
                 state = map_state(lambda tensor: tensor.unsqueeze(0), state)
         output, last = self.run(inputs, state, call.lengths)
         if cast is not None:
             output = output.to(cast)
-            last = map_state(lambda tensor: tensor.to(like.dtype), last)
+            last = move_state(last, dtype=like.dtype)
         if call.unbatched:
             last = map_state(lambda tensor: tensor.squeeze(0), last)
         return call.laid_out(output), last
@@ -410,7 +426,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         like, size = first_weight(self), self.controller.state_size
         return tuple(like.new_zeros(batch_size, self.hidden_size) for _ in range(size))
 
-    def parts(self, state: ControllerState) -> list[tuple[str, Tensor, int]]:
+    def parts(self, state: ControllerState) -> list[tuple[str, Tensor, Shape]]:
         """The controller's tensors."""
         count = self.controller.state_size
         if not isinstance(state, tuple) or len(state) != count:
@@ -418,7 +434,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
             raise ShapeError(
                 f"state: expected a tuple of {count} tensor(s), got {type(state).__name__}{got}."
             )
-        return [(f"[{k}]", tensor, self.hidden_size) for k, tensor in enumerate(state)]
+        return [(f"[{k}]", tensor, (self.hidden_size,)) for k, tensor in enumerate(state)]
 
     def run(
         self, x: Tensor, state: ControllerState, lengths: Tensor | None
@@ -608,7 +624,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             for pair in self.initial
         )
 
-    def parts(self, state: DeepLSTMState) -> list[tuple[str, Tensor, int]]:
+    def parts(self, state: DeepLSTMState) -> list[tuple[str, Tensor, Shape]]:
         """The h and c of every layer."""
         if not _is_tuple(state, self.num_layers) or not all(_is_tuple(pair, 2) for pair in state):
             raise ShapeError(
@@ -616,7 +632,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
                 f"{type(state).__name__}{_sizes(state)}."
             )
         return [
-            (f"[{k}].{name}", tensor, self.hidden_size)
+            (f"[{k}].{name}", tensor, (self.hidden_size,))
             for k, pair in enumerate(state)
             for name, tensor in zip("hc", pair, strict=True)
         ]
@@ -834,7 +850,7 @@ class SRCN(PlainLayer[SRCNState]):
             like.new_zeros(batch_size, self.context_size),
         )
 
-    def parts(self, state: SRCNState) -> list[tuple[str, Tensor, int]]:
+    def parts(self, state: SRCNState) -> list[tuple[str, Tensor, Shape]]:
         """The h and s of a step."""
         if not isinstance(state, tuple) or len(state) != len(SRCNState._fields):
             got = f" of {len(state)}" if isinstance(state, tuple) else ""
@@ -842,7 +858,8 @@ class SRCN(PlainLayer[SRCNState]):
                 f"state: expected hidden and context, got {type(state).__name__}{got}."
             )
         hidden, context = state
-        return [(".hidden", hidden, self.hidden_size), (".context", context, self.context_size)]
+        sizes = (self.hidden_size,), (self.context_size,)
+        return [(".hidden", hidden, sizes[0]), (".context", context, sizes[1])]
 
     def run(self, x: Tensor, state: SRCNState, lengths: Tensor | None) -> tuple[Tensor, SRCNState]:
         """Compute the context of all steps at once, and h step by step."""

@@ -60,7 +60,7 @@ class MemoryLayer(nn.Module):
         check_bool("learn_initial_state", learn_initial_state)
         check_bool("bias", bias)
         check_bool("output_read_vector", output_read_vector)
-        _check_memory(memory)
+        check_memory(memory)
         check_place(device, dtype)
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.output_read_vector = output_read_vector
@@ -228,7 +228,8 @@ class MemoryLayer(nn.Module):
 remember_methods(MemoryLayer)
 
 
-def _check_memory(memory: object) -> None:
+def check_memory(memory: object) -> None:
+    """Raise DTypeError or ChoiceError unless an argument `memory` is a Memory."""
     if isinstance(memory, type):
         raise DTypeError(
             f"memory: expected a Memory, for example NeuralStack(width=64), got the class "

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from unbounded.errors import ConfigError
 from unbounded.rnn.baselines import SRCN, ControllerRNN, DeepLSTM
+from unbounded.rnn.blocks import BlockNetwork
 from unbounded.rnn.controllers import WeightedController
 from unbounded.rnn.memory_rnn import MemoryRNN
 
@@ -32,6 +33,8 @@ def input_weight_name(layer: nn.Module) -> str | None:
         return "weight_ih"
     if type(layer) is DeepLSTM and (layer.num_layers == 1 or not layer.skip_input):
         return "layers.0.weight_ih_l0"
+    if isinstance(layer, BlockNetwork) and type(layer).__module__.startswith("unbounded."):
+        return "inputs.weight"
     return None
 
 
@@ -59,7 +62,7 @@ def run_symbols(
     """Compute a layer's output for one-hot symbols.
 
     Args:
-        layer: MemoryRNN, ControllerRNN, SRCN or DeepLSTM, with `batch_first`.
+        layer: MemoryRNN, ControllerRNN, SRCN, DeepLSTM or BlockNetwork, with `batch_first`.
         symbols: int64 [B, T] in 0..I-1.
         state, lengths: as for the layer.
         columns: replaces the layer's matrix [rows, I + R] by the U of its columns that are in use
@@ -70,7 +73,8 @@ def run_symbols(
         ConfigError: another layer, which needs one-hot vectors.
     """
     name = input_weight_name(layer)
-    if name is None or not isinstance(layer, MemoryRNN | ControllerRNN | SRCN | DeepLSTM):
+    known = MemoryRNN | ControllerRNN | SRCN | DeepLSTM | BlockNetwork
+    if name is None or not isinstance(layer, known):
         raise ConfigError([f"layer: cannot look up symbols for {type(layer).__name__}"])
     weight = layer.get_parameter(name)
     matrix = weight if columns is None else columns

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.memories import Memory
-from unbounded.memories.core import Head, index_state, map_state
+from unbounded.memories.core import Head
 from unbounded.models.discrete import sequence_model
 from unbounded.models.gates import controller_outputs
-from unbounded.rnn import MemoryLayer, MemoryRNN, MemoryRNNState
+from unbounded.rnn import MemoryLayer, MemoryRNN
 from unbounded.rnn.heads import apply_heads
 from unbounded.rnn.on_device import on_device
-from unbounded.rnn.read_only import ReadOnlyState, silent_steps
+from unbounded.rnn.read_only import silent_steps
 
 _ALL: Final = slice(None)
 
@@ -132,14 +132,6 @@ class Network:
             else field
             for head, field in zip(heads, fields, strict=True)
         )
-
-
-def pick(state: Any, rows: Tensor) -> Any:
-    """The rows of a state, of a layer with or without a memory."""
-    if isinstance(state, MemoryRNNState | ReadOnlyState):
-        return index_state(state, rows)
-    # A deep LSTM has the layer first: [L, B, H].
-    return map_state(lambda part: part[:, rows] if part.dim() == 3 else part[rows], state)
 
 
 def hardened_field(head: Head, field: Tensor) -> Tensor:

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
+from unbounded.memories import index_state
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, Task, TransductionTask
 from unbounded.verification.findings import Finding, assess, course_of
 from unbounded.verification.margins import ReadVectorRange, answer_margins
-from unbounded.verification.network import Network, pick
+from unbounded.verification.network import Network
 from unbounded.verification.options import VerifyOptions
 from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 
@@ -138,7 +139,7 @@ def walk(
         pairs = torch.stack([node, batch.inputs[:, step]], dim=1)
         prefixes, child = torch.unique(pairs, dim=0, return_inverse=True)
         if state is not None:
-            state = pick(state, prefixes[:, 0])
+            state = index_state(state, prefixes[:, 0])
         steps, state = network.run(prefixes[:, 1:], state, logit_steps=slice(0, 0), gates_only=True)
         certainty = network.certainty(steps)
         if certainty is not None:
@@ -146,7 +147,7 @@ def walk(
             least_certainty = certainty[:, 0].clamp(max=1.0).minimum(torch.as_tensor(earlier))
         node = child
     # From here on each row has its own state.
-    state = None if state is None else pick(state, node)
+    state = None if state is None else index_state(state, node)
     steps, _ = network.run(batch.inputs[:, prompt_steps:], state, gates_only=True)
     margins = answer_margins(
         steps.logits, batch.targets[:, prompt_steps:], batch.mask[:, prompt_steps:], objective

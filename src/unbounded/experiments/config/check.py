@@ -32,7 +32,7 @@ from unbounded.experiments.config.schema import (
 from unbounded.kernels import gpu
 from unbounded.models.inputs import bit_errors
 from unbounded.models.memory_model import initialization_errors, map_errors
-from unbounded.models.model_parts import can_read_only
+from unbounded.models.model_parts import ONLY_BASELINES, can_read_only
 from unbounded.models.sequence_model import dropout_errors, tie_errors
 from unbounded.options import field_errors, field_kinds, value_error
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
@@ -112,8 +112,8 @@ def _hardware_errors(config: RunConfig) -> list[str]:
     if config.hardware.backend not in ("cpu", "cuda"):
         return []
     instead = "; give auto or reference"
-    if config.model.controller["name"] == "srcn":
-        return [f"hardware.backend: no kernel is built for srcn{instead}"]
+    if (name := config.model.controller["name"]) in ONLY_BASELINES:
+        return [f"hardware.backend: no kernel is built for {name}{instead}"]
     if config.training.precision != "no":
         return [f"hardware.backend: the kernels train in full precision only{instead}"]
     return _backend_errors(config, instead)
@@ -296,6 +296,12 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
             found.append(f"training.plateau.measure: errors has no meaning {on_task}; give loss")
     if config.model.answer_writes is False and task.answer_token is None:
         found.append(f"model.answer_writes: has no effect {on_task}; leave it at True")
+    is_known = task.layout == "answer" and task.end_token is None and task.answer_token is not None
+    if config.model.controller.get("bidirectional", False) and not is_known:
+        found.append(
+            f"model.controller.bidirectional: a step would see the answer {on_task}; leave it out, "
+            "or take a task whose answers are not fed back and have no end, such as reverse_string"
+        )
     wrong = evaluation_errors(config.evaluation, metric_set, on_task)
     if wrong:
         return found + wrong

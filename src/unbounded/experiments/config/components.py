@@ -152,13 +152,14 @@ def component_errors(config: RunConfig, place: str, device: str = "cpu") -> list
     if not isinstance(name, str):
         return [f"{place}: expected a name in it, got {part!r:.80}"]
     own = {option: value for option, value in part.items() if option != "name"}
+    hidden_size: Any = config.model.hidden_size
+    width = max(hidden_size, 1) if isinstance(hidden_size, int) else 1
     if place == "model.memory":
-        width: Any = config.model.hidden_size
-        lines = memory_errors(part, max(width, 1) if isinstance(width, int) else 1)
+        lines = memory_errors(part, width)
     elif place == "model.controller":
         memory: Any = config.model.memory
         beside = memory.get("name") if isinstance(memory, Mapping) else None
-        lines = controller_errors(effective(config.model).controller, beside)
+        lines = controller_errors(effective(config.model).controller, beside, width)
     else:
         try:
             factory = factory_at(place, name, config.model)

@@ -98,11 +98,19 @@ def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
     return differences
 
 
+def layers_of(config: ModelConfig) -> int:
+    """The number of layers, as given or by default."""
+    controller = config.controller
+    usual = _component_defaults("model.controller", controller["name"], _key(config))
+    layers: int = {"num_layers": 1, **usual, **controller}["num_layers"]
+    return layers
+
+
 def model_name(config: ModelConfig) -> str:
     """A short name: queue-lstm, or lstm-4 for four layers without a memory."""
     controller = config.controller["name"]
     if config.memory["name"] == "none":
-        return f"{controller}-{config.controller.get('num_layers', 1)}"
+        return f"{controller}-{layers_of(config)}"
     return f"{config.memory['name']}-{controller}"
 
 

@@ -49,7 +49,7 @@ class ModelConfig:
         memory: its name, or none; options: --model.memory.OPTION VALUE (see `unbounded list NAME`).
         controller: its name; options: --model.controller.OPTION VALUE. Without a memory it is
             always recurrent.
-        hidden_size: units of the controller or of each LSTM layer.
+        hidden_size: units of the controller, or of each layer of an LSTM or network of blocks.
         embedding_size: size of the embeddings; null for one-hot symbols.
         readout_size: with a memory, size of a tanh layer between controller and logits; null for
             none.
@@ -60,7 +60,8 @@ class ModelConfig:
             and the logits' input has size embedding_size.
         output_read_vector: with a memory, feed the read vector of a step to the logits of the same
             step.
-        learn_initial_state: make the controller's initial state a parameter.
+        learn_initial_state: make the controller's initial state a parameter; a Transformer,
+            DeltaNet and DeltaProduct have none to learn.
         initialization: of the layer: glorot, torch (PyTorch's own), sums (Joulin & Mikolov), or
             glorot_parts (Deleu & Dureau).
         output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.

@@ -36,14 +36,20 @@ class Plan:
         """The model, freshly initialised, for the vocabularies of the task."""
         config = effective(self.config.model)
         fields = {name: value for name, value in vars(config).items() if name != "answer_writes"}
-        jumps = uses_lengths(config.memory, config.hidden_size)
         return MemoryModel(
             inputs=len(self.task.input_vocabulary),
             outputs=len(self.task.output_vocabulary),
             **fields,
             read_only_token=self.task.answer_token if reads_only(config) else None,
-            length_token=self.task.source_end_token if jumps else None,
+            length_token=self._length_token(config),
             backend=self.config.hardware.backend,
+        )
+
+    def _length_token(self, config: ModelConfig) -> int | None:
+        if config.controller.get("bidirectional", False):
+            return self.task.answer_token
+        return (
+            self.task.source_end_token if uses_lengths(config.memory, config.hidden_size) else None
         )
 
     def evaluator(self, model: Any, place: Place) -> Evaluator:

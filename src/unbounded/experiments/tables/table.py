@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
+from unbounded.experiments.config.identity import layers_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.tables.automata import Automata, automata_grid
 from unbounded.experiments.tables.markdown import grid
@@ -236,7 +237,7 @@ def _settings(config: RunConfig, differ: Sequence[str]) -> list[str]:
 
 def _units(model: ModelConfig) -> str:
     """Units of the controller, such as "256", or "2 x 100" for two layers."""
-    layers = model.controller.get("num_layers", 1)
+    layers = layers_of(model)
     return f"{model.hidden_size}" if layers == 1 else f"{layers} x {model.hidden_size}"
 
 

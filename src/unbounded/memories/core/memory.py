@@ -302,7 +302,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     def check_kinds(self, state: StateT, instruction: InstructionT) -> None:
         """Check that a step gets a state and an instruction of this memory, made of tensors."""
         check_instruction_type(self.Instruction, instruction)
-        self._check_state_type(state)
+        self.check_state_type(state)
         for what, fields in (("", instruction), ("state.", state)):
             for name, field in zip(getattr(fields, "_fields", ()), fields, strict=True):
                 check_tensor(f"{what}{name}", field)
@@ -316,7 +316,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
         """Check the type and batch size of a state, and its dtype and device against `like`."""
-        self._check_state_type(state)
+        self.check_state_type(state)
         check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
 
     def check_step_result(self, result: tuple[Tensor, StateT], like: Tensor) -> None:
@@ -342,7 +342,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         check_like(name, read_vector, "the instruction", like)
         self.check_state(state, like.shape[0], like)
 
-    def _check_state_type(self, state: object) -> None:
+    def check_state_type(self, state: object) -> None:
+        """Raise ShapeError unless a state is of this memory's type."""
         if not isinstance(state, self.State):
             raise ShapeError(
                 f"state: expected a {self.State.__name__} of {type(self).__name__}, got "

@@ -1,0 +1,321 @@
+"""DeltaNet and DeltaProduct, linear memories as layers with the interface of MemoryRNN."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unbounded.checks import check_bool, check_positive, check_size
+from unbounded.memories.core import portable, without_autocast
+from unbounded.rnn.baselines import Shape
+from unbounded.rnn.blocks import Block, BlockNetwork, SequencePart, check_fields, check_sizes
+from unbounded.rnn.delta_rule import delta_rule
+
+
+@portable
+class DeltaState(NamedTuple):
+    """State of a `DeltaPart`.
+
+    Fields:
+        matrix: H of each head, [B, heads, D, D].
+        recent: the last inputs of the convolution, [B, conv_size - 1, C].
+    """
+
+    matrix: Tensor
+    recent: Tensor
+
+
+class DeltaPart(SequencePart):
+    """The delta rule with queries, keys, values and strengths that are maps of its inputs.
+
+    q, k_j, v_j = silu(convolution(W x)), with q and k_j divided by their norms;
+    b_j = sigmoid(W_b x), or twice that;  y = W_o norm(o), with o of `delta_rule`
+
+    Args:
+        hidden_size: H. num_heads: of D = H / num_heads numbers each.
+        steps: n, steps of a token.
+        conv_size: tokens that the convolution of each channel sees; 0 for none.
+        negative_eigenvalues: whether b is in (0, 2) instead of (0, 1).
+        device, dtype: of the parameters.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        *,
+        steps: int,
+        conv_size: int,
+        negative_eigenvalues: bool,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.num_heads, self.head_size, self.steps = num_heads, hidden_size // num_heads, steps
+        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
+        self.channels = (1 + 2 * steps) * hidden_size
+        #: Queries, then the keys of each step, then their values.
+        self.projections = nn.Linear(hidden_size, self.channels, bias=False, **place)
+        self.strengths = nn.Linear(hidden_size, steps * num_heads, bias=False, **place)
+        self.convolution: nn.Conv1d | None = None
+        if conv_size:
+            self.convolution = nn.Conv1d(
+                self.channels, self.channels, conv_size, groups=self.channels, bias=False, **place
+            )
+        self.norm = nn.RMSNorm(self.head_size, eps=1e-5, **place)
+        self.output = nn.Linear(hidden_size, hidden_size, bias=False, **place)
+
+    def reset_parameters(self) -> None:
+        """Draw the convolution like torch.nn.Conv1d, and set the norm to 1."""
+        if self.convolution is not None:
+            self.convolution.reset_parameters()
+        self.norm.reset_parameters()
+
+    def initial_state(self, batch_size: int, like: Tensor) -> DeltaState:
+        """Zeros."""
+        size = self.head_size
+        matrix = like.new_zeros(batch_size, self.num_heads, size, size)
+        return DeltaState(matrix, like.new_zeros(batch_size, self._earlier, self.channels))
+
+    @property
+    def _earlier(self) -> int:
+        return max(0, self.conv_size - 1)
+
+    def parts(self, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
+        """Matrix and recent inputs."""
+        matrix, recent = check_fields(name, state, DeltaState._fields)
+        return [
+            (f"{name}.matrix", matrix, (self.num_heads, self.head_size, self.head_size)),
+            (f"{name}.recent", recent, (self._earlier, self.channels)),
+        ]
+
+    def forward(
+        self, x: Tensor, state: DeltaState, lengths: Tensor | None
+    ) -> tuple[Tensor, DeltaState]:
+        """Run over a chunk; see `SequencePart.forward`."""
+        matrix, recent = state
+        strengths = torch.sigmoid(self.strengths(x)) * (2 if self.negative_eigenvalues else 1)
+        if lengths is not None:
+            steps = torch.arange(x.shape[1], device=x.device)
+            strengths = torch.where((steps < lengths.unsqueeze(1)).unsqueeze(-1), strengths, 0)
+        mixed, recent = self._convolved(self.projections(x), recent, lengths)
+        # [B, heads, T, 1 + 2 n, D]
+        parts = mixed.unflatten(-1, (-1, self.num_heads, self.head_size)).permute(0, 3, 1, 2, 4)
+        query, key, value = parts.to(matrix.dtype).split([1, self.steps, self.steps], dim=3)
+        by_head = strengths.to(matrix.dtype).unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
+        with without_autocast(x.device):
+            read, matrix = delta_rule(
+                _of_norm_1(query.squeeze(3)),
+                _of_norm_1(key),
+                value,
+                by_head,
+                matrix,
+            )
+        output: Tensor = self.output(self.norm(read).transpose(1, 2).flatten(2))
+        return output, DeltaState(matrix, recent)
+
+    def _convolved(
+        self, projected: Tensor, recent: Tensor, lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """silu(convolution), [B, T, C], and the last inputs of each sequence."""
+        if self.convolution is None:
+            return F.silu(projected), recent
+        whole = torch.cat([recent.to(projected.dtype), projected], dim=1)
+        mixed = F.silu(self.convolution(whole.transpose(1, 2))).transpose(1, 2)
+        if lengths is None:
+            return mixed, whole[:, projected.shape[1] :]
+        ends = lengths.clamp(0, projected.shape[1])
+        rows = ends.unsqueeze(1) + torch.arange(self._earlier, device=whole.device)
+        return mixed, whole.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.channels))
+
+
+def _of_norm_1(vectors: Tensor) -> Tensor:
+    """Vectors divided by their norms; those near 0 stay short, so that gradients stay finite."""
+    return vectors * torch.rsqrt(vectors.square().sum(dim=-1, keepdim=True) + 1e-6)
+
+
+class DeltaNet(BlockNetwork):
+    """A linear memory, a matrix a head, in which the delta rule replaces the value of a key.
+
+    x_t goes through a linear map and the blocks: x <- x + deltanet(norm(x)); x <- x + W_2
+    relu(W_1 norm(x)). A norm ends it. The state is a matrix for each head and the last inputs of
+    the convolution, so a step costs the same at any length. Sequences are computed in chunks.
+
+    Args:
+        input_size: I.
+        hidden_size: H of every block, a multiple of num_heads.
+        num_layers: blocks, 1 or more.
+        num_heads: matrices of a block.
+        feed_forward_size: units between the two maps of a block; None for 4 H.
+        conv_size: steps that the convolution of queries, keys and values sees; 0 for none.
+        negative_eigenvalues: whether a step's matrix has eigenvalues in (-1, 1) instead of (0, 1),
+            without which parity is out of reach (Grazzi et al. 2025).
+        dropout: share of feed-forward units and of what a block adds that is dropped in training,
+            in [0, 1).
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        backend: "auto" or "reference"; others raise, since there is no kernel.
+        device, dtype: of the parameters.
+    Raises:
+        ShapeError, ConfigError, ChoiceError, DTypeError: an option is invalid.
+    The blocks are those of `Transformer`; the source has other norms and feed-forward layers.
+    Nothing of the initial state is learned.
+    Source: Yang et al. 2024, arXiv:2406.06484.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 2,
+        num_heads: int = 4,
+        feed_forward_size: int | None = None,
+        conv_size: int = 4,
+        negative_eigenvalues: bool = False,
+        dropout: float = 0.0,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_sizes(
+            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
+            device=device, dtype=dtype,
+            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers,
+        )  # fmt: skip
+        self.num_layers, self.num_heads = num_layers, num_heads
+        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        blocks = _blocks(
+            hidden_size, num_layers, num_heads, feed_forward_size,
+            dropout=dropout, steps=1, conv_size=conv_size,
+            negative_eigenvalues=negative_eigenvalues, **place,
+        )  # fmt: skip
+        self._make_network(
+            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
+        )
+
+    def extra_repr(self) -> str:
+        """Sizes and choices, for print(module)."""
+        return (
+            f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, "
+            f"num_heads={self.num_heads}, conv_size={self.conv_size}, "
+            f"negative_eigenvalues={self.negative_eigenvalues}, batch_first={self.batch_first}, "
+            f"backend={self.backend!r}"
+        )
+
+
+class DeltaProduct(BlockNetwork):
+    """A DeltaNet whose matrices take several steps of the delta rule for each input.
+
+    The matrix of a token is a product of n generalized Householder matrices: with n of them it can
+    be any rotation or permutation of n + 1 directions.
+
+    Args:
+        input_size: I.
+        hidden_size: H of every block, a multiple of num_heads.
+        householder_steps: n, steps of the delta rule for each input.
+        num_layers: blocks, 1 or more.
+        num_heads: matrices of a block.
+        feed_forward_size: units between the two maps of a block; None for 4 H.
+        conv_size: inputs that the convolution of queries, keys and values sees; 0 for none.
+        negative_eigenvalues: whether a step's matrix has eigenvalues in (-1, 1), as in most of the
+            source, instead of (0, 1).
+        dropout: share of feed-forward units and of what a block adds that is dropped in training,
+            in [0, 1).
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        backend: "auto" or "reference"; others raise, since there is no kernel.
+        device, dtype: of the parameters.
+    Raises:
+        ShapeError, ConfigError, ChoiceError, DTypeError: an option is invalid.
+    The blocks are those of `Transformer`; the source has other norms and feed-forward layers, and
+    a variant that forgets, which is not here. Nothing of the initial state is learned.
+    Source: Siems et al. 2025, arXiv:2502.10297.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        householder_steps: int = 2,
+        num_layers: int = 2,
+        num_heads: int = 4,
+        feed_forward_size: int | None = None,
+        conv_size: int = 4,
+        negative_eigenvalues: bool = True,
+        dropout: float = 0.0,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_sizes(
+            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
+            device=device, dtype=dtype,
+            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers,
+            householder_steps=householder_steps,
+        )  # fmt: skip
+        self.num_layers, self.num_heads = num_layers, num_heads
+        self.householder_steps = householder_steps
+        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        blocks = _blocks(
+            hidden_size, num_layers, num_heads, feed_forward_size,
+            dropout=dropout, steps=householder_steps, conv_size=conv_size,
+            negative_eigenvalues=negative_eigenvalues, **place,
+        )  # fmt: skip
+        self._make_network(
+            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
+        )
+
+    def extra_repr(self) -> str:
+        """Sizes and choices, for print(module)."""
+        return (
+            f"{self.input_size}, {self.hidden_size}, householder_steps={self.householder_steps}, "
+            f"num_layers={self.num_layers}, num_heads={self.num_heads}, "
+            f"conv_size={self.conv_size}, negative_eigenvalues={self.negative_eigenvalues}, "
+            f"batch_first={self.batch_first}, backend={self.backend!r}"
+        )
+
+
+def _blocks(
+    hidden_size: int,
+    num_layers: int,
+    num_heads: int,
+    feed_forward_size: int | None,
+    *,
+    dropout: float,
+    steps: int,
+    conv_size: int,
+    negative_eigenvalues: bool,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+) -> list[Block]:
+    """The blocks of both networks."""
+    check_bool("negative_eigenvalues", negative_eigenvalues)
+    check_size("conv_size", conv_size)
+    if feed_forward_size is not None:
+        check_positive("feed_forward_size", feed_forward_size)
+    between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
+    place: dict[str, Any] = {"device": device, "dtype": dtype}
+
+    def part() -> DeltaPart:
+        return DeltaPart(
+            hidden_size,
+            num_heads,
+            steps=steps,
+            conv_size=conv_size,
+            negative_eigenvalues=negative_eigenvalues,
+            **place,
+        )
+
+    return [
+        Block([part()], hidden_size, between, dropout=dropout, **place) for _ in range(num_layers)
+    ]

@@ -1,0 +1,209 @@
+"""A memory without a controller: a layer that takes the place of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unbounded.checks import check_bool, check_lengths, check_place, check_positive, check_size
+from unbounded.memories import Memory
+from unbounded.memories.core import check_backend
+from unbounded.rnn.baselines import PlainLayer, Shape
+from unbounded.rnn.blocks import SequencePart
+from unbounded.rnn.call import Lengths, as_called, as_lengths
+from unbounded.rnn.half import is_half
+from unbounded.rnn.heads import Heads
+from unbounded.rnn.initial_values import FirstWrite, InitialMemory
+from unbounded.rnn.memory_layer import check_memory
+from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.room import trimmed, warn_of_drops
+
+
+class MemoryAttention(PlainLayer[Any]):
+    """A memory whose instructions are linear maps of the inputs, as in stack attention.
+
+    instruction_t = heads(W x_t + b);  r_t, state_t = memory.step(state_{t-1}, instruction_t);
+    y_t = W_o r_t
+
+    No read vector reaches a later instruction. So all instructions of a sequence are one product,
+    and the memory takes them in one call. The state is the memory's.
+
+    Args:
+        d_model: size of x_t and y_t.
+        memory: the data structure, for example `unbounded.NeuralStack(width=16)`.
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        backend: "auto" takes the fused kernel of the memory where one applies, "reference" the loop
+            over its steps; "cpu" and "cuda" take the kernel of that device or raise.
+        device, dtype: of the parameters.
+    Fields:
+        memory, heads, output: the memory, the map to its instructions, and W_o.
+        initial_memory: the learned initial values of the memory, or None.
+        first_write: what a memory that `writes_first` starts with, or None.
+    A call with lengths carries out the instructions of sequences of one length at a time, and waits
+    for the device. The heads have the biases that the memory declares; the source has none.
+    Source: DuSell & Chiang 2024, arXiv:2310.01749, section 4.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        memory: Memory[Any, Any],
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_positive("d_model", d_model)
+        check_memory(memory)
+        check_bool("batch_first", batch_first)
+        check_place(device, dtype)
+        check_backend(backend)
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.d_model, self.memory = d_model, memory
+        self.batch_first, self.backend = batch_first, backend
+        self.heads = Heads(d_model, memory.heads, bias=memory.head_bias, **place)
+        self.output = nn.Linear(memory.read_vector_size, d_model, bias=False, **place)
+        self.initial_memory = InitialMemory(memory, **place) if memory.learned_fields else None
+        self.first_write = FirstWrite(d_model, **place) if memory.writes_first else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw matrices from Glorot's uniform distribution; set what the memory declares."""
+        self.heads.reset_parameters()
+        nn.init.xavier_uniform_(self.output.weight)
+        for part in (self.initial_memory, self.first_write):
+            if part is not None:
+                part.reset_parameters()
+
+    def weight(self) -> Tensor:
+        """The weights of the heads."""
+        return as_called(self.heads, self.heads.weight)
+
+    def inputs_seen(self) -> int:
+        """d_model."""
+        return self.d_model
+
+    def initial_state(self, batch_size: int, lengths: Lengths = None) -> Any:
+        """Return the memory before the first step.
+
+        Args:
+            batch_size: B.
+            lengths: B integers, for a memory that uses the lengths of its sequences
+                (`Memory.uses_lengths`); a call without a state takes those of its inputs.
+        """
+        check_size("batch_size", batch_size)
+        given = as_lengths(lengths, self.weight().device)
+        check_lengths(given, batch_size, None)
+        state = self.unchecked_initial_state(batch_size)
+        return state if given is None else self.memory.started(state, given)
+
+    def unchecked_initial_state(self, batch_size: int) -> Any:
+        """The memory's initial state, after its first write, if it has one."""
+        like = self.weight()
+        dtype = torch.float32 if is_half(like) else like.dtype
+        learned = None if self.initial_memory is None else self.initial_memory()
+        state = self.memory.initial_state(batch_size, dtype, like.device, learned)
+        if self.first_write is None:
+            return state
+        read_vector = self.memory.initial_read_vector(batch_size, dtype, like.device, learned)
+        begun = LoopState((), read_vector, state)
+        return self.first_write.write(self.heads, self.memory, begun).memory
+
+    def started(self, state: Any, lengths: Tensor | None, steps: int) -> Any:
+        """The initial state with the lengths of the sequences, for a memory that uses them."""
+        if not self.training:
+            warn_of_drops(self.memory, steps)
+        if not self.memory.uses_lengths:
+            return state
+        if lengths is None:
+            lengths = torch.full(state[0].shape[:1], steps, device=state[0].device)
+        return self.memory.started(state, lengths)
+
+    def parts(self, state: Any) -> list[tuple[str, Tensor, Shape]]:
+        """None: `run` has the memory check its state."""
+        self.memory.check_state_type(state)
+        return []
+
+    def run(self, x: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
+        """Compute all instructions, and carry them out."""
+        like = x.new_empty(0)
+        self.memory.check_state(state, x.shape[1], like)
+        begun = LoopState((), x.new_empty(x.shape[1], 0), state)
+        state = trimmed(self.memory, begun, len(x), like).memory
+        batch_first = x.transpose(0, 1)
+        fields = self.heads(batch_first.flatten(0, 1))
+        instructions = self.memory.Instruction(
+            *(field.unflatten(0, batch_first.shape[:2]) for field in fields)
+        )
+        read_vectors, state = self._unroll(instructions, state, lengths)
+        output: Tensor = self.output(read_vectors.transpose(0, 1))
+        return output, state
+
+    def _unroll(self, instructions: Any, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
+        """Read vectors [B, T, R], 0 beyond `lengths`, and the state after them."""
+        steps = instructions[0].shape[1]
+        if lengths is None or lengths.is_meta or bool((lengths == steps).all()):
+            return self.memory.unroll(instructions, state, self.backend)
+        order, read, after = [], [], []
+        for length in lengths.unique().tolist():
+            rows = (lengths == length).nonzero().squeeze(1)
+            own = self.memory.State(*(field[rows] for field in state))
+            read_vectors = instructions[0].new_zeros(len(rows), 0, self.memory.read_vector_size)
+            if length:
+                given = self.memory.Instruction(*(field[rows, :length] for field in instructions))
+                read_vectors, own = self.memory.unroll(given, own, self.backend)
+            order.append(rows)
+            read.append(F.pad(read_vectors, (0, 0, 0, steps - length)))
+            after.append(own)
+        back = torch.cat(order).argsort()
+        return torch.cat(read)[back], self._joined(after, back)
+
+    def _joined(self, states: Sequence[Any], rows: Tensor) -> Any:
+        """Rows of several states together; shorter ones get empty rows of the memory."""
+        fields = []
+        for field, *parts in zip(self.memory.state_fields, *states, strict=True):
+            most = max(field.rows_of(part) for part in parts)
+            fields.append(torch.cat([field.padded_to(part, most) for part in parts])[rows])
+        return self.memory.State(*fields)
+
+    def extra_repr(self) -> str:
+        """Sizes and choices, for print(module)."""
+        return (
+            f"{self.d_model}, memory={self.memory!r}, batch_first={self.batch_first}, "
+            f"backend={self.backend!r}"
+        )
+
+
+class MemoryPart(SequencePart):
+    """A MemoryAttention as a part of a block.
+
+    Args:
+        layer: with `batch_first`.
+    """
+
+    def __init__(self, layer: MemoryAttention) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def reset_parameters(self) -> None:
+        """Reinitialize the layer."""
+        self.layer.reset_parameters()
+
+    def initial_state(self, batch_size: int, like: Tensor) -> Any:
+        """The layer's."""
+        return self.layer.unchecked_initial_state(batch_size)
+
+    def parts(self, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
+        """The layer's: its memory checks them."""
+        return self.layer.parts(state)
+
+    def forward(self, x: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
+        """Call the layer."""
+        result: tuple[Tensor, Any] = self.layer(x, state, lengths)
+        return result

@@ -1,0 +1,213 @@
+"""MemoryAttention against the loop over a memory's steps, for every memory; blocks with one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import unbounded as ub
+from tests.memories.toy import EVERY
+from tests.tolerances import assert_close
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
+from unbounded.memories.core import state_tensors
+
+DOUBLE = torch.float64
+#: The read vector of a Toy depends on its empty rows, which no other memory's does.
+MEMORIES = {name: kind() for name, kind in EVERY.items() if "toy" not in name}
+EACH = pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
+
+
+def make(memory, **options):
+    torch.manual_seed(0)
+    return ub.MemoryAttention(5, memory, batch_first=True, **{"dtype": DOUBLE, **options})
+
+
+def random(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
+
+
+def steps_of(layer, x, state):
+    """One sequence after the other, one step after the other."""
+    outputs, states = [], []
+    for row in range(len(x)):
+        own, output = ub.index_state(state, [row]), []
+        for step in x[row]:
+            fields = layer.heads(step.unsqueeze(0))
+            read_vector, own = layer.memory.step(own, layer.memory.Instruction(*fields))
+            output.append(layer.output(read_vector)[0])
+        outputs.append(torch.stack(output))
+        states.append(own)
+    return torch.stack(outputs), states
+
+
+@EACH
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+def test_equals_the_loop_over_steps(memory, backend):
+    layer, x = make(memory, backend=backend), random(3, 6, 5)
+    state = layer.initial_state(3, [6] * 3 if memory.uses_lengths else None)
+    output, last = layer(x, state)
+    wanted, states = steps_of(layer, x, state)
+    assert_close(output, wanted, "output")
+    for row, own in enumerate(states):
+        for one, other in zip(last, own, strict=True):
+            assert_close(one[row], other[0], "state")
+
+
+@EACH
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+def test_padded_equals_unpadded_and_goes_on(memory):
+    layer, x, after = make(memory), random(4, 7, 5), random(4, 2, 5, seed=2)
+    lengths = [7, 0, 3, 7]
+    begun = layer.initial_state(4, [7] * 4 if memory.uses_lengths else None)
+    output, state = layer(x, begun, lengths)
+    rest, _ = layer(after, state)
+    weights = list(layer.parameters())
+    loss = output.square().sum() + rest.square().sum()
+    together = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+    total = 0
+    for row, length in enumerate(lengths):
+        assert output[row, length:].abs().sum() == 0
+        own = ub.index_state(begun, [row])
+        if length:
+            alone, own = layer(x[row : row + 1, :length], own)
+            assert_close(output[row, :length], alone[0], "output")
+            total = total + alone.square().sum()
+        later, _ = layer(after[row : row + 1], own)
+        assert_close(rest[row], later[0], "later steps")
+        total = total + later.square().sum()
+    apart = torch.autograd.grad(total, weights, allow_unused=True)
+    for one, other in zip(together, apart, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert_close(one, other, "gradient")
+
+
+@EACH
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+def test_chunks_with_the_state_carried_equal_the_whole(memory):
+    layer, x = make(memory), random(2, 7, 5)
+    state = layer.initial_state(2, [7, 7] if memory.uses_lengths else None)
+    whole, _ = layer(x, state)
+    outputs = []
+    for part in x.split([1, 4, 2], dim=1):
+        output, state = layer(part, ub.detach_state(state))
+        outputs.append(output)
+    assert_close(torch.cat(outputs, dim=1), whole, "output")
+
+
+@EACH
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+def test_gradcheck(memory):
+    layer, x = make(memory), random(2, 3, 5).requires_grad_()
+    names = [name for name, _ in layer.named_parameters()]
+
+    def run(x, *parameters):
+        own = dict(zip(names, parameters, strict=True))
+        torch.manual_seed(0)  # a memory may draw its initial state
+        output, state = torch.func.functional_call(layer, own, (x, None, [3, 2]), tie_weights=False)
+        return output, *state
+
+    parameters = [each.detach().clone().requires_grad_() for each in layer.parameters()]
+    assert torch.autograd.gradcheck(run, (x, *parameters), fast_mode=True)
+
+
+def test_a_kernel_serves_it():
+    layer, x = make(ub.NeuralStack(4), backend="cpu"), random(3, 5, 5)
+    assert_close(layer(x)[0], make(ub.NeuralStack(4), backend="reference")(x)[0])
+
+
+def test_a_call_without_a_state_takes_its_lengths():
+    layer, x = make(ub.RollingTape(7, 3)), random(2, 5, 5)
+    output, state = layer(x, lengths=[5, 3])
+    assert state.jump.tolist() == [5, 3]
+    assert_close(layer(x, layer.initial_state(2, [5, 3]), [5, 3])[0], output)
+    assert_close(layer(x)[0], layer(x, layer.initial_state(2, [5, 5]))[0])
+
+
+def test_layouts_and_precision():
+    layer = make(ub.NeuralQueue(4), dtype=torch.float32)
+    steps_first = ub.MemoryAttention(5, ub.NeuralQueue(4))
+    steps_first.load_state_dict(layer.state_dict())
+    x = torch.randn(3, 6, 5)
+    output, _ = layer(x)
+    assert_close(steps_first(x.transpose(0, 1))[0].transpose(0, 1), output)
+    assert_close(layer(x[0])[0], output[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x)[0].dtype == torch.bfloat16
+    half, state = layer.bfloat16()(x.bfloat16())
+    torch.testing.assert_close(half.float(), output, atol=0.05, rtol=0.05)
+    assert all(part.dtype == torch.bfloat16 for part in state)
+    assert layer(torch.zeros(0, 4, 5, dtype=torch.bfloat16))[0].shape == (0, 4, 5)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@EACH
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+def test_a_transformer_with_a_memory(memory, beside):
+    torch.manual_seed(0)
+    options = {"memory": memory, "beside_attention": beside, "batch_first": True}
+    if memory.uses_lengths:
+        with pytest.raises(ConfigError, match="memory: RollingTape uses lengths"):
+            ub.Transformer(3, 6, 3, 2, **options)
+        return
+    layer, x = ub.Transformer(3, 6, 3, 2, dtype=DOUBLE, **options), random(3, 6, 3)
+    assert [len(block.mixers) for block in layer.blocks[1:]] == [1, 1 + beside, 1]
+    begun = layer.initial_state(3)
+    whole, _ = layer(x, begun)
+    first, state = layer(x[:, :2], begun)
+    rest, end = layer(x[:, 2:], ub.detach_state(state))
+    assert_close(torch.cat([first, rest], dim=1), whole, "output")
+    padded, _ = layer(x, begun, [6, 2, 4])
+    assert_close(padded[2, :4], whole[2, :4], "padded")
+    layer(x, ub.index_state(end, [2, 0, 1]))
+    assert len(state_tensors(end)) == 1 + 3 * (2 + beside) + len(memory.state_fields)
+
+
+def test_it_learns_to_repeat_the_symbol_before():
+    """One block with a stack in the place of attention: no other part sees an earlier step."""
+    torch.manual_seed(2)
+    layer = ub.Transformer(4, 16, 1, 1, positions="none", memory=ub.NeuralStack(8))
+    readout = nn.Linear(16, 4)
+    optimizer = torch.optim.Adam([*layer.parameters(), *readout.parameters()], lr=1e-2)
+    symbols = torch.randint(0, 4, (9, 64))
+    x = nn.functional.one_hot(symbols, 4).float()
+    losses = []
+    for _ in range(150):
+        logits = readout(layer(x)[0])[1:]
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), symbols[:-1].flatten())
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert losses[0] > 1.3
+    assert losses[-1] < 0.5
+
+
+def test_bad_input():
+    with pytest.raises(DTypeError, match="the class NeuralStack"):
+        ub.MemoryAttention(4, ub.NeuralStack)
+    with pytest.raises(ChoiceError, match="NeuralStack"):
+        ub.MemoryAttention(4, "stack")
+    with pytest.raises(ShapeError, match="d_model: expected an integer >= 1, got 0"):
+        ub.MemoryAttention(0, ub.NeuralStack(2))
+    layer, x = make(ub.NeuralStack(4)), random(2, 4, 5)
+    with pytest.raises(ShapeError, match=r"x: expected shape \[B, T, 5\]"):
+        layer(x[..., 1:])
+    with pytest.raises(ShapeError, match="state: expected a StackState of NeuralStack, got Queue"):
+        layer(x, ub.NeuralQueue(4).initial_state(2, dtype=DOUBLE))
+    with pytest.raises(ShapeError, match=r"expected shape \[2, "):
+        layer(x, layer.initial_state(3))
+    stack = {"memory": ub.NeuralStack(4)}
+    for options, message in (
+        ({"memory_layers": [1]}, "memory_layers: has no effect without a memory"),
+        ({"beside_attention": True}, "beside_attention: has no effect without a memory"),
+        ({**stack, "memory_layers": [3]}, r"memory_layers: expected numbers of 1..2, got 3"),
+        ({**stack, "memory_layers": []}, "memory_layers: expected the number of a block"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            ub.Transformer(3, 8, **options)
+    with pytest.raises(DTypeError, match="memory_layers: expected"):
+        ub.Transformer(3, 8, memory_layers=2, **stack)
+    assert repr(layer).startswith("MemoryAttention(\n  5, memory=NeuralStack(")
