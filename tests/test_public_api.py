@@ -38,8 +38,8 @@ PUBLIC = {
         "input_size hidden_size context_size alpha batch_first device dtype activation bias "
         "learn_initial_state backend"
     ),
-    "SuperpositionList": "count depth noop capacity overflow empty",
-    "SuperpositionStack": "count depth noop capacity overflow",
+    "SuperpositionList": "count depth noop capacity overflow empty width activation",
+    "SuperpositionStack": "count depth noop capacity overflow empty width activation",
     "Trace": "memory arrays lengths symbols",
     "TuringTape": (
         "slots width read_heads write_heads shift shift_range variant activations shift_bias "
@@ -51,7 +51,7 @@ PUBLIC = {
     "load_trace": "path",
     "move_state": "state device dtype",
     "save_trace": "path trace",
-    "trim_cells": "state",
+    "trim_cells": "state empty",
 }
 #: The public names of the modules that `unbounded` re-exports from.
 NAMES = {

@@ -133,6 +133,12 @@ LIBRARY = {
     "superposition_list_of_zeros": functools.partial(
         ub.SuperpositionList, 2, capacity=3, overflow="drop_ends", empty=0
     ),
+    "superposition_stack_of_vectors": functools.partial(
+        ub.SuperpositionStack, 2, width=3, empty=0.5, activation="tanh"
+    ),
+    "full_superposition_list_of_vectors": functools.partial(
+        ub.SuperpositionList, 1, capacity=3, overflow="drop_ends", width=2, activation="identity"
+    ),
     "turing_tape": functools.partial(ub.TuringTape, 7, 3),
     "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
     "turing_tape_of_two_papers": functools.partial(

@@ -116,7 +116,9 @@ function actionEvents(session: Session, step: number): MemoryEvent[] {
     const best = weights.indexOf(Math.max(...weights))
     const { name } = ACTIONS[kind][best]
     const isNew = name === 'PUSH' || name === 'INSERT'
-    const what = isNew ? ` the number ${short(value[place])}` : ''
+    const width = value.length / count
+    const pushed = width > 1 ? `a vector of ${width} numbers` : `the number ${short(value[place])}`
+    const what = isNew ? ` ${pushed}` : ''
     const what2 = kind === 'superposition_list' ? 'list' : 'stack'
     return {
       kind: isNew ? 'push' : name === 'POP' ? 'pop' : name === 'NO-OP' ? 'keep' : 'move',

@@ -10,7 +10,11 @@ from unbounded.memories.core import Memory
 from unbounded.memories.lie_access import GROUPS, LieAccessMemory
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
 from unbounded.memories.rolling_tape import RollingTape
-from unbounded.memories.superposition import EMPTY, SuperpositionList, SuperpositionStack
+from unbounded.memories.superposition import (
+    SuperpositionList,
+    SuperpositionMemory,
+    SuperpositionStack,
+)
 from unbounded.memories.turing_tape import TuringTape
 
 _CELLS: Final = ("count", "depth", "noop", "capacity", "overflow")
@@ -50,9 +54,9 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
             ]
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
-    # Omitted at its default, so that pages of older versions can still read other lists.
-    if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
-        options["empty"] = memory.empty
+    # Omitted at their defaults, so that pages of older versions can still read other structures.
+    if isinstance(memory, SuperpositionMemory):
+        options |= memory.other_options
     if isinstance(memory, LieAccessMemory):
         options |= _lie_options(memory)
     heads = [
