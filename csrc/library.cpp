@@ -3,6 +3,7 @@
 #include <new>
 
 #include "denormals.h"
+#include "dnc.h"
 #include "lie_access.h"
 #include "output_loss.h"
 #include "push_pop.h"
@@ -33,6 +34,7 @@ int with_memory(const char* memory, Work& work) {
   if (is(memory, "register")) return work.template go<T, Controller, Register>();
   if (is(memory, "turing_tape")) return work.template go<T, Controller, TuringTape>();
   if (is(memory, "rolling_tape")) return work.template go<T, Controller, RollingTape>();
+  if (is(memory, "dnc")) return work.template go<T, Controller, Dnc>();
   if (is(memory, "lie_access")) return work.template go<T, Controller, LieAccess>();
   return unknown_choice;
 }

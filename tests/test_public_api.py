@@ -14,6 +14,7 @@ PUBLIC = {
     "ControllerRNN": (
         "input_size hidden_size controller batch_first device dtype learn_initial_state backend"
     ),
+    "DNC": "slots width read_heads links",
     "DeepLSTM": (
         "input_size hidden_size num_layers skip_input batch_first device dtype "
         "learn_initial_state second_bias backend"
@@ -56,12 +57,13 @@ PUBLIC = {
 #: The public names of the modules that `unbounded` re-exports from.
 NAMES = {
     "unbounded.memories": (
-        "ActionValue BACKENDS Constant DequeState Drawn FirstOne Fixed Group Head Initializer "
-        "Learned LieAccessInstruction LieAccessMemory LieAccessState ListCells MEMORIES "
-        "Memory NeuralDeque NeuralQueue NeuralStack PushPop QueueState RollInstruction RollState "
-        "RollingTape StackCells StackState "
-        "StateField SuperpositionList SuperpositionMemory SuperpositionStack TapeInstruction "
-        "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
+        "ActionValue BACKENDS Constant DNC DNCInstruction DNCState DequeState Drawn FirstOne "
+        "Fixed Group Head Initializer Learned LieAccessInstruction LieAccessMemory "
+        "LieAccessState LinklessInstruction LinklessState ListCells MEMORIES Memory "
+        "NeuralDeque NeuralQueue NeuralStack PushPop QueueState RollInstruction RollState "
+        "RollingTape StackCells StackState StateField SuperpositionList SuperpositionMemory "
+        "SuperpositionStack TapeInstruction TapeState TuringTape TwoEndedPushPop detach_state "
+        "index_state move_state trim_cells"
     ),
     "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM ElmanController GRUController Heads "

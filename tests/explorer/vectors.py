@@ -70,6 +70,10 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
     "rolling tapes": {
         "name": "rolling_tape", "slots": 5, "width": 2, "tapes": 2, "variant": "code",
     },
+    "slots with links": {"name": "dnc", "slots": 5, "width": 3, "read_heads": 2},
+    "slots without links": {
+        "name": "dnc", "slots": 4, "width": 2, "read_heads": 1, "links": False,
+    },
     "keys": {"name": "lie_access", "width": 3},
     "keys with softmax": {
         "name": "lie_access", "width": 2, "weighting": "softmax", "group": "scaling_rotation",

@@ -177,6 +177,9 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "empty": 0, "width": 1, "activation": "sigmoid",
         },
     ),
+    "DNC": (
+        ub.DNC, lambda: {"slots": 5, "width": 2, "read_heads": 2, "links": True},
+    ),
     "RollingTape": (
         ub.RollingTape,
         lambda: {

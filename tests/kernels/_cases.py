@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence
 from unbounded.memories import (
+    DNC,
     LieAccessMemory,
     Memory,
     NeuralDeque,
@@ -41,6 +42,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "register": Register(19),
     "turing_tape": TuringTape(7, 3),
     "rolling_tape": RollingTape(7, 3, 2),
+    "dnc": DNC(5, 3, 2),
     "lie_access": LieAccessMemory(3),
 }
 STRUCTURES = tuple(MEMORIES)
@@ -69,6 +71,10 @@ VARIANTS = [
     TuringTape(16, 1, 1, 2, "zero", shift_range=0, reads="before"),
     TuringTape(5, 2, 2, 2, shift_range=2, variant="deleu2016", reads="before"),
     TuringTape(33, 20),
+    DNC(17, 4, 1),
+    DNC(33, 2, 3),
+    DNC(1, 2, 1),
+    DNC(18, 5, 2, links=False),
     LieAccessMemory(20, weighting="softmax"),
     LieAccessMemory(5, variant="2017"),
     LieAccessMemory(9, step="normalised_candidate", gates="hard_sigmoid", initial="learned"),

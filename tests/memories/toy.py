@@ -141,6 +141,8 @@ LIBRARY = {
     ),
     "turing_tape": functools.partial(ub.TuringTape, 7, 3),
     "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
+    "dnc": functools.partial(ub.DNC, 5, 3, 2),
+    "dnc_without_links": functools.partial(ub.DNC, 4, 2, 1, links=False),
     "turing_tape_of_two_papers": functools.partial(
         ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2, variant="deleu2016"
     ),

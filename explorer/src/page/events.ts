@@ -43,7 +43,7 @@ export function eventsOf(session: Session, step: number): MemoryEvent[] {
   if (!session.steps[step]?.instruction) return []
   if (kind in ENDS) return rowEvents(session, step, ENDS[kind])
   if (kind in ACTIONS) return actionEvents(session, step)
-  if (kind === 'turing_tape') return tapeEvents(session, step)
+  if (kind === 'turing_tape' || kind === 'dnc') return tapeEvents(session, step)
   if (kind === 'rolling_tape') return rollingEvents(session, step)
   return kind === 'lie_access' ? keyEvents(session, step) : []
 }

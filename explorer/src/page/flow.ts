@@ -11,7 +11,7 @@ import { ACTIONS } from './views/superposition.ts'
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
 const MEMORIES: Record<string, string> = {
   stack: 'Stack', queue: 'Queue', deque: 'Deque', superposition_stack: 'Stacks', superposition_list: 'Lists',
-  turing_tape: 'Tape', rolling_tape: 'Rolling tape', lie_access: 'Rows with keys',
+  turing_tape: 'Tape', rolling_tape: 'Rolling tape', dnc: 'Slots', lie_access: 'Rows with keys',
 }
 /** Gates and memory cells at most. */
 const MOST_GATES = 5
@@ -72,7 +72,7 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   if (!memory || !state) return []
   if (memory.kind in ACTIONS) return actionCells(session, step)
   const reads = new Set(events.filter(({ kind }) => kind === 'read').flatMap(({ origins }) => origins))
-  if (memory.kind === 'turing_tape') {
+  if (memory.kind === 'turing_tape' || memory.kind === 'dnc') {
     const weights = session.model.memory!.weights(state)
     return Object.entries(weights).map(([name, each]) => {
       const best = each.indexOf(Math.max(...each))

@@ -84,6 +84,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "turing_tape": "N locations of M numbers with R read heads and W write heads, all of them "
         "soft.",
         "rolling_tape": "K rings of N cells of W numbers, which move under a fixed head.",
+        "dnc": "N slots of M numbers that one head allocates and writes, and R heads read and "
+        "free.",
         "lie_access": "Rows of a key, a value and a strength; heads move over the keys by actions "
         "of a Lie group.",
     },

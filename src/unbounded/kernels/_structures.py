@@ -10,6 +10,7 @@ import torch
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories import Memory
 from unbounded.memories.core.structure import Structure
+from unbounded.memories.dnc.kernel import DNCStructure
 from unbounded.memories.lie_access.kernel import LieAccessStructure
 from unbounded.memories.push_pop.kernel import DequeStructure, QueueStructure, StackStructure
 from unbounded.memories.register.kernel import RegisterStructure
@@ -32,6 +33,7 @@ STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
         RegisterStructure,
         TapeStructure,
         RollingTapeStructure,
+        DNCStructure,
         LieAccessStructure,
     )
 }

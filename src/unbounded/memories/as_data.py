@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from unbounded.errors import ConfigError
 from unbounded.memories.core import Memory
+from unbounded.memories.dnc import DNC
 from unbounded.memories.lie_access import GROUPS, LieAccessMemory
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
 from unbounded.memories.rolling_tape import RollingTape
@@ -31,6 +32,7 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "superposition_list": (SuperpositionList, _CELLS),
     "turing_tape": (TuringTape, _TAPE),
     "rolling_tape": (RollingTape, ("slots", "width", "tapes", "variant")),
+    "dnc": (DNC, ("slots", "width", "read_heads", "links")),
     "lie_access": (LieAccessMemory, ("width", "weighting", "variant", "key_gate", "action_gate")),
 }
 

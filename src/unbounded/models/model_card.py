@@ -29,6 +29,8 @@ _SOURCES: Final[Mapping[str, str]] = {
     "turing_tape": "Graves et al. 2014, Neural Turing Machines, arXiv:1410.5401",
     "rolling_tape": "Delétang et al. 2023, Neural Networks and the Chomsky Hierarchy, "
     "arXiv:2207.02098",
+    "dnc": "Graves et al. 2016, Hybrid computing using a neural network with dynamic external "
+    "memory, Nature 538",
     "lie_access": "Yang & Rush 2017, Lie-Access Neural Turing Machines, arXiv:1611.02854",
     "none": "no paper: a recurrent network without external memory, the baseline of the others",
 }
