@@ -85,6 +85,7 @@ VARIANTS = [
     LieAccessMemory(33, "sphere", "softmax", action_gate=False, capacity=8),
     LieAccessMemory(4, "scaling_rotation", "softmax", "bounded", capacity=7, drop=7),
 ]
+DNC_SHARES = ("write_weights", "read_weights", "links", "precedence")
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}
 #: Largest relative error against the reference, by dtype.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -186,7 +187,9 @@ def make_state(
     for field, tensor in zip(memory.state_fields, state, strict=True):
         padded = field.padded(tensor, steps)
         drawn = torch.rand(padded.shape, generator=random, dtype=torch.float64)
-        moved = padded + (drawn if steps else 0 * drawn)
+        # Weights of a DNC sum to at most 1, which its steps keep; larger ones grow without end.
+        most = memory.slots if isinstance(memory, DNC) and field.name in DNC_SHARES else 1
+        moved = padded + (drawn if steps else 0 * drawn) / most
         fields.append(moved.to(dtype).requires_grad_(grad))
     return tuple(fields)
 
