@@ -1,10 +1,10 @@
-"""Stacks of vectors beside torch.nn.LSTM, in one run.
+"""Stacks of vectors and the DNC beside torch.nn.LSTM, in one run.
 
-    python benchmarks/vector_stack.py > benchmarks/vector_stack.json
+    python benchmarks/beside_lstm.py > benchmarks/beside_lstm.json
 
-One stack of cells of 8 numbers and 256 units, as in Delétang et al. 2023, batches of 32 sequences
-of 80 steps with 8 inputs: forward and backward. The bar: at most twice the time of torch.nn.LSTM
-with as many units, for each number of threads.
+256 units, batches of 32 sequences of 80 steps with 8 inputs: forward and backward. The stack has
+cells of 8 numbers, as in Delétang et al. 2023; the DNC has the sizes of the released program. The
+bar of the stack: at most twice the time of torch.nn.LSTM with as many units.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ import unbounded as ub
 from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.bench.measuring import Pass, forward_backward, interleave, ratio
 
-STEPS, BATCH, INPUTS, HIDDEN, WIDTH = 80, 32, 8, 256, 8
-REPEATS = 40
-
-
-def layer(controller: str, backend: str) -> ub.MemoryRNN:
-    memory = ub.SuperpositionStack(
-        1, depth=1, noop=True, empty=0, width=WIDTH, activation="identity"
-    )
-    return ub.MemoryRNN(INPUTS, HIDDEN, memory, controller, backend=backend)
+STEPS, BATCH, INPUTS, HIDDEN = 80, 32, 8, 256
+REPEATS = 15
+MEMORIES = {
+    "vector stack": ub.SuperpositionStack(
+        1, depth=1, noop=True, empty=0, width=8, activation="identity"
+    ),
+    "DNC": ub.DNC(),
+    "DNC without links": ub.DNC(links=False),
+}
 
 
 def passes() -> dict[str, Pass]:
     torch.manual_seed(0)
-    layers: dict[str, nn.Module] = {
-        "vector stack, LSTM": layer("lstm", "cpu"),
-        "vector stack, Elman": layer("elman", "cpu"),
-        "nn.LSTM": nn.LSTM(INPUTS, HIDDEN),
-        "reference, LSTM": layer("lstm", "reference"),
-    }
+    layers: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(INPUTS, HIDDEN)}
+    for backend in ("cpu", "reference"):
+        for name, memory in MEMORIES.items():
+            layers[f"{name}, {backend}"] = ub.MemoryRNN(INPUTS, HIDDEN, memory, backend=backend)
+    elman = ub.MemoryRNN(INPUTS, HIDDEN, MEMORIES["vector stack"], "elman", backend="cpu")
+    layers["vector stack, Elman, cpu"] = elman
     x = torch.randn(STEPS, BATCH, INPUTS)
     return {
         name: forward_backward(module, x.clone().requires_grad_())
