@@ -3,7 +3,7 @@
 //
 // Options: slots, width, read heads, links. Heads: key, strength, free gate of the readers; key,
 // strength, erase, value, allocation gate, write gate of the writer; with links read modes. State:
-// cells [N, M], usage [N], write weights [N], read weights [R, N], with links links [N, N] and
+// cells [N, M], usage [N], write weights [1, N], read weights [R, N], with links links [N, N] and
 // precedence [N]. Saved: instructions [T, B, K]; usage, write weights, precedence and read weights
 // after each step [T, B, 3 + R, N padded to whole registers]. Checkpoints: cells and links.
 //

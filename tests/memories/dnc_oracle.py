@@ -1,6 +1,6 @@
 """The memory of a DNC in plain Python lists; shares no code with the library.
 
-A state is a dict of lists: cells [N][M], usage [N], write_weights [N], read_weights [R][N]; with
+A state is a dict of lists: cells [N][M], usage [N], write_weights [1][N], read_weights [R][N]; with
 links also links [N][N] and precedence [N].
 """
 
@@ -31,7 +31,7 @@ def allocation(usage):
 
 def step(state, instruction):
     """The read vector and the next state; `instruction` maps a field's name to lists."""
-    cells, reads, writes = state["cells"], state["read_weights"], state["write_weights"]
+    cells, reads, writes = state["cells"], state["read_weights"], state["write_weights"][0]
     count, slots = len(cells), range(len(cells))
     usage = []
     for n in slots:
@@ -52,7 +52,7 @@ def step(state, instruction):
         ]
         for n in slots
     ]
-    after = {"cells": new, "usage": usage, "write_weights": writes}
+    after = {"cells": new, "usage": usage, "write_weights": [writes]}
     has_links = "links" in state
     if has_links:
         links, before = [[0.0] * count for _ in slots], state["precedence"]

@@ -74,7 +74,7 @@ class DNCState(NamedTuple):
     Fields:
         cells: M_t, [B, N, M].
         usage: u_t, [B, N] in [0, 1].
-        write_weights: w^w_t, [B, N], with a sum of at most 1. read_weights: w^r_t, [B, R, N].
+        write_weights: w^w_t, [B, 1, N], with a sum of at most 1. read_weights: w^r_t, [B, R, N].
         links: L_t, [B, N, N]; L_t[i, j] is how much slot i was written after slot j.
         precedence: p_t, [B, N]; how much each slot was the last one written.
     """
@@ -162,7 +162,7 @@ class DNC(Memory[Any, Any]):
         fields = (
             StateField("cells", (slots, self.width)),
             StateField("usage", (slots,)),
-            StateField("write_weights", (slots,)),
+            StateField("write_weights", (1, slots)),
             StateField("read_weights", (self.read_heads, slots)),
         )
         order = StateField("links", (slots, slots)), StateField("precedence", (slots,))
@@ -204,7 +204,8 @@ class DNC(Memory[Any, Any]):
         batch_size = instruction.read_key.shape[0]
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.read_key)
-        usage = used(state.usage, state.write_weights, state.read_weights, instruction.free_gate)
+        last_written = state.write_weights.squeeze(1)
+        usage = used(state.usage, last_written, state.read_weights, instruction.free_gate)
         keys = instruction.write_key.unsqueeze(1).clamp(-LIMIT, LIMIT)
         content = content_weights(keys, instruction.write_strength.unsqueeze(1), state.cells)
         allocation_gate = instruction.allocation_gate.unsqueeze(1)
@@ -215,7 +216,7 @@ class DNC(Memory[Any, Any]):
         cells = written(state.cells, write_weights.unsqueeze(1), erase, value)
         keys = instruction.read_key.clamp(-LIMIT, LIMIT)
         read_weights = content_weights(keys, instruction.read_strength, cells)
-        after: Any = LinklessState(cells, usage, write_weights, read_weights)
+        after: Any = LinklessState(cells, usage, write_weights.unsqueeze(1), read_weights)
         if self.links:
             links = linked(state.links, state.precedence, write_weights)
             backward, by_key, forward = instruction.read_mode.unsqueeze(-1).unbind(2)
@@ -226,7 +227,7 @@ class DNC(Memory[Any, Any]):
             )
             kept = (1 - write_weights.sum(1, keepdim=True)) * state.precedence
             precedence = kept + write_weights
-            after = DNCState(cells, usage, write_weights, read_weights, links, precedence)
+            after = DNCState(*after[:3], read_weights, links, precedence)
         return read(cells, read_weights), after
 
 
