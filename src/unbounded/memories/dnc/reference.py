@@ -213,10 +213,11 @@ class DNC(Memory[Any, Any]):
         by_content = (1 - allocation_gate) * content.squeeze(1)
         write_weights = instruction.write_gate.unsqueeze(1) * (allocated + by_content)
         erase, value = instruction.erase.unsqueeze(1), instruction.write_value.unsqueeze(1)
-        cells = written(state.cells, write_weights.unsqueeze(1), erase, value)
+        writes = write_weights.unsqueeze(1)
+        cells = written(state.cells, writes, erase, value)
         keys = instruction.read_key.clamp(-LIMIT, LIMIT)
         read_weights = content_weights(keys, instruction.read_strength, cells)
-        after: Any = LinklessState(cells, usage, write_weights.unsqueeze(1), read_weights)
+        after: Any = LinklessState(cells, usage, writes, read_weights)
         if self.links:
             links = linked(state.links, state.precedence, write_weights)
             backward, by_key, forward = instruction.read_mode.unsqueeze(-1).unbind(2)
@@ -227,7 +228,7 @@ class DNC(Memory[Any, Any]):
             )
             kept = (1 - write_weights.sum(1, keepdim=True)) * state.precedence
             precedence = kept + write_weights
-            after = DNCState(*after[:3], read_weights, links, precedence)
+            after = DNCState(cells, usage, writes, read_weights, links, precedence)
         return read(cells, read_weights), after
 
 
