@@ -3,6 +3,7 @@
 #include <new>
 
 #include "denormals.h"
+#include "dnc.h"
 #include "lie_access.h"
 #include "nondeterministic.h"
 #include "output_loss.h"
@@ -35,6 +36,7 @@ int with_memory(const char* memory, Work& work) {
   if (is(memory, "turing_tape")) return work.template go<T, Controller, TuringTape>();
   if (is(memory, "rolling_tape")) return work.template go<T, Controller, RollingTape>();
   if (is(memory, "nondeterministic")) return work.template go<T, Controller, Nondeterministic>();
+  if (is(memory, "dnc")) return work.template go<T, Controller, Dnc>();
   if (is(memory, "lie_access")) return work.template go<T, Controller, LieAccess>();
   return unknown_choice;
 }
@@ -122,7 +124,7 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 14; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 15; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT int64_t unbounded_output_bytes() { return sizeof(UnboundedOutput); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }

@@ -1,7 +1,8 @@
 // The instruction of superposition memories: weights of actions and values, one plane each.
 //
 // Heads and given instructions are ordered by structure. A plane holds one action of all
-// structures, so that a register holds the same action of many structures.
+// structures, so that a register holds the same action of many structures. With cells of `width`
+// numbers it holds each weight as often.
 #pragma once
 
 #include "memory.h"
@@ -36,7 +37,7 @@ void softmax_planes_gradient(const Planes<T>& planes, const Planes<T>& grad, int
 
 // Heads 0 and 1 of a batch entry, activated plane by plane; `space` has both heads' values.
 template <class T>
-void take_planes(const Instruction<T>& in, const Planes<T>& to, T* space) {
+void take_planes(const Instruction<T>& in, const Planes<T>& to, int64_t width, T* space) {
   const UnboundedHead &action = in.f.c.heads[0], &value = in.f.c.heads[1];
   const int64_t count = action.count;
   const int actions = int(action.size);
@@ -44,8 +45,10 @@ void take_planes(const Instruction<T>& in, const Planes<T>& to, T* space) {
   if (from == nullptr) in.take(0, 2, space), from = space;
   clear_values(to.data, (actions + 1) * to.stride);
   for (int a = 0; a < actions; ++a)
-    for (int64_t s = 0; s < count; ++s) to.data[a * to.stride + s] = from[s * actions + a];
-  copy_values(to.data + actions * to.stride, from + count * actions, count);
+    for (int64_t s = 0; s < count; ++s)
+      for (int64_t m = 0; m < width; ++m)
+        to.data[a * to.stride + s * width + m] = from[s * actions + a];
+  copy_values(to.data + actions * to.stride, from + count * actions, count * width);
   if (in.products == nullptr) return;
   with_activation(Activation(value.activation), [&](auto activation) {
     for (int64_t lane = 0; lane < to.stride; lane += lanes<T>)
@@ -63,7 +66,7 @@ void take_planes(const Instruction<T>& in, const Planes<T>& to, T* space) {
 // Maps `grad` of weights and values to that of the products, if there are any, and passes it on.
 template <class T>
 void give_planes(const InstructionGradient<T>& out, const Planes<T>& planes, const Planes<T>& grad,
-                 T* space) {
+                 int64_t width, T* space) {
   const UnboundedHead &action = out.f.c.heads[0], &value = out.f.c.heads[1];
   const int64_t count = action.count;
   const int actions = int(action.size);
@@ -74,6 +77,13 @@ void give_planes(const InstructionGradient<T>& out, const Planes<T>& planes, con
                  activation.gradient(planes.get(plane, lane), grad.get(plane, lane)));
     });
   };
+  // The gradient of a weight is the sum over the numbers of a cell.
+  for (int64_t i = 0; width > 1 && i < actions * count; ++i) {
+    T* cell = grad.data + i / count * grad.stride + i % count * width;
+    T sum = cell[0];
+    for (int64_t m = 1; m < width; ++m) sum += cell[m];
+    std::fill_n(cell, width, sum);
+  }
   if (out.products) {
     through(Activation(value.activation), actions);
     if (Activation(action.activation) == Activation::softmax)
@@ -83,8 +93,9 @@ void give_planes(const InstructionGradient<T>& out, const Planes<T>& planes, con
   }
   T* to = out.products ? out.products : space;
   for (int a = 0; a < actions; ++a)
-    for (int64_t s = 0; s < count; ++s) to[s * actions + a] = grad.data[a * grad.stride + s];
-  copy_values(to + count * actions, grad.data + actions * grad.stride, count);
+    for (int64_t s = 0; s < count; ++s)
+      to[s * actions + a] = grad.data[a * grad.stride + s * width];
+  copy_values(to + count * actions, grad.data + actions * grad.stride, count * width);
   if (out.products == nullptr) out.give(0, 2, nullptr, space);
 }
 

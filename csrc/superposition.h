@@ -1,15 +1,18 @@
 // Superposition stacks and lists as memories of the frame: their cells through time.
 //
-// Options: structures, actions, depth, capacity (0 for none), strict, whether an empty cell is 0
-// instead of -1. Heads: actions of each structure, values. State: cells [S, N]. Saved: planes [T,
-// B, actions + 1, S padded to whole registers]. Checkpoints: all rows. Errors: 1, 2 if a cell that
-// is not empty was lost at the first or the second end.
+// Options: structures, actions, depth, capacity (0 for none), strict, width, the bits of the number
+// in an empty cell as a double. Heads: actions of each structure, values. State: cells [S, N, W].
+// Saved: planes [T, B, actions + 1, S W padded to whole registers]. Checkpoints: all rows. Errors:
+// 1, 2 if a cell that is not empty was lost at the first or the second end.
+//
+// The W numbers of a cell stand side by side in a row, each with the weights of its structure.
 //
 // Forward, cells change in place. Only a cell that can affect a later read vector gets a gradient,
 // unless the final cells have one: k + T - t cells at step t. The backward pass thus recomputes the
 // cells of a block only as deep as needed.
 #pragma once
 
+#include <cstring>
 #include <limits>
 
 #include "checkpoints.h"
@@ -21,7 +24,7 @@ namespace unbounded {
 template <class T, class Places>
 struct MixtureSizes {
   const Frame<T>& f;
-  int64_t count, depth, actions, capacity, stride, head, rows;
+  int64_t count, depth, actions, capacity, width, stride, head, rows;
   T empty;
   bool keeps;
 
@@ -31,14 +34,22 @@ struct MixtureSizes {
         depth(f.c.options[2]),
         actions(f.c.heads[0].size),
         capacity(f.c.options[3]),
-        stride((count + lanes<T> - 1) / lanes<T> * lanes<T>),
+        width(f.c.options[5]),
+        stride((count * width + lanes<T> - 1) / lanes<T> * lanes<T>),
         head(Places::head(Places::grown(f.c.rows, f.c.room, capacity), depth)),
         rows(Places::rows(Places::grown(f.c.rows, f.c.room, capacity), depth)),
-        empty(f.c.options[5] != 0 ? T(0) : T(-1)),
+        empty(number_of(f.c.options[6])),
         keeps(actions > Places::basic_actions) {}
 
+  static T number_of(int64_t bits) {
+    double number;
+    std::memcpy(&number, &bits, sizeof number);
+    return T(number);
+  }
   int64_t planes_size() const { return (actions + 1) * stride; }
   int64_t cells_after(int64_t steps) const { return Places::grown(f.c.rows, steps, capacity); }
+  // The place of a batch entry in a state.
+  int64_t offset(int64_t b, int64_t cells) const { return b * count * cells * width; }
   Span existing(int64_t cells) const { return Places::existing(head, cells); }
   Span reachable(int64_t later) const { return Places::reachable(head, depth, later); }
   int64_t read_row(int64_t j) const { return Places::read_row(head, j); }
@@ -46,18 +57,21 @@ struct MixtureSizes {
     return {as<T>(f.c.saved[0]) + (t * f.c.batch + b) * planes_size(), stride};
   }
 
-  // Maps [S, N] to rows, only those in `wanted`, and back.
+  // Maps [S, N, W] to rows, only those in `wanted`, and back.
   void spread(const CellRows<T>& to, const T* from, int64_t cells, Span wanted) const {
     const Span all = existing(cells), some = common(all, wanted);
     for (int64_t s = 0; s < count; ++s)
       for (int64_t row = some.begin; row < some.end; ++row)
-        to.at(row)[s] = from[s * cells + row - all.begin];
+        for (int64_t m = 0; m < width; ++m)
+          to.at(row)[s * width + m] = from[(s * cells + row - all.begin) * width + m];
   }
   void gather(T* to, const CellRows<T>& from, int64_t cells, Span wanted) const {
     const Span all = existing(cells);
     for (int64_t s = 0; s < count; ++s)
       for (int64_t row = all.begin; row < all.end; ++row)
-        to[s * cells + row - all.begin] = wanted.has(row) ? from.at(row)[s] : T(0);
+        for (int64_t m = 0; m < width; ++m)
+          to[(s * cells + row - all.begin) * width + m] =
+              wanted.has(row) ? from.at(row)[s * width + m] : T(0);
   }
 
   void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, const Planes<T>& in) const {
@@ -95,11 +109,11 @@ class SuperpositionForward final : public MemoryForward<T> {
   void begin(int64_t b) override {
     const CellRows<T> rows = rows_of(b);
     rows.fill_rows({0, sizes.rows}, sizes.empty);
-    sizes.spread(rows, as<T>(c.state0[0]) + b * sizes.count * c.rows, c.rows, {0, sizes.rows});
+    sizes.spread(rows, as<T>(c.state0[0]) + sizes.offset(b, c.rows), c.rows, {0, sizes.rows});
   }
 
   void take(int64_t t, int64_t b, const Instruction<T>& instruction) override {
-    take_planes(instruction, planes_at(t, b), given_ + b * f.head_rows);
+    take_planes(instruction, planes_at(t, b), sizes.width, given_ + b * f.head_rows);
   }
 
   void step(int64_t t, int64_t b, T* read_vector) override {
@@ -113,7 +127,9 @@ class SuperpositionForward final : public MemoryForward<T> {
     sizes.mix(rows, rows, near, planes_at(t, b));
     for (int64_t j = 0; j < sizes.depth; ++j) {
       const T* row = rows.at(sizes.read_row(j));
-      for (int64_t s = 0; s < sizes.count; ++s) read_vector[s * sizes.depth + j] = row[s];
+      for (int64_t s = 0; s < sizes.count; ++s)
+        for (int64_t m = 0; m < sizes.width; ++m)
+          read_vector[(s * sizes.depth + j) * sizes.width + m] = row[s * sizes.width + m];
     }
     if (t + 1 == length || (t + 1) % c.block == 0) catch_up(t, b, length);
   }
@@ -124,7 +140,7 @@ class SuperpositionForward final : public MemoryForward<T> {
 
   void finish(int64_t b) override {
     const int64_t cells = sizes.cells_after(c.first_step + c.steps);
-    sizes.gather(as<T>(c.state_last[0]) + b * sizes.count * cells, rows_of(b), cells,
+    sizes.gather(as<T>(c.state_last[0]) + sizes.offset(b, cells), rows_of(b), cells,
                  {0, sizes.rows});
   }
 
@@ -179,9 +195,10 @@ class SuperpositionForward final : public MemoryForward<T> {
     for (int64_t lane = 0; lane < sizes.stride; lane += lanes<T>)
       Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight, int end) {
         const T* held = rows.at(row) + lane;
-        for (int64_t s = 0; s < std::min<int64_t>(lanes<T>, sizes.count - lane); ++s)
-          if (weight[s] > 0 && !(held[s] - sizes.empty <= rounding &&
-                                 held[s] - sizes.empty >= -rounding))
+        const int64_t numbers = std::min<int64_t>(lanes<T>, sizes.count * sizes.width - lane);
+        for (int64_t i = 0; i < numbers; ++i)
+          if (weight[i] > 0 && !(held[i] - sizes.empty <= rounding &&
+                                 held[i] - sizes.empty >= -rounding))
             c.error[b] |= end;
       });
   }
@@ -209,7 +226,7 @@ class SuperpositionBackward final : public MemoryBackward<T> {
     grad.fill_rows(window_, T(0));
     if (c.grad_state_last[0] == nullptr) return;
     const int64_t cells = sizes.cells_after(c.steps);
-    sizes.spread(grad, as<T>(c.grad_state_last[0]) + b * sizes.count * cells, cells, window_);
+    sizes.spread(grad, as<T>(c.grad_state_last[0]) + sizes.offset(b, cells), cells, window_);
     clear_outside(grad, sizes.cells_after(f.length_of(b)), sizes.existing(cells));
   }
 
@@ -226,7 +243,9 @@ class SuperpositionBackward final : public MemoryBackward<T> {
       const int64_t row = sizes.read_row(j);
       if (!sizes.existing(after).has(row)) break;
       T* to = grad.at(row);
-      for (int64_t s = 0; s < sizes.count; ++s) to[s] += grad_read_vector[s * sizes.depth + j];
+      for (int64_t s = 0; s < sizes.count; ++s)
+        for (int64_t m = 0; m < sizes.width; ++m)
+          to[s * sizes.width + m] += grad_read_vector[(s * sizes.depth + j) * sizes.width + m];
     }
     const Span span = needed(t + 1, length);
     sizes.unmix(grad, rows_at(cells_.before(t, b)), span, sizes.saved_planes(t, b),
@@ -235,12 +254,13 @@ class SuperpositionBackward final : public MemoryBackward<T> {
   }
 
   void give(int64_t t, int64_t b, const InstructionGradient<T>& gradient) override {
-    give_planes(gradient, sizes.saved_planes(t, b), grad_planes(b), given_ + b * f.head_rows);
+    give_planes(gradient, sizes.saved_planes(t, b), grad_planes(b), sizes.width,
+                given_ + b * f.head_rows);
   }
 
   void end(int64_t b) override {
     if (c.grad_state0[0])
-      sizes.gather(as<T>(c.grad_state0[0]) + b * sizes.count * c.rows, grad_of(b), c.rows, window_);
+      sizes.gather(as<T>(c.grad_state0[0]) + sizes.offset(b, c.rows), grad_of(b), c.rows, window_);
   }
 
  private:
@@ -295,7 +315,7 @@ class SuperpositionBackward final : public MemoryBackward<T> {
   void load(int64_t first, int64_t b, int64_t length, const CellRows<T>& rows) const {
     const Span span = needed(first, length);
     if (first == 0) {
-      sizes.spread(rows, as<T>(c.state0[0]) + b * sizes.count * c.rows, c.rows, span);
+      sizes.spread(rows, as<T>(c.state0[0]) + sizes.offset(b, c.rows), c.rows, span);
     } else {
       const CellRows<T> kept{f.checkpoint(b, first / c.block), sizes.stride, 0};
       copy_values(rows.at(span.begin), kept.at(span.begin),

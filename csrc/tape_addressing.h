@@ -1,37 +1,23 @@
 // Addressing by one head of a tape, and its gradients (Graves et al. 2014, eq. 5 to 9).
 //
-// Cells are laid out [M][locations], so that a register holds one element of neighbouring locations
-// and only sums over all locations cross registers. Rows of locations are padded to whole
-// registers; cells and weights are 0 there.
+// The layout of cells is that of content.h.
 #pragma once
 
-#include "checkpoints.h"
-#include "functions.h"
+#include "content.h"
 
 namespace unbounded {
 
-// Limit of cells and keys: squares of longer ones overflow in the float32 cosine.
-template <class T>
-constexpr T tape_limit = T(16777216);
-
-template <class T>
-UNBOUNDED_INLINE Vector<T> limited(Vector<T> x) {
-  const Vector<T> most = Vector<T>{} + tape_limit<T>;
-  x = x > most ? most : x;
-  return x < -most ? -most : x;
-}
-
 // Sizes, and offsets of the parts in an instruction's values; read heads come first.
 template <class T>
-struct TapeSizes {
-  int64_t slots, width, readers, writers, reach;
+struct TapeSizes : Slots<T> {
+  using Slots<T>::width, Slots<T>::slots, Slots<T>::stride;
+  int64_t readers, writers, reach;
   bool is_circular, reads_before;
   T floor;
-  int64_t heads, shifts, stride, told;
+  int64_t heads, shifts, told;
 
   explicit TapeSizes(const Frame<T>& f)
-      : slots(f.c.options[0]),
-        width(f.c.options[1]),
+      : Slots<T>(f.c.options[0], f.c.options[1]),
         readers(f.c.options[2]),
         writers(f.c.options[3]),
         reach(f.c.options[4]),
@@ -40,11 +26,9 @@ struct TapeSizes {
         floor(T(std::pow(10.0, -double(f.c.options[7])))),
         heads(readers + writers),
         shifts(2 * reach + 1),
-        stride((slots + lanes<T> - 1) / lanes<T> * lanes<T>),
         told(parts(readers) + parts(writers) + 2 * writers * width) {}
 
   int64_t parts(int64_t count) const { return count * (width + shifts + 3); }
-  int64_t cells() const { return width * stride; }
   int64_t weights() const { return heads * stride; }
   // The part that starts after `before` values of each head of its kind and has `size` values.
   int64_t at(int64_t head, int64_t before, int64_t size) const {
@@ -60,41 +44,12 @@ struct TapeSizes {
   int64_t erase(int64_t writer) const { return parts(readers) + parts(writers) + writer * width; }
   int64_t add(int64_t writer) const { return erase(writers + writer); }
 
-  // Keys of an instruction are limited; a limited key has no gradient.
   void limit_keys(T* told) const {
-    for (int64_t h = 0; h < heads; ++h)
-      for (T *k = told + key(h), *end = k + width; k < end; ++k)
-        *k = *k > tape_limit<T> ? tape_limit<T> : *k < -tape_limit<T> ? -tape_limit<T> : *k;
+    for (int64_t h = 0; h < heads; ++h) limit_key(told + key(h), width);
   }
   void limit_key_gradients(const T* told, T* of_told) const {
     for (int64_t h = 0; h < heads; ++h)
-      for (int64_t m = key(h); m < key(h) + width; ++m)
-        if (told[m] == tape_limit<T> || told[m] == -tape_limit<T>) of_told[m] = 0;
-  }
-
-  void pad(T* row) const { clear_values(row + slots, stride - slots); }
-  // Weights proportional to e^x; the largest x is subtracted first, so that the sum is at least 1.
-  void softmax(T* x) const {
-    for (int64_t n = slots; n < stride; ++n) x[n] = x[0];
-    Vector<T> most = load(x);
-    for (int64_t n = lanes<T>; n < stride; n += lanes<T>) {
-      const Vector<T> here = load(x + n);
-      most = here > most ? here : most;
-    }
-    T largest = most[0];
-    for (int i = 1; i < lanes<T>; ++i) largest = most[i] > largest ? most[i] : largest;
-    for (int64_t n = 0; n < stride; n += lanes<T>) store(x + n, exponential(load(x + n) - largest));
-    pad(x);
-    Vector<T> sum{};
-    for (int64_t n = 0; n < stride; n += lanes<T>) sum += load(x + n);
-    const T scale = 1 / sum_of<T>(sum);
-    for (int64_t n = 0; n < stride; n += lanes<T>) store(x + n, load(x + n) * scale);
-  }
-  // Maps the gradient of the weights to that of x, in place.
-  void softmax_gradient(const T* weights, T* grad) const {
-    const T mean = dot(stride, weights, grad);
-    for (int64_t n = 0; n < stride; n += lanes<T>)
-      store(grad + n, load(weights + n) * (load(grad + n) - mean));
+      limit_key_gradient(told + key(h), of_told + key(h), width);
   }
 };
 
@@ -115,16 +70,7 @@ class TapeAddressing {
   }
 
   // What all heads need of the cells: the squared norms.
-  void look_at(const T* cells) {
-    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
-      Vector<T> sum{};
-      for (int64_t m = 0; m < s.width; ++m) {
-        const Vector<T> cell = load(cells + m * s.stride + n);
-        sum += cell * cell;
-      }
-      store(squares_ + n, sum);
-    }
-  }
+  void look_at(const T* cells) { s.square(cells, squares_); }
 
   // Computes the head's weights from the previous ones.
   void address(int64_t head, const T* told, const T* cells, const T* before, T* after) {
@@ -169,20 +115,10 @@ class TapeAddressing {
     }
     of_told[s.gate(head)] = sum_of<T>(of_gate);
 
-    s.softmax_gradient(content_, grad_);                                                 // (5)
-    of_told[s.strength(head)] = dot(s.stride, grad_, similarity_);
-    const T* key = told + s.key(head);
-    const T key_square = dot(s.width, key, key);
-    Vector<T> of_key_square{};
-    for (int64_t n = 0; n < s.stride; n += lanes<T>) {                                   // (6)
-      const Vector<T> of_similarity = load(grad_ + n) * strength / load(roots_ + n);
-      const Vector<T> of_product_of_squares =
-          of_similarity * load(similarity_ + n) * T(-0.5) / load(roots_ + n);
-      store(of_products + n, of_similarity);
-      store(of_squares + n, load(of_squares + n) + of_product_of_squares * key_square);
-      of_key_square += of_product_of_squares * load(squares_ + n);
-    }
-    return sum_of<T>(of_key_square);
+    T of_key_square;
+    s.find_backward(told + s.key(head), strength, squares_, roots_, similarity_, content_, grad_,
+                    of_products, of_squares, of_told[s.strength(head)], of_key_square);  // (5), (6)
+    return of_key_square;
   }
 
  private:
@@ -209,20 +145,9 @@ class TapeAddressing {
   }
 
   void find(int64_t head, const T* told, const T* cells, const T* before) {
-    const T *key = told + s.key(head), *shift = told + s.shift(head);
-    const T strength = told[s.strength(head)], gate = told[s.gate(head)];
-    const T key_square = dot(s.width, key, key);
-    const int64_t width = s.width, stride = s.stride;
-    for (int64_t n = 0; n < stride; n += lanes<T>) {
-      Vector<T> product{};
-      for (int64_t m = 0; m < width; ++m) product += load(cells + m * stride + n) * key[m];
-      const Vector<T> root = square_root(load(squares_ + n) * key_square + T(1e-6));
-      const Vector<T> similarity = product / root;                                       // (6)
-      store(roots_ + n, root);
-      store(similarity_ + n, similarity);
-      store(content_ + n, similarity * strength);
-    }
-    s.softmax(content_);                                                                 // (5)
+    const T *shift = told + s.shift(head), gate = told[s.gate(head)];
+    s.find(told + s.key(head), told[s.strength(head)], cells, squares_, roots_, similarity_,
+           content_);                                                                    // (5), (6)
     T* gated = gated_ + s.reach;
     for (int64_t n = 0; n < s.stride; n += lanes<T>)                                     // (7)
       store(gated + n, load(content_ + n) * gate + load(before + n) * (1 - gate));

@@ -29,17 +29,6 @@ struct TapeLayout {
   T* weights(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * s.weights();
   }
-  // Maps [N, M] to [M, stride] and back.
-  void spread(T* to, const T* from) const {
-    for (int64_t m = 0; m < s.width; ++m) {
-      for (int64_t n = 0; n < s.slots; ++n) to[m * s.stride + n] = from[n * s.width + m];
-      s.pad(to + m * s.stride);
-    }
-  }
-  void gather(T* to, const T* from) const {
-    for (int64_t n = 0; n < s.slots; ++n)
-      for (int64_t m = 0; m < s.width; ++m) to[n * s.width + m] = from[m * s.stride + n];
-  }
   // Maps the two fields of weights, [heads, N] each, to [heads, stride] and back.
   void spread_weights(T* to, const void* const* fields, int64_t b) const {
     for (int64_t h = 0; h < s.heads; ++h) {
@@ -58,7 +47,7 @@ struct TapeLayout {
     }
   }
   void begin(int64_t b, T* cells) const {
-    spread(cells, as<T>(f.c.state0[0]) + b * s.slots * s.width);
+    s.spread(cells, as<T>(f.c.state0[0]) + b * s.slots * s.width);
   }
 
   // Row m of the cells after writing: M(i) prod (1 - w(i) e) + sum w(i) a, limited.      (3), (4)
@@ -128,7 +117,7 @@ class TuringTapeForward final : public MemoryForward<T> {
   }
   void keep(int64_t b, T* to) override { copy_values(to, cells(b), s.cells()); }
   void finish(int64_t b) override {
-    at.gather(as<T>(f.c.state_last[0]) + b * s.slots * s.width, cells(b));
+    s.gather(as<T>(f.c.state_last[0]) + b * s.slots * s.width, cells(b));
     at.gather_weights(f.c.state_last, weights_ + b * s.weights(), b);
   }
 
@@ -170,7 +159,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
     at.spread_weights(grad_weights_ + b * s.weights(), f.c.grad_state_last, b);
     const T* of_cells = as<T>(f.c.grad_state_last[0]);
     if (of_cells)
-      at.spread(grad_cells_ + b * s.cells(), of_cells + b * s.slots * s.width);
+      s.spread(grad_cells_ + b * s.cells(), of_cells + b * s.slots * s.width);
     else
       clear_values(grad_cells_ + b * s.cells(), s.cells());
   }
@@ -195,7 +184,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
       const T* row = cells + m * s.stride;
       at.write_row(m, seen, row, told, weights);
       if (!s.reads_before) read_backward(m, seen, weights, grad_read_vector, grad, grad_weights);
-      limit_backward(seen, grad);
+      s.limit_backward(seen, grad);
       write_backward(m, row, told, weights, grad, grad_weights, of_told);
       if (s.reads_before) read_backward(m, row, weights, grad_read_vector, grad, grad_weights);
     }
@@ -207,7 +196,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
   }
   void end(int64_t b) override {
     if (!f.c.grad_state0[0]) return;
-    at.gather(as<T>(f.c.grad_state0[0]) + b * s.slots * s.width, grad_cells_ + b * s.cells());
+    s.gather(as<T>(f.c.grad_state0[0]) + b * s.slots * s.width, grad_cells_ + b * s.cells());
     at.gather_weights(f.c.grad_state0, grad_weights_ + b * s.weights(), b);
   }
 
@@ -232,15 +221,6 @@ class TuringTapeBackward final : public MemoryBackward<T> {
         store(grad + n, load(grad + n) + load(weight + n) * of_read_vector);
         store(of_weight + n, load(of_weight + n) + load(seen + n) * of_read_vector);
       }
-    }
-  }
-
-  // A cell that was limited has no gradient.
-  void limit_backward(const T* written, T* grad) const {
-    const Vector<T> most = Vector<T>{} + tape_limit<T>, none{};
-    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
-      const Vector<T> cell = load(written + n), here = load(grad + n);
-      store(grad + n, cell < most ? (cell > -most ? here : none) : none);
     }
   }
 
@@ -290,23 +270,9 @@ class TuringTapeBackward final : public MemoryBackward<T> {
           addressing.backward(h, told, cells, before + row, weights + row, grad_weights + row,
                               of_told, of_products + row, of_squares);
     }
-    const int64_t heads = s.heads, stride = s.stride;
-    for (int64_t m = 0; m < s.width; ++m) {
-      const T* row = cells + m * stride;
-      T* grad = grad_cells_ + b * s.cells() + m * stride;
-      for (int64_t h = 0; h < heads; ++h) {
-        const T *of_row = of_products + h * stride, key = told[s.key(h) + m];
-        const T of_squares_once = h == 0 ? 2 : 0;  // added once for all heads
-        Vector<T> of_key{};
-        for (int64_t n = 0; n < stride; n += lanes<T>) {
-          const Vector<T> cell = load(row + n), of_product = load(of_row + n);
-          of_key += cell * of_product;
-          store(grad + n, load(grad + n) + of_product * key +
-                              cell * load(of_squares + n) * of_squares_once);
-        }
-        of_told[s.key(h) + m] = sum_of<T>(of_key) + 2 * key * of_key_squares[h];
-      }
-    }
+    s.keys_backward(
+        s.heads, cells, of_products, of_squares, of_key_squares, grad_cells_ + b * s.cells(),
+        [&](int64_t h) { return told + s.key(h); }, [&](int64_t h) { return of_told + s.key(h); });
   }
 };
 

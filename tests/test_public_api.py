@@ -14,6 +14,7 @@ PUBLIC = {
     "ControllerRNN": (
         "input_size hidden_size controller batch_first device dtype learn_initial_state backend"
     ),
+    "DNC": "slots width read_heads links",
     "DeepLSTM": (
         "input_size hidden_size num_layers skip_input batch_first device dtype "
         "learn_initial_state second_bias backend"
@@ -48,8 +49,8 @@ PUBLIC = {
         "input_size hidden_size context_size alpha batch_first device dtype activation bias "
         "learn_initial_state backend"
     ),
-    "SuperpositionList": "count depth noop capacity overflow empty",
-    "SuperpositionStack": "count depth noop capacity overflow",
+    "SuperpositionList": "count depth noop capacity overflow empty width activation",
+    "SuperpositionStack": "count depth noop capacity overflow empty width activation",
     "Trace": "memory arrays lengths symbols",
     "Transformer": (
         "input_size hidden_size num_layers num_heads feed_forward_size positions bidirectional "
@@ -66,18 +67,19 @@ PUBLIC = {
     "load_trace": "path",
     "move_state": "state device dtype",
     "save_trace": "path trace",
-    "trim_cells": "state",
+    "trim_cells": "state empty",
 }
 #: The public names of the modules that `unbounded` re-exports from.
 NAMES = {
     "unbounded.memories": (
-        "ActionValue BACKENDS Constant DequeState Drawn FirstOne Fixed Group Head Initializer "
-        "Learned LieAccessInstruction LieAccessMemory LieAccessState ListCells MEMORIES "
-        "Memory NeuralDeque NeuralQueue NeuralStack NondeterministicInstruction "
-        "NondeterministicStack NondeterministicState PushPop QueueState RollInstruction RollState "
-        "RollingTape StackCells StackState "
-        "StateField SuperpositionList SuperpositionMemory SuperpositionStack TapeInstruction "
-        "TapeState TuringTape TwoEndedPushPop detach_state index_state move_state trim_cells"
+        "ActionValue BACKENDS Constant DNC DNCInstruction DNCState DequeState Drawn FirstOne "
+        "Fixed Group Head Initializer Learned LieAccessInstruction LieAccessMemory "
+        "LieAccessState LinklessInstruction LinklessState ListCells MEMORIES Memory "
+        "NeuralDeque NeuralQueue NeuralStack NondeterministicInstruction NondeterministicStack "
+        "NondeterministicState PushPop QueueState RollInstruction RollState RollingTape "
+        "StackCells StackState StateField SuperpositionList SuperpositionMemory "
+        "SuperpositionStack TapeInstruction TapeState TuringTape TwoEndedPushPop detach_state "
+        "index_state move_state trim_cells"
     ),
     "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM DeltaNet DeltaProduct ElmanController "

@@ -33,7 +33,7 @@ const sampled = (run: RunData): Session => new Session(run, planOfSample(run, ru
 const queue = (): Session => typed(titled('Copy with a queue, set by hand'), 's1 s2')
 
 test('every memory has an introduction of three sentences, of at most 25 words each', () => {
-  const kinds = ['stack', 'queue', 'deque', 'superposition_stack', 'superposition_list', 'turing_tape', 'rolling_tape', 'lie_access', 'none']
+  const kinds = ['stack', 'queue', 'deque', 'superposition_stack', 'superposition_list', 'turing_tape', 'rolling_tape', 'dnc', 'lie_access', 'none']
   expect(Object.keys(INTRODUCTIONS)).toEqual(kinds)
   const lengths = Object.values(INTRODUCTIONS).flatMap(([, ...sentences]) => {
     expect(sentences).toHaveLength(3)

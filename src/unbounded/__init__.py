@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from unbounded.explorer.notebook import explore
     from unbounded.memories import (
+        DNC,
         LieAccessMemory,
         NeuralDeque,
         NeuralQueue,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DNC",
     "SRCN",
     "ControllerRNN",
     "DeepLSTM",

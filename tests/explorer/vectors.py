@@ -39,6 +39,10 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
     "stacks with a floor": {
         "name": "superposition_stack", "count": 1, "capacity": 3, "overflow": "drop_bottom",
     },
+    "stacks of vectors": {
+        "name": "superposition_stack", "count": 2, "noop": True, "empty": 0, "width": 3,
+        "activation": "tanh",
+    },
     "lists": {"name": "superposition_list", "count": 2, "depth": 3},
     "lists without NO-OP": {"name": "superposition_list", "count": 1, "noop": False},
     "lists with ends": {
@@ -47,6 +51,10 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
     "lists of zeros": {
         "name": "superposition_list", "count": 2, "capacity": 2, "overflow": "drop_ends",
         "empty": 0,
+    },
+    "lists of vectors": {
+        "name": "superposition_list", "count": 2, "width": 2, "capacity": 2,
+        "overflow": "drop_ends",
     },
     "lists of zeros that grow": {"name": "superposition_list", "count": 1, "depth": 3, "empty": 0},
     "tape": {"name": "turing_tape", "slots": 6, "width": 3},
@@ -61,6 +69,10 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
     "rolling tape": {"name": "rolling_tape", "slots": 6, "width": 3},
     "rolling tapes": {
         "name": "rolling_tape", "slots": 5, "width": 2, "tapes": 2, "variant": "code",
+    },
+    "slots with links": {"name": "dnc", "slots": 5, "width": 3, "read_heads": 2},
+    "slots without links": {
+        "name": "dnc", "slots": 4, "width": 2, "read_heads": 1, "links": False,
     },
     "keys": {"name": "lie_access", "width": 3},
     "keys with softmax": {

@@ -275,6 +275,10 @@ def test_bad_input(tmp_path):
     for memory, message in (
         ("none", "a model without a memory is no automaton over symbols"),
         (
+            {"name": "superposition_stack", "width": 3},
+            r"expected cells that are numbers \(width=1\), got SuperpositionStack",
+        ),
+        (
             learned,
             "TuringTape.* is no automaton over symbols: its heads have no single initial place",
         ),

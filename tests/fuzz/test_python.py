@@ -218,14 +218,18 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         ub.SuperpositionStack,
         lambda: {
             "count": 2, "depth": 2, "noop": True, "capacity": 4, "overflow": "drop_bottom",
+            "empty": 0, "width": 3, "activation": "tanh",
         },
     ),
     "SuperpositionList": (
         ub.SuperpositionList,
         lambda: {
             "count": 2, "depth": 2, "noop": True, "capacity": 4, "overflow": "drop_ends",
-            "empty": 0,
+            "empty": 0, "width": 1, "activation": "sigmoid",
         },
+    ),
+    "DNC": (
+        ub.DNC, lambda: {"slots": 5, "width": 2, "read_heads": 2, "links": True},
     ),
     "RollingTape": (
         ub.RollingTape,

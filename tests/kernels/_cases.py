@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_map_only
 
 from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence
 from unbounded.memories import (
+    DNC,
     LieAccessMemory,
     Memory,
     NeuralDeque,
@@ -44,6 +45,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "turing_tape": TuringTape(7, 3),
     "rolling_tape": RollingTape(7, 3, 2),
     "nondeterministic": NondeterministicStack(2, 2, 1, window=6),
+    "dnc": DNC(5, 3, 2),
     "lie_access": LieAccessMemory(3),
 }
 STRUCTURES = tuple(MEMORIES)
@@ -70,6 +72,10 @@ VARIANTS = [
     SuperpositionList(4, capacity=400),
     SuperpositionList(5, depth=3, empty=0),
     SuperpositionList(3, noop=False, capacity=4, overflow="drop_ends", empty=0),
+    SuperpositionStack(1, noop=True, empty=0, width=8, activation="identity"),
+    SuperpositionStack(3, depth=3, capacity=4, overflow="drop_bottom", width=5, activation="tanh"),
+    SuperpositionList(2, depth=3, empty=0.25, width=9, activation="tanh"),
+    SuperpositionList(3, noop=False, capacity=3, overflow="drop_ends", width=2),
     TuringTape(21, 5, 2, 3, shift_range=2),
     TuringTape(9, 4, 3, 1, "zero", variant="deleu2016"),
     TuringTape(16, 1, 1, 2, "zero", shift_range=0, reads="before"),
@@ -78,6 +84,10 @@ VARIANTS = [
     NondeterministicStack(1, 1),
     NondeterministicStack(2, 3, window=4),
     NondeterministicStack(3, 3, 2, window=3, normalized=True),
+    DNC(17, 4, 1),
+    DNC(33, 2, 3),
+    DNC(1, 2, 1),
+    DNC(18, 5, 2, links=False),
     LieAccessMemory(20, weighting="softmax"),
     LieAccessMemory(5, variant="2017"),
     LieAccessMemory(9, step="normalised_candidate", gates="hard_sigmoid", initial="learned"),
@@ -88,6 +98,7 @@ VARIANTS = [
     LieAccessMemory(33, "sphere", "softmax", action_gate=False, capacity=8),
     LieAccessMemory(4, "scaling_rotation", "softmax", "bounded", capacity=7, drop=7),
 ]
+DNC_SHARES = ("write_weights", "read_weights", "links", "precedence")
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}
 #: Largest relative error against the reference, by dtype.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -189,7 +200,9 @@ def make_state(
     for field, tensor in zip(memory.state_fields, state, strict=True):
         padded = field.padded(tensor, steps)
         drawn = torch.rand(padded.shape, generator=random, dtype=torch.float64)
-        moved = padded + (drawn if steps else 0 * drawn)
+        # Weights of a DNC sum to at most 1, which its steps keep; larger ones grow without end.
+        most = memory.slots if isinstance(memory, DNC) and field.name in DNC_SHARES else 1
+        moved = padded + (drawn if steps else 0 * drawn) / most
         fields.append(moved.to(dtype).requires_grad_(grad))
     return tuple(fields)
 

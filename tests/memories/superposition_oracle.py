@@ -1,20 +1,21 @@
 """Superposition stack and list in plain Python: no torch, and no code shared with the library.
 
-A cell is a dict entry by place; a place never written is empty: -1, or 0 by choice.
+A cell is a dict entry by place; a place never written holds the number of empty cells. Of cells
+that are vectors each number is run alone: the numbers of a cell move together.
 """
 
 from __future__ import annotations
 
 
-def stack_step(cells, action, value):
+def stack_step(cells, action, value, empty=-1.0):
     """One stack: cells is a dict from depth to number, action a list of 2 or 3 weights."""
     push, pop = action[0], action[1]
     keep = action[2] if len(action) == 3 else 0.0
     depth = max(cells, default=-1) + 2
     new = {}
     for i in range(depth):
-        above = value if i == 0 else cells.get(i - 1, -1.0)
-        new[i] = push * above + pop * cells.get(i + 1, -1.0) + keep * cells.get(i, -1.0)
+        above = value if i == 0 else cells.get(i - 1, empty)
+        new[i] = push * above + pop * cells.get(i + 1, empty) + keep * cells.get(i, empty)
     return new
 
 

@@ -20,6 +20,7 @@ GATES = {
     "turing_tape": {"read_gate", "read_shift", "write_gate", "write_shift", "erase"},
     "rolling_tape": {"action"},
     "nondeterministic_stack": set(),
+    "dnc": {"free_gate", "erase", "allocation_gate", "write_gate", "read_mode"},
     "lie_access": {
         "read_key_gate",
         "read_action_gate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -27,8 +28,9 @@ MEMORIES = {"stack": ub.SuperpositionStack, "list": ub.SuperpositionList}
 
 def draw_instructions(memory, batch, steps, *, seed=0, kind="soft"):
     generator = torch.Generator().manual_seed(seed)
-    shape = (batch, steps, memory.count)
-    raw = torch.randn(*shape, len(memory.actions), generator=generator, dtype=DOUBLE)
+    shape = (batch, steps, memory.count, *memory.cell_shape)
+    logits = (*shape[:3], len(memory.actions))
+    raw = torch.randn(*logits, generator=generator, dtype=DOUBLE)
     if kind == "hard":
         action = torch.nn.functional.one_hot(raw.argmax(-1), raw.shape[-1]).to(DOUBLE)
     else:
@@ -84,6 +86,98 @@ def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth, room):
             )
 
 
+@pytest.mark.parametrize("name", MEMORIES)
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 8),
+    count=st.integers(1, 3),
+    depth=st.integers(1, 4),
+    width=st.integers(2, 4),
+    empty=st.sampled_from([-1, 0, 0.25]),
+    room=st.one_of(st.none(), st.integers(0, 3)),
+)
+@settings(max_examples=25, deadline=None)
+def test_vectors_agree_with_the_oracle(name, seed, steps, count, depth, width, empty, room):
+    capacity = None if room is None else depth + room
+    overflow = "error" if room is None else MEMORIES[name].overflows[1]
+    memory = MEMORIES[name](
+        count, depth, capacity=capacity, overflow=overflow, empty=empty, width=width
+    )
+    instructions = draw_instructions(memory, 2, steps, seed=seed)
+    read_vectors, state = memory.unroll(instructions)
+    assert read_vectors.shape == (2, steps, count * depth * width)
+    step, direction = (oracle.stack_step, 1) if name == "stack" else (oracle.list_step, -1)
+    step = functools.partial(step, empty=float(empty))
+    for b, s, m in np.ndindex(2, count, width):
+        action = instructions.action[b, :, s].tolist()
+        value = instructions.value[b, :, s, m].tolist()
+        expected, cells = oracle.run(step, direction, action, value, depth, capacity, float(empty))
+        got = read_vectors[b].view(steps, count, depth, width)[:, s, :, m]
+        assert_close(got, torch.tensor(expected, dtype=DOUBLE), "read_vectors")
+        held = torch.tensor([cells[place] for place in sorted(cells)], dtype=DOUBLE)
+        assert_close(state.cells[b, s, :, m], held, "cells")
+    trimmed = memory.read(memory.trim(state).cells)
+    assert_close(trimmed, read_vectors[:, -1], "trimmed")
+
+
+def test_a_vector_of_one_number_is_a_number():
+    memory = ub.SuperpositionStack(2, width=1)
+    assert memory.initial_state(3).cells.shape == (3, 2, 0)
+    assert [head.shape for head in memory.heads] == [(2, 2), (2,)]
+    vectors = ub.SuperpositionStack(2, width=4)
+    assert vectors.initial_state(3).cells.shape == (3, 2, 0, 4)
+    assert [head.shape for head in vectors.heads] == [(2, 2), (2, 4)]
+
+
+def chomsky_stack_rnn(x, weights, cells, width):
+    """The Stack-RNN of Delétang et al. in numpy: outputs [T, H] of one sequence x [T, I].
+
+    Written from the paper's appendix A and what the released program does: zeros in a stack of a
+    fixed number of cells, the top read before the update, linear pushes, the bottom cell lost.
+    """
+    stack = np.zeros((cells, width))
+    hidden, outputs = np.zeros(len(weights["hidden"])), []
+    for symbol in x:
+        seen = np.concatenate([symbol, stack[0]])
+        total = weights["input"] @ seen + weights["hidden"] @ hidden + weights["bias"]
+        hidden = np.where(total > 0, total, 0)
+        raised = np.exp(weights["action"] @ hidden)
+        push, pop, keep = raised / raised.sum()
+        pushed = weights["value"] @ hidden
+        new = np.empty_like(stack)
+        for i in range(cells):
+            above = pushed if i == 0 else stack[i - 1]
+            below = stack[i + 1] if i + 1 < cells else np.zeros(width)
+            new[i] = push * above + pop * below + keep * stack[i]
+        stack = new
+        outputs.append(hidden)
+    return np.stack(outputs)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_a_layer_is_the_stack_rnn_of_the_chomsky_hierarchy(backend):
+    width, cells, hidden = 8, 6, 12
+    memory = ub.SuperpositionStack(
+        1, depth=1, noop=True, capacity=cells, overflow="drop_bottom", empty=0, width=width,
+        activation="identity",
+    )  # fmt: skip
+    controller = functools.partial(ub.ElmanController, activation="relu")
+    torch.manual_seed(1)
+    layer = ub.MemoryRNN(3, hidden, memory, controller, backend=backend, dtype=DOUBLE)
+    (part,) = layer.layers
+    weights = {
+        "input": part.controller.weight_ih, "hidden": part.controller.weight_hh,
+        "bias": part.controller.bias_ih, "action": part.heads.weight[:3],
+        "value": part.heads.weight[3:],
+    }  # fmt: skip
+    arrays = {name: weight.detach().numpy() for name, weight in weights.items()}
+    x = torch.randn(cells, 2, 3, dtype=DOUBLE)  # no more steps than cells, or it warns of drops
+    output, _ = layer(x)
+    for b in range(2):
+        expected = chomsky_stack_rnn(x[:, b].numpy(), arrays, cells, width)
+        assert_close(output[:, b], torch.from_numpy(expected), "outputs")
+
+
 @given(
     seed=st.integers(0, 10_000),
     steps=st.integers(1, 10),
@@ -107,12 +201,27 @@ def test_a_list_whose_empty_cells_hold_0_agrees_with_the_oracle(seed, steps, dep
     assert_close(memory.read(memory.trim(state).cells)[0], read_vectors[0, -1], "trimmed")
 
 
-def test_the_empty_value_of_a_list_is_checked_and_shown():
-    for empty in (1, 0.5, True, False, None, "0"):
-        with pytest.raises(ConfigError, match="empty: expected -1 or 0"):
-            ub.SuperpositionList(1, empty=empty)
-    assert "empty" not in repr(ub.SuperpositionList(1, empty=-1))
-    assert repr(ub.SuperpositionList(1, empty=0)).endswith("noop=True, empty=0)")
+@pytest.mark.parametrize("name", MEMORIES)
+def test_the_options_of_cells_are_checked_and_shown(name):
+    make = MEMORIES[name]
+    for empty in (float("nan"), float("inf"), True, False, None, "0"):
+        with pytest.raises(ConfigError, match="empty: expected a finite number"):
+            make(1, empty=empty)
+    for width in (0, -1, 1.5, True, None):
+        with pytest.raises(ShapeError, match="width: expected an integer >= 1"):
+            make(1, width=width)
+    for activation in ("linear", "softmax", "tan", None):
+        with pytest.raises(ChoiceError, match="unknown activation"):
+            make(1, activation=activation)
+    assert "empty" not in repr(make(1, empty=-1))
+    memory = make(1, empty=0.5, width=3, activation="tanh", capacity=4)
+    assert repr(memory).endswith("capacity=4, empty=0.5, width=3, activation='tanh')")
+    assert repr(memory_from_data(memory_data(memory))) == repr(memory)
+    assert repr(memory.with_capacity(4)) == repr(memory)
+
+
+def test_the_empty_value_of_a_list_is_kept():
+    assert repr(ub.SuperpositionList(1, empty=0)).endswith("noop=True, empty=0.0)")
     strict = ub.SuperpositionList(1, depth=1, capacity=1, empty=0)
     with pytest.raises(MemoryOverflowError):
         strict.unroll(one_hot(strict, ["INSERT", "INSERT"], [0.5, 0.25]))
@@ -165,8 +274,9 @@ def test_one_hot_actions_make_the_list_two_python_lists_with_a_head_between(step
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_gradcheck(name):
-    memory = MEMORIES[name](2, depth=2, noop=True)
+@pytest.mark.parametrize("width", [1, 3])
+def test_gradcheck(name, width):
+    memory = MEMORIES[name](2, depth=2, noop=True, width=width)
     instructions = draw_instructions(memory, 2, 3, seed=1)
     _, start = memory.unroll(draw_instructions(memory, 2, 2, seed=2))
 
@@ -222,6 +332,20 @@ def test_a_full_stack_raises_or_drops_its_bottom_cell():
     read_vectors, state = lossy.unroll(one_hot(lossy, instructions, values))
     assert read_vectors[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0]
     assert state.cells.shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize("name", MEMORIES)
+def test_a_vector_is_lost_if_one_of_its_numbers_is_not_empty(name, backend):
+    memory = MEMORIES[name](1, depth=1, capacity=1, width=3, empty=0)
+    down = memory.basic_actions.index("PUSH" if name == "stack" else "INSERT")
+    action = torch.zeros(1, 2, 1, len(memory.actions), dtype=DOUBLE)
+    action[..., down] = 1
+    value = torch.zeros(1, 2, 1, 3, dtype=DOUBLE)
+    memory.unroll(memory.Instruction(action, value), backend=backend)
+    value[0, 0, 0, 2] = 0.5
+    with pytest.raises(MemoryOverflowError, match="is not empty"):
+        memory.unroll(memory.Instruction(action, value), backend=backend)
 
 
 def test_a_full_list_raises_or_drops_at_its_ends():

@@ -133,10 +133,18 @@ LIBRARY = {
     "superposition_list_of_zeros": functools.partial(
         ub.SuperpositionList, 2, capacity=3, overflow="drop_ends", empty=0
     ),
+    "superposition_stack_of_vectors": functools.partial(
+        ub.SuperpositionStack, 2, width=3, empty=0.5, activation="tanh"
+    ),
+    "full_superposition_list_of_vectors": functools.partial(
+        ub.SuperpositionList, 1, capacity=3, overflow="drop_ends", width=2, activation="identity"
+    ),
     "turing_tape": functools.partial(ub.TuringTape, 7, 3),
     "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
     "nondeterministic_stack": functools.partial(ub.NondeterministicStack, 2, 2),
     "vector_nondeterministic_stack": functools.partial(ub.NondeterministicStack, 1, 2, 2, window=4),
+    "dnc": functools.partial(ub.DNC, 5, 3, 2),
+    "dnc_without_links": functools.partial(ub.DNC, 4, 2, 1, links=False),
     "turing_tape_of_two_papers": functools.partial(
         ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2, variant="deleu2016"
     ),

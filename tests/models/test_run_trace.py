@@ -56,6 +56,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "answer_copy",
         {"memory": {"name": "rolling_tape", "slots": 9, "width": 4}, "length_token": 1},
     ),
+    "dnc": (
+        "copy",
+        {"memory": {"name": "dnc", "slots": 7, "width": 4, "read_heads": 2}},
+    ),
     "lie_access": (
         "answer_copy",
         {"memory": {"name": "lie_access", "width": 5, "initial": "learned"}, "read_only_token": 1},

@@ -265,3 +265,8 @@ def test_what_has_no_per_symbol_update_is_refused() -> None:
     lists = ub.MemoryRNN(2, 5, ub.SuperpositionList(2), "elman", batch_first=True)
     with pytest.raises(ConfigError, match="only a Stack RNN with an elman controller"):
         trainer(SequenceModel(2, 2, None, lists, 5, output_bias=False), 5, 15.0, 0.1)
+    memory = ub.SuperpositionStack(2, capacity=6, overflow="drop_bottom", width=3)
+    controller = functools.partial(ub.ElmanController, activation="sigmoid", bias=False)
+    vectors = ub.MemoryRNN(2, 5, memory, controller, batch_first=True)
+    with pytest.raises(ConfigError, match="cells of one number"):
+        trainer(SequenceModel(2, 2, None, vectors, 5, output_bias=False), 5, 15.0, 0.1)

@@ -43,7 +43,7 @@ export function eventsOf(session: Session, step: number): MemoryEvent[] {
   if (!session.steps[step]?.instruction) return []
   if (kind in ENDS) return rowEvents(session, step, ENDS[kind])
   if (kind in ACTIONS) return actionEvents(session, step)
-  if (kind === 'turing_tape') return tapeEvents(session, step)
+  if (kind === 'turing_tape' || kind === 'dnc') return tapeEvents(session, step)
   if (kind === 'rolling_tape') return rollingEvents(session, step)
   return kind === 'lie_access' ? keyEvents(session, step) : []
 }
@@ -116,7 +116,9 @@ function actionEvents(session: Session, step: number): MemoryEvent[] {
     const best = weights.indexOf(Math.max(...weights))
     const { name } = ACTIONS[kind][best]
     const isNew = name === 'PUSH' || name === 'INSERT'
-    const what = isNew ? ` the number ${short(value[place])}` : ''
+    const width = value.length / count
+    const pushed = width > 1 ? `a vector of ${width} numbers` : `the number ${short(value[place])}`
+    const what = isNew ? ` ${pushed}` : ''
     const what2 = kind === 'superposition_list' ? 'list' : 'stack'
     return {
       kind: isNew ? 'push' : name === 'POP' ? 'pop' : name === 'NO-OP' ? 'keep' : 'move',

@@ -1,6 +1,6 @@
 // The drawing of a step: input, controller, heads, memory, read vector, output; what happens moves.
 
-import { emptyOf } from '../machine/memories/superposition.ts'
+import { emptyOf, widthOf } from '../machine/memories/superposition.ts'
 import { outputText } from '../machine/run.ts'
 import { el, short, write } from './dom.ts'
 import { type MemoryEvent, LEAST, eventsOf, stateBefore } from './events.ts'
@@ -11,7 +11,7 @@ import { ACTIONS } from './views/superposition.ts'
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
 const MEMORIES: Record<string, string> = {
   stack: 'Stack', queue: 'Queue', deque: 'Deque', superposition_stack: 'Stacks', superposition_list: 'Lists',
-  turing_tape: 'Tape', rolling_tape: 'Rolling tape', lie_access: 'Rows with keys',
+  turing_tape: 'Tape', rolling_tape: 'Rolling tape', dnc: 'Slots', lie_access: 'Rows with keys',
 }
 /** Gates and memory cells at most. */
 const MOST_GATES = 5
@@ -72,7 +72,7 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   if (!memory || !state) return []
   if (memory.kind in ACTIONS) return actionCells(session, step)
   const reads = new Set(events.filter(({ kind }) => kind === 'read').flatMap(({ origins }) => origins))
-  if (memory.kind === 'turing_tape') {
+  if (memory.kind === 'turing_tape' || memory.kind === 'dnc') {
     const weights = session.model.memory!.weights(state)
     return Object.entries(weights).map(([name, each]) => {
       const best = each.indexOf(Math.max(...each))
@@ -142,7 +142,8 @@ function actionCells(session: Session, step: number): CellRow[] {
   const { kind, heads } = session.run.model.memory!
   const { origins, fields } = session.steps[step].state.memory!
   const [count] = heads[0].shape
-  const size = fields.cells.length / count
+  const width = widthOf(session.run.model.memory!)
+  const size = fields.cells.length / count / width
   const isList = kind === 'superposition_list'
   const empty = emptyOf(session.run.model.memory!)
   const first = isList ? Math.max(0, (size - 1) / 2 - 2) : 0
@@ -151,8 +152,11 @@ function actionCells(session: Session, step: number): CellRow[] {
     cells: Array.from({ length: Math.max(0, Math.min(MOST_CELLS, size - first)) }, (_, k): Cell => {
       const at = place * size + first + k
       const isHead = isList ? first + k === (size - 1) / 2 : k === 0
-      const isEmpty = origins[at] < 0 && Math.abs(fields.cells[at] - empty) < 1e-9
-      return { text: isEmpty ? '' : short(fields.cells[at]), state: isEmpty ? 'empty' : origins[at] === step ? 'in' : isHead ? 'read' : '', strength: 1 }
+      const held = fields.cells.subarray(at * width, (at + 1) * width)
+      const isEmpty = origins[at] < 0 && held.every((each) => Math.abs(each - empty) < 1e-9)
+      // A vector is shown by the input that wrote it.
+      const text = width === 1 ? short(held[0]) : origins[at] < 0 ? '·' : session.symbolAt(origins[at])
+      return { text: isEmpty ? '' : text, state: isEmpty ? 'empty' : origins[at] === step ? 'in' : isHead ? 'read' : '', strength: 1 }
     }),
   }))
 }

@@ -41,6 +41,11 @@ export const INTRODUCTIONS: Record<string, [title: string, ...sentences: string[
     'A step writes the cell under the head, and then the ring moves: by a cell, or by the length of the input.',
     'The moves have weights with sum 1, and the next ring is the weighted mean of their results.',
   ],
+  dnc: [
+    'Memory of a DNC', 'This memory has a fixed number of slots, each with a vector.',
+    'The write head takes a free slot, or finds one by its content; a read head can free the slot that it has read.',
+    'A read head finds a slot by its content, or goes to the slot written before or after its last one.',
+  ],
   lie_access: [
     'Lie-access memory', 'A Lie-access memory holds rows, each a vector at a point of a plane.',
     'A write adds a row at the write head, and a read returns the rows near the read head.',
@@ -151,7 +156,7 @@ export function tourOf(session: Session): Stop[] {
       { title: 'Read', part: 'flow', step: reading, text: `The nearest rows get the largest weights. ${happening(session, reading, ['read'])}` },
     ],
   }
-  const form = kind.startsWith('superposition') ? 'cells' : kind === 'turing_tape' ? 'tape' : kind === 'rolling_tape' ? 'ring' : kind === 'lie_access' ? 'keys' : 'rows'
+  const form = kind.startsWith('superposition') ? 'cells' : kind === 'turing_tape' || kind === 'dnc' ? 'tape' : kind === 'rolling_tape' ? 'ring' : kind === 'lie_access' ? 'keys' : 'rows'
   return [first, ...middle[form], lastStop]
 }
 
@@ -161,6 +166,7 @@ const CHANGES: Record<string, string> = {
   superposition_stack: 'Choose POP for a stack: the number is not stored.', superposition_list: 'Choose another action for a list.',
   turing_tape: 'Move the write gate: at 1 the head goes to content, at 0 it moves from its last slot.',
   rolling_tape: 'Choose another move: all later cells are under the head at another step.',
+  dnc: 'Move the allocation gate: at 1 the head writes to a free slot, at 0 by content.',
   lie_access: 'Move strength to 0: the row is not written.',
 }
 

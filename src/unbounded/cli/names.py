@@ -77,15 +77,17 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "and 1.",
         "quiet_deque": "A deque whose initial bias makes pushes at the bottom weak, so that it can "
         "learn copying.",
-        "superposition_stack": "Stacks of numbers; every cell is the weighted mean of the results "
+        "superposition_stack": "Stacks of numbers or vectors; each cell is the mean of the results "
         "of PUSH, POP and NO-OP.",
-        "superposition_list": "Lists of numbers over all integer places; HEAD stays in the middle "
-        "and the list moves.",
+        "superposition_list": "Lists over all integer places; HEAD stays in the middle and the "
+        "list moves.",
         "turing_tape": "N locations of M numbers with R read heads and W write heads, all of them "
         "soft.",
         "rolling_tape": "K rings of N cells of W numbers, which move under a fixed head.",
         "nondeterministic_stack": "A stack in all states that a weighted pushdown automaton can "
         "reach.",
+        "dnc": "N slots of M numbers that one head allocates and writes, and R heads read and "
+        "free.",
         "lie_access": "Rows of a key, a value and a strength; heads move over the keys by actions "
         "of a Lie group.",
     },

@@ -35,7 +35,8 @@ class ActionRow(NamedTuple):
         probability: of the actual next symbol; NaN where the task predicts nothing.
         actions: the heaviest action of each stack or list.
         weights: their weights, 1 for a saturated action.
-        tops: the top of each stack, or the cell at each list's HEAD, after the action.
+        tops: the top of each stack, or the cell at each list's HEAD, after the action; of a vector
+            its first number.
     """
 
     current: str
@@ -92,7 +93,7 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
         hidden, _, trace = sequence.layer(embedded, return_trace=True)
         probabilities = torch.softmax(sequence.logits(hidden)[0], dim=-1).cpu()
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
-    read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, memory.depth))
+    read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, -1))
     return [
         ActionRow(
             names[t],

@@ -259,6 +259,8 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
         ends = ("top push", "top pop", "bottom push", "bottom pop")
         return Shape("Deque", (), (0, 0), (0, 0), ends)
     if isinstance(memory, SuperpositionStack | SuperpositionList):
+        if memory.width > 1:
+            raise ConfigError([f"model: expected cells that are numbers (width=1), got {memory!r}"])
         name = "Stacks" if isinstance(memory, SuperpositionStack) else "Lists"
         count, depth = memory.count, memory.depth
         slots = tuple(s for s in range(count) for _ in range(depth))

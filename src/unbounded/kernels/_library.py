@@ -16,7 +16,7 @@ import torch
 from unbounded.errors import BackendError, ChoiceError
 from unbounded.kernels._call import Call, OutputCall, Switches
 
-INTERFACE_VERSION: Final = 14
+INTERFACE_VERSION: Final = 15
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 #: Precisions of float32 products, in the order of csrc/tiles.h (set_float32_matmul_precision).
 PRECISIONS: Final = ("highest", "high", "medium")

@@ -10,6 +10,7 @@ import torch
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories import Memory
 from unbounded.memories.core.structure import Structure
+from unbounded.memories.dnc.kernel import DNCStructure
 from unbounded.memories.lie_access.kernel import LieAccessStructure
 from unbounded.memories.nondeterministic_stack.kernel import NondeterministicStackStructure
 from unbounded.memories.push_pop.kernel import DequeStructure, QueueStructure, StackStructure
@@ -34,6 +35,7 @@ STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
         TapeStructure,
         RollingTapeStructure,
         NondeterministicStackStructure,
+        DNCStructure,
         LieAccessStructure,
     )
 }

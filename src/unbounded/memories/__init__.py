@@ -19,6 +19,13 @@ from unbounded.memories.core import (
     index_state,
     move_state,
 )
+from unbounded.memories.dnc import (
+    DNC,
+    DNCInstruction,
+    DNCState,
+    LinklessInstruction,
+    LinklessState,
+)
 from unbounded.memories.lie_access import (
     Group,
     LieAccessInstruction,
@@ -65,14 +72,18 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "turing_tape": TuringTape,
     "rolling_tape": RollingTape,
     "nondeterministic_stack": NondeterministicStack,
+    "dnc": DNC,
     "lie_access": LieAccessMemory,
 }
 
 __all__ = [
     "BACKENDS",
+    "DNC",
     "MEMORIES",
     "ActionValue",
     "Constant",
+    "DNCInstruction",
+    "DNCState",
     "DequeState",
     "Drawn",
     "FirstOne",
@@ -84,6 +95,8 @@ __all__ = [
     "LieAccessInstruction",
     "LieAccessMemory",
     "LieAccessState",
+    "LinklessInstruction",
+    "LinklessState",
     "ListCells",
     "Memory",
     "NeuralDeque",

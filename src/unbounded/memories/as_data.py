@@ -7,10 +7,15 @@ from typing import Any, Final
 
 from unbounded.errors import ConfigError
 from unbounded.memories.core import Memory
+from unbounded.memories.dnc import DNC
 from unbounded.memories.lie_access import GROUPS, LieAccessMemory
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
 from unbounded.memories.rolling_tape import RollingTape
-from unbounded.memories.superposition import EMPTY, SuperpositionList, SuperpositionStack
+from unbounded.memories.superposition import (
+    SuperpositionList,
+    SuperpositionMemory,
+    SuperpositionStack,
+)
 from unbounded.memories.turing_tape import TuringTape
 
 _CELLS: Final = ("count", "depth", "noop", "capacity", "overflow")
@@ -27,6 +32,7 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "superposition_list": (SuperpositionList, _CELLS),
     "turing_tape": (TuringTape, _TAPE),
     "rolling_tape": (RollingTape, ("slots", "width", "tapes", "variant")),
+    "dnc": (DNC, ("slots", "width", "read_heads", "links")),
     "lie_access": (LieAccessMemory, ("width", "weighting", "variant", "key_gate", "action_gate")),
 }
 
@@ -50,9 +56,9 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
             ]
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
-    # Omitted at its default, so that pages of older versions can still read other lists.
-    if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
-        options["empty"] = memory.empty
+    # Omitted at their defaults, so that pages of older versions can still read other structures.
+    if isinstance(memory, SuperpositionMemory):
+        options |= memory.other_options
     if isinstance(memory, LieAccessMemory):
         options |= _lie_options(memory)
     heads = [

@@ -32,6 +32,8 @@ _SOURCES: Final[Mapping[str, str]] = {
     "arXiv:2207.02098",
     "nondeterministic_stack": "DuSell & Chiang 2023, The Surprising Computational Power of "
     "Nondeterministic Stack RNNs, arXiv:2210.01343",
+    "dnc": "Graves et al. 2016, Hybrid computing using a neural network with dynamic external "
+    "memory, Nature 538",
     "lie_access": "Yang & Rush 2017, Lie-Access Neural Turing Machines, arXiv:1611.02854",
     "none": "no paper: a recurrent network without external memory, the baseline of the others",
 }

@@ -47,8 +47,9 @@ class Trace(NamedTuple):
         arrays: by name, always [B, T, ...]: "instruction.<field>" for every field of the
             instruction; the memory's observed fields ("strengths" and "read_weights" [B, T, N] for
             a stack or queue; "read_weights.top" and "read_weights.bottom" for a deque; "cells" [B,
-            T, S, N] for superposition stacks and lists); and "read_vector" [B, T, R]. A row that
-            does not exist yet is empty: strength 0, cell -1. With lengths, instructions beyond a
+            T, S, N] for superposition stacks and lists, with vectors [B, T, S, N, W]); and
+            "read_vector" [B, T, R]. A row that does not exist yet is empty: strength 0, cell -1, or
+            the memory's other number of empty cells. With lengths, instructions beyond a
             sequence's end are the heads' output and were not carried out.
         lengths: steps of each sequence, int64 [B].
         symbols: the input symbol of each step, one list per sequence; None if unknown.

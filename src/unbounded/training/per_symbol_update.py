@@ -162,6 +162,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
     if not (
         type(part) is MemoryLayer
         and type(part.memory) is SuperpositionStack
+        and not part.memory.other_options
         and type(part.controller) is ElmanController
         and why_no_kernel(part.memory) is None
         and not any(is_called(module) for module in layer.modules())
@@ -176,8 +177,8 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         raise ConfigError(
             [
                 "update: only a Stack RNN with an elman controller (sigmoid, without biases), "
-                "one-hot symbols and a capacity can be updated after every symbol, without "
-                "hooks or replaced methods, and only on the CPU"
+                "cells of one number (-1 if empty, sigmoid), one-hot symbols and a capacity can be "
+                "updated after every symbol, without hooks or replaced methods, and only on the CPU"
             ]
         )
     memory, symbols, controller = part.memory, part.input_size, part.controller.weights

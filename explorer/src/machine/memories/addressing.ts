@@ -25,7 +25,7 @@ export function addressed(
 }
 
 /** Proportional to exp(beta K[k, M(i)]), with K the cosine of the angle               (5), (6) */
-function contentWeights(key: Vector, strength: number, cells: Vector): Vector {
+export function contentWeights(key: Vector, strength: number, cells: Vector): Vector {
   const width = key.length
   const keySquare = key.reduce((sum, number) => sum + number * number, 0)
   const scores = new Float64Array(cells.length / width)

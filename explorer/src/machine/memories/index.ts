@@ -1,6 +1,7 @@
 // The memories by the name that a page gives.
 
 import { deque } from './deque.ts'
+import { dnc } from './dnc.ts'
 import { lieAccess } from './lie_access.ts'
 import type { MemoryMaker } from './memory.ts'
 import { queue } from './queue.ts'
@@ -18,5 +19,6 @@ export const MEMORIES: Record<string, MemoryMaker> = {
   superposition_list: superpositionList,
   turing_tape: turingTape,
   rolling_tape: rollingTape,
+  dnc,
   lie_access: lieAccess,
 }

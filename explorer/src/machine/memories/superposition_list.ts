@@ -2,7 +2,7 @@
 // (NIPS), section 3; what is left open is chosen as in memories/superposition/reference.py.
 
 import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
-import { emptyOf, mixed } from './superposition.ts'
+import { emptyOf, mixed, readAt, widthOf } from './superposition.ts'
 
 const RIGHT = 0
 const LEFT = 1
@@ -13,7 +13,7 @@ export const superpositionList: MemoryMaker = (data) => {
   const depth = optionOf(data, 'depth')
   const capacity = data.options.capacity as number | null
   const most = capacity === null || capacity === undefined ? Number.POSITIVE_INFINITY : 2 * capacity - 1
-  const empty = emptyOf(data)
+  const [width, empty] = [widthOf(data), emptyOf(data)]
   const actions = data.heads[0].shape[1]
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array(count).fill(-1) }),
@@ -21,14 +21,14 @@ export const superpositionList: MemoryMaker = (data) => {
       const before = {
         cells: state.fields.cells,
         origins: state.origins,
-        size: state.fields.cells.length / count,
+        size: state.fields.cells.length / count / width,
       }
       const size = Math.min(before.size + 2, most)
       const head = (size - 1) / 2
       // A list that grows has one more cell on its left.
       const shift = (size - before.size) / 2
-      const { cells, origins } = mixed(
-        before, count, actions, instruction.action, instruction.value, size, empty,
+      const after = mixed(
+        before, count, actions, instruction.action, instruction.value, size, width, empty,
         (action, i) => {
           const place = i - shift
           if (action === RIGHT) return { place: place + 1 }
@@ -38,13 +38,8 @@ export const superpositionList: MemoryMaker = (data) => {
         },
         step,
       )
-      const readVector = new Float64Array(count * depth)
-      for (let s = 0; s < count; s++) {
-        for (let k = 0; k < depth; k++) {
-          readVector[s * depth + k] = head - k >= 0 ? cells[s * size + head - k] : empty
-        }
-      }
-      return { readVector, state: { fields: { cells }, origins } }
+      const readVector = readAt(after, count, width, empty, Array.from({ length: depth }, (_, k) => head - k))
+      return { readVector, state: { fields: { cells: after.cells }, origins: after.origins } }
     },
     weights: () => ({}),
   }

@@ -1,7 +1,7 @@
 // The superposition stack: cell 0 is the top. Joulin & Mikolov 2015, eq. 3-6.
 
 import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
-import { emptyOf, mixed } from './superposition.ts'
+import { emptyOf, mixed, readAt, widthOf } from './superposition.ts'
 
 const PUSH = 0
 const POP = 1
@@ -10,7 +10,7 @@ export const superpositionStack: MemoryMaker = (data) => {
   const count = optionOf(data, 'count')
   const depth = optionOf(data, 'depth')
   const capacity = (data.options.capacity as number | null) ?? Number.POSITIVE_INFINITY
-  const empty = emptyOf(data)
+  const [width, empty] = [widthOf(data), emptyOf(data)]
   const actions = data.heads[0].shape[1]
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
@@ -18,24 +18,19 @@ export const superpositionStack: MemoryMaker = (data) => {
       const before = {
         cells: state.fields.cells,
         origins: state.origins,
-        size: state.fields.cells.length / count,
+        size: state.fields.cells.length / count / width,
       }
       const size = Math.min(before.size + 1, capacity)
-      const { cells, origins } = mixed(
-        before, count, actions, instruction.action, instruction.value, size, empty,
+      const after = mixed(
+        before, count, actions, instruction.action, instruction.value, size, width, empty,
         (action, i) => {
           if (action === PUSH) return i === 0 ? { fresh: true } : { place: i - 1 }
           return { place: action === POP ? i + 1 : i }
         },
         step,
       )
-      const readVector = new Float64Array(count * depth)
-      for (let s = 0; s < count; s++) {
-        for (let k = 0; k < depth; k++) {
-          readVector[s * depth + k] = k < size ? cells[s * size + k] : empty
-        }
-      }
-      return { readVector, state: { fields: { cells }, origins } }
+      const readVector = readAt(after, count, width, empty, Array.from({ length: depth }, (_, k) => k))
+      return { readVector, state: { fields: { cells: after.cells }, origins: after.origins } }
     },
     weights: () => ({}),
   }

@@ -17,5 +17,6 @@ export const VIEWS: Record<string, ViewMaker> = {
   superposition_list: superpositionView,
   turing_tape: tapeView,
   rolling_tape: rollingView,
+  dnc: tapeView,
   lie_access: planeView,
 }

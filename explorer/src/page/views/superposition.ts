@@ -3,7 +3,7 @@
 import { el, resized, short, write } from '../dom.ts'
 import type { Hue } from '../colours.ts'
 import type { Session } from '../session.ts'
-import { emptyOf } from '../../machine/memories/superposition.ts'
+import { emptyOf, widthOf } from '../../machine/memories/superposition.ts'
 import { GAP, StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
@@ -86,6 +86,8 @@ class Column {
   private readonly isList: boolean
   /** What an empty cell holds. */
   private readonly empty: number
+  /** Numbers in a cell. */
+  private readonly width: number
   private readonly inspect: (text: string) => void
   private readonly action = el('p', { class: 'action' })
   private hue: Hue | null = null
@@ -100,6 +102,7 @@ class Column {
     this.styles = styles
     this.isList = isList
     this.empty = emptyOf(session.run.model.memory!)
+    this.width = widthOf(session.run.model.memory!)
     this.inspect = inspect
     const name = `${isList ? 'list' : 'stack'} ${place + 1}`
     this.list = el('ol', { class: 'cells', 'aria-label': `cells of ${name}` })
@@ -118,8 +121,8 @@ class Column {
     this.hue = style.hue
     const weight = weights[best] >= 0.995 ? '' : ` ${short(weights[best])}`
     write(this.action, `${style.mark} ${style.name}${weight}`)
-    const size = state.memory.fields.cells.length / count
-    const cells = state.memory.fields.cells.subarray(this.place * size, (this.place + 1) * size)
+    const cells = this.cellsOf(state.memory.fields.cells, count)
+    const size = cells.length
     const origins = state.memory.origins.subarray(this.place * size, (this.place + 1) * size)
     const head = (size - 1) / 2
     const first = this.isList ? Math.max(0, head - MOST_CELLS / 2) : 0
@@ -135,15 +138,30 @@ class Column {
     if (!instruction || !state?.memory) return ''
     const [count, actions] = run.model.memory!.heads[0].shape
     const weights = this.styles.map((style, action) => `${style.name} ${short(instruction.action[this.place * actions + action])}`)
-    const size = state.memory.fields.cells.length / count
-    const own = state.memory.fields.cells.subarray(this.place * size, (this.place + 1) * size)
+    const own = this.cellsOf(state.memory.fields.cells, count)
     // What is read of a list are HEAD and the cells on its left.
-    const cells = this.isList ? [...own.subarray(0, (size + 1) / 2)].reverse() : [...own]
+    const cells = this.isList ? own.slice(0, (own.length + 1) / 2).reverse() : own
     const where = this.isList ? 'HEAD and left of it' : 'from the top'
-    return `${weights.join(', ')}; ${where}: ${cells.slice(0, 4).map((each) => (Math.abs(each - this.empty) < 1e-9 ? 'empty' : short(each))).join(' ')}`
+    return `${weights.join(', ')}; ${where}: ${cells.slice(0, 4).map((each) => (this.isEmpty(each) ? 'empty' : this.text(each))).join(this.width > 1 ? ' | ' : ' ')}`
   }
 
-  private cell(k: number, value: number, origin: number, i: number, isHead: boolean): HTMLElement {
+  /** The cells of this structure, each with its numbers. */
+  private cellsOf(cells: ArrayLike<number>, count: number): number[][] {
+    const size = cells.length / count / this.width
+    const start = this.place * size
+    return Array.from({ length: size }, (_, i) => Array.from({ length: this.width }, (_, k) => cells[(start + i) * this.width + k]))
+  }
+
+  private isEmpty(cell: number[]): boolean {
+    return cell.every((each) => Math.abs(each - this.empty) < 1e-9)
+  }
+
+  /** The first numbers of a cell. */
+  private text(cell: number[]): string {
+    return `${cell.slice(0, 4).map(short).join(' ')}${cell.length > 4 ? ' …' : ''}`
+  }
+
+  private cell(k: number, value: number[], origin: number, i: number, isHead: boolean): HTMLElement {
     if (!this.cells[k]) {
       const cell = el('li', { tabindex: 0 })
       const tell = (): void => {
@@ -157,20 +175,21 @@ class Column {
     }
     const cell = this.cells[k]
     // A written value may be as near to what an empty cell holds.
-    const isEmpty = origin < 0 && Math.abs(value - this.empty) < 1e-9
-    write(cell, isEmpty ? '' : short(value))
+    const isEmpty = origin < 0 && this.isEmpty(value)
+    write(cell, isEmpty ? '' : this.text(value))
     cell.classList.toggle('empty', isEmpty)
     cell.dataset.place = this.isList && isHead ? 'HEAD' : String(i)
-    const share = isEmpty ? '0' : Math.max(0, Math.min(1, value)).toFixed(2)
+    // A vector is as dark as its largest number.
+    const share = isEmpty ? '0' : Math.max(0, Math.min(1, this.width > 1 ? Math.max(...value.map(Math.abs)) : value[0])).toFixed(2)
     if (this.looks[k] !== share) {
       this.looks[k] = share
       cell.style.setProperty('--share', share)
     }
     if (this.isList) cell.classList.toggle('head', isHead)
     this.textOf[k] = () => {
-      if (isEmpty) return `Cell ${i}: empty, counts as ${short(value)}`
+      if (isEmpty) return `Cell ${i}: empty, counts as ${short(this.empty)}`
       const from = origin < 0 ? 'initial' : `mostly from step ${origin + 1} (input ${this.session.symbolAt(origin)})`
-      return `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
+      return `Cell ${i}: ${this.text(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
     }
     return cell
   }

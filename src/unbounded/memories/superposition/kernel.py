@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -11,7 +12,6 @@ from torch import Tensor
 from unbounded.errors import MemoryOverflowError, ShapeError
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
 from unbounded.memories.superposition.reference import (
-    EMPTY,
     SuperpositionList,
     SuperpositionMemory,
     SuperpositionStack,
@@ -24,11 +24,12 @@ _ROW_MARGIN = 2
 class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
     """Cells that are mixed by the weights of actions.
 
-    The options are those of the header; a capacity of 0 is none.
+    The options are those of the header; a capacity of 0 is none. `empty_bits` are those of the
+    number in an empty cell, in double precision.
     """
 
-    memory_type: ClassVar[type[SuperpositionMemory[Any]]]
-    option_names = ("count", "actions", "depth", "capacity", "is_strict", "is_zero")
+    memory_type: ClassVar[type[SuperpositionStack | SuperpositionList]]
+    option_names = ("count", "actions", "depth", "capacity", "is_strict", "width", "empty_bits")
 
     @property
     def options(self) -> tuple[int, ...]:
@@ -36,22 +37,24 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
         memory = self.memory
         is_strict = memory.overflow == "error"
         sizes = memory.count, len(memory.actions), memory.depth, memory.capacity or 0
-        return *sizes, int(is_strict), int(memory.is_zero)
+        return *sizes, int(is_strict), memory.width, memory.empty_bits
 
     @classmethod
-    def arguments_of(cls, options: Sequence[int]) -> tuple[int, int, bool, int | None, str]:
-        """Count, depth, NO-OP, capacity and overflow of the memory."""
-        count, actions, depth, capacity, is_strict, _ = options
+    def memory_of(cls, options: Sequence[int]) -> SuperpositionMemory[Any]:
+        """The memory; its activation is no option."""
+        count, actions, depth, capacity, is_strict, width, empty_bits = options
         memory, basic = cls.memory_type, len(cls.memory_type.basic_actions)
         if actions not in (basic, basic + 1):
             raise ShapeError(
                 f"actions: a {cls.name} has {basic}, with NO-OP {basic + 1}, got {actions}."
             )
         overflow = "error" if is_strict or not capacity else memory.overflows[-1]
-        return count, depth, actions > basic, capacity or None, overflow
+        (empty,) = struct.unpack("=d", struct.pack("=q", empty_bits))
+        noop = actions > basic
+        return memory(count, depth, noop, capacity or None, overflow, empty, width=width)
 
     def activations(self, head: str) -> tuple[str, ...]:
-        """Values have no axis of their own, so softmax is excluded for them."""
+        """Values may have no axis of their own, so softmax is excluded for them."""
         known = super().activations(head)
         return known if head == "action" else tuple(a for a in known if a != "softmax")
 
@@ -62,13 +65,14 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
         """The weights of the actions and the values, one plane each."""
         planes = len(self.memory.actions) + 1
-        padded = sizes.padded(self.memory.count)
+        padded = sizes.padded(self.memory.count * self.memory.width)
         return {"planes": Buffer((sizes.steps, sizes.batch, planes, padded))}
 
     def checkpoint_size(self, sizes: CallSizes) -> int:
         """All rows of the kernel's buffer."""
         most = self.rows_after(sizes.rows, sizes.steps)
-        return (self.buffer_rows(most) + 2 * _ROW_MARGIN) * sizes.padded(self.memory.count)
+        row = sizes.padded(self.memory.count * self.memory.width)
+        return (self.buffer_rows(most) + 2 * _ROW_MARGIN) * row
 
     def can_fail(self, rows: int, steps: int) -> bool:
         """Whether the next step would exceed the capacity, and a lost cell is an error."""
@@ -92,13 +96,6 @@ class SuperpositionStackStructure(SuperpositionStructure):
 
     name, memory_type = "superposition_stack", SuperpositionStack
 
-    @classmethod
-    def memory_of(cls, options: Sequence[int]) -> SuperpositionStack:
-        """A stack; its empty cells are -1."""
-        if options[-1]:
-            raise ShapeError(f"is_zero: expected 0 for a {cls.name}, got {options[-1]}.")
-        return SuperpositionStack(*cls.arguments_of(options))
-
     def buffer_rows(self, rows: int) -> int:
         """At least the number of cells read."""
         return max(rows, self.memory.depth)
@@ -108,11 +105,6 @@ class SuperpositionListStructure(SuperpositionStructure):
     """Cells on both sides of a head."""
 
     name, memory_type = "superposition_list", SuperpositionList
-
-    @classmethod
-    def memory_of(cls, options: Sequence[int]) -> SuperpositionList:
-        """A list; its empty cells are -1 or 0."""
-        return SuperpositionList(*cls.arguments_of(options), empty=0 if options[-1] else EMPTY)
 
     def buffer_rows(self, rows: int) -> int:
         """On either side of the head, at least the number of cells read."""

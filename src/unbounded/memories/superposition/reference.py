@@ -1,11 +1,13 @@
-"""Superposition stacks and lists: scalar cells that mix the results of all actions.
+"""Superposition stacks and lists: cells that mix the results of all actions.
 
-Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
+Sources: Joulin & Mikolov 2015, arXiv:1503.01007, section 3, whose cells are numbers; Yogatama et
+al. 2018 and Delétang et al. 2023, arXiv:2207.02098, whose cells are vectors.
 """
 
 from __future__ import annotations
 
 import copy
+import struct
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple, Self
 
@@ -13,12 +15,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_bool, check_choice, check_positive, is_batched, is_number
+from unbounded.checks import check_bool, check_choice, check_number, check_positive, is_batched
 from unbounded.errors import ConfigError, DTypeError, MemoryOverflowError, ShapeError
-from unbounded.memories.core import Constant, Head, Memory, StateField, StateT, portable
+from unbounded.memories.core import (
+    ACTIVATIONS,
+    Constant,
+    Head,
+    Memory,
+    StateField,
+    StateT,
+    portable,
+)
 
-#: Value of an empty cell, unless a list chooses 0.
+#: The number in an empty cell, unless another is chosen.
 EMPTY = -1.0
+#: Activations of a value. A softmax would depend on whether cells are vectors.
+VALUE_ACTIVATIONS = tuple(name for name in ACTIVATIONS if name != "softmax")
 #: A cell within this many machine epsilons of the empty value does not count as overflow.
 HARDENING = 64
 #: The action that keeps every cell.
@@ -31,7 +43,8 @@ class ActionValue(NamedTuple):
 
     Fields:
         action: a_t, [B, S, A], the weights of the A actions, which sum to 1.
-        value: sigma(D h_t), [B, S] in (0, 1), the value that a push or an insertion writes.
+        value: sigma(D h_t), [B, S] in (0, 1), the value that a push or an insertion writes; with
+            vectors of W > 1 numbers [B, S, W].
     """
 
     action: Tensor
@@ -42,7 +55,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     """Parallel structures, each with its own action and value; they interact in the controller.
 
     The only field of a state is `cells`, s_t, [B, S, N]: S structures of N cells; an empty cell
-    holds `empty`.
+    holds `empty`. Cells of W > 1 numbers, [B, S, N, W], move as a whole.
 
     Args:
         count: S, number of stacks or lists.
@@ -52,10 +65,13 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
             each step, so that nothing is dropped.
         overflow: action if a full structure would lose a cell that is not empty: "error" raises
             MemoryOverflowError; the policy named in `overflows` drops the cell.
+        empty: the number in an empty cell.
+        width: W, numbers in a cell.
+        activation: of the written value, one of VALUE_ACTIVATIONS.
     Raises:
-        ShapeError: `count` or `depth` is no positive integer. DTypeError: `noop` is no bool.
-        ConfigError: the capacity is no integer or below `depth`, or a policy without a capacity.
-        ChoiceError: an unknown policy.
+        ShapeError: `count`, `depth` or `width` is no positive integer. DTypeError: `noop` is no
+            bool. ConfigError: the capacity is no integer or below `depth`, a policy without a
+            capacity, or `empty` is no finite number. ChoiceError: an unknown policy or activation.
     """
 
     Instruction = ActionValue
@@ -66,10 +82,6 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     overflows: ClassVar[tuple[str, ...]]
     #: The name of the cell that a full structure loses at each end, for messages.
     ends: ClassVar[tuple[str, ...]]
-    #: Value of an empty cell.
-    empty: float = EMPTY
-    #: Whether `empty` is 0. A float is symbolic in a graph with dynamic=True; a bool is not.
-    is_zero: bool = False
 
     def __init__(
         self,
@@ -78,11 +90,17 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         noop: bool,
         capacity: int | None,
         overflow: str,
+        empty: float,
+        width: int,
+        activation: str,
     ) -> None:
         check_positive("count", count)
         check_positive("depth", depth)
+        check_positive("width", width)
         check_bool("noop", noop)
         check_choice("overflow", overflow, self.overflows)
+        check_choice("activation", activation, VALUE_ACTIVATIONS)
+        check_number("empty", empty)
         if capacity is None:
             if overflow != "error":
                 raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
@@ -90,6 +108,9 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
             _check_capacity(capacity, depth)
         self.count, self.depth, self.noop = count, depth, noop
         self.capacity, self.overflow = capacity, overflow
+        self.empty, self.width, self.activation = float(empty), width, activation
+        #: The bits of `empty`, an option of the kernels.
+        (self.empty_bits,) = struct.unpack("=q", struct.pack("=d", self.empty))
 
     def with_capacity(self, capacity: int) -> Self:
         """Return the same structures with another capacity.
@@ -105,10 +126,23 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     def __repr__(self) -> str:
         limit = "" if self.capacity is None else f", capacity={self.capacity}"
         policy = "" if self.overflow == "error" else f", overflow={self.overflow!r}"
+        others = "".join(f", {name}={value!r}" for name, value in self.other_options.items())
         return (
             f"{type(self).__name__}(count={self.count}, depth={self.depth}, noop={self.noop}"
-            f"{limit}{policy})"
+            f"{limit}{policy}{others})"
         )
+
+    @property
+    def other_options(self) -> dict[str, float | str]:
+        """The options of the cells that are not the paper's, by name."""
+        usual: dict[str, float | str] = {"empty": EMPTY, "width": 1, "activation": "sigmoid"}
+        options = {name: getattr(self, name) for name in usual}
+        return {name: value for name, value in options.items() if value != usual[name]}
+
+    @property
+    def cell_shape(self) -> tuple[int, ...]:
+        """The axes of a cell: none for a number, (W,) for a vector."""
+        return () if self.width == 1 else (self.width,)
 
     @property
     def dropped_beyond(self) -> int | None:
@@ -121,17 +155,22 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         return (*self.basic_actions, NO_OP) if self.noop else self.basic_actions
 
     @property
+    def cells_shape(self) -> tuple[int | str, ...]:
+        """The axes of all cells: S, N, and those of a cell."""
+        return (self.count, "N", *self.cell_shape)
+
+    @property
     def heads(self) -> tuple[Head, ...]:
-        """Actions A h_t (softmax) and values D h_t (sigmoid) of each structure; no biases."""
+        """Actions A h_t (softmax) and values sigma(D h_t) of each structure; no biases."""
         return (
             Head("action", (self.count, len(self.actions)), "softmax", gate=True),
-            Head("value", (self.count,), "sigmoid"),
+            Head("value", (self.count, *self.cell_shape), self.activation),
         )
 
     @property
     def read_vector_size(self) -> int:
-        """S k."""
-        return self.count * self.depth
+        """S k W."""
+        return self.count * self.depth * self.width
 
     @property
     def read_vector_initializer(self) -> Constant:
@@ -150,7 +189,12 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 
     @abstractmethod
     def read(self, cells: Tensor) -> Tensor:
-        """Read k cells of each structure, [B, S k], structure by structure, from [B, S, N]."""
+        """Read k cells of each structure, [B, S k W], structure by structure, from the cells."""
+
+    def _weights(self, action: Tensor) -> list[Tensor]:
+        """The weights [B, S, A] of the actions, each with the axes of cells."""
+        axes = (None,) * (1 + len(self.cell_shape))
+        return [weight[(..., *axes)] for weight in action.unbind(-1)]
 
     def _check_step(self, state: StateT, instruction: ActionValue) -> None:
         self.check_kinds(state, instruction)
@@ -164,21 +208,24 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         return instruction._replace(action=action)
 
     def _lose(self, cells: Tensor, lost: Tensor, weight: Tensor, place: str) -> Tensor:
-        """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
+        """Raise if cells that are not empty leave the memory with a weight [B, S] above 0.
 
         A mixture of empty cells is empty up to rounding, since the weights sum to 1 up to rounding.
         Only the policy "error" checks. The check synchronizes the device and is impossible under
         vmap.
 
+        Args:
+            cells: [B, S, N, ...]. lost: one of them of each structure, [B, S, ...].
         Returns:
-            `cells` [B, S, N]; under vmap a structure that loses a cell becomes NaN.
+            `cells`; under vmap a structure that loses a cell becomes NaN.
         """
         if self.overflow != "error":
             return cells
         is_used = (lost - self.empty).abs() > HARDENING * torch.finfo(lost.dtype).eps
-        is_lost = is_used & (weight > 0)
+        is_lost = is_used.reshape(*weight.shape, self.width).any(-1) & (weight > 0)
         if is_batched(is_lost):
-            return torch.where(is_lost.unsqueeze(-1), torch.nan, cells)
+            where = is_lost[(..., *(None,) * (cells.dim() - is_lost.dim()))]
+            return torch.where(where, torch.nan, cells)
         if bool(is_lost.any()):
             raise MemoryOverflowError(
                 f"{self!r}: {place} is not empty and would be lost. Give a larger capacity, "
@@ -195,20 +242,25 @@ def _check_capacity(capacity: object, depth: int) -> None:
     check_positive("capacity", capacity)
 
 
-def shifted(cells: Tensor, by: int, empty: float = EMPTY) -> Tensor:
-    """Move the cells of [B, S, N] by one place (+1: towards higher indices); empty cells enter."""
+def surrounded(cells: Tensor, before: int, after: int, empty: float) -> Tensor:
+    """Pad [B, S, N, ...] with empty cells along N."""
+    return F.pad(cells, (*(0, 0) * (cells.dim() - 3), before, after), value=empty)
+
+
+def shifted(cells: Tensor, by: int, empty: float) -> Tensor:
+    """Move the cells of [B, S, N, ...] by a place (+1: to higher indices); empty cells enter."""
     if by > 0:
-        return F.pad(cells[..., :-1], (1, 0), value=empty)
-    return F.pad(cells[..., 1:], (0, 1), value=empty)
+        return surrounded(cells[:, :, :-1], 1, 0, empty)
+    return surrounded(cells[:, :, 1:], 0, 1, empty)
 
 
 def used_cells(cells: Tensor, empty: float) -> int:
     """Number of cells up to the last one that is not empty in some list of some sequence.
 
     Args:
-        cells: [B, S, N].
+        cells: [B, S, N, ...].
     """
-    used = (cells != empty).flatten(0, 1).any(dim=0).nonzero()
+    used = (cells != empty).transpose(0, 2).flatten(1).any(dim=1).nonzero()
     return int(used.max()) + 1 if used.numel() else 0
 
 
@@ -217,19 +269,22 @@ class StackCells(NamedTuple):
     """The cells of every stack.
 
     Fields:
-        cells: s_t, [B, S, N], cell 0 is the top; -1 where a cell is empty.
+        cells: s_t, [B, S, N], or [B, S, N, W] with W > 1; cell 0 is the top, and an empty cell
+            holds `empty`.
     """
 
     cells: Tensor
 
 
 class SuperpositionStack(SuperpositionMemory[StackCells]):
-    """Stacks of numbers; every cell is the weighted mean of the results of PUSH, POP and NO-OP.
+    """Stacks of numbers or vectors; each cell is the mean of the results of PUSH, POP and NO-OP.
 
     Cell 0 is the top. All cells are initially empty (-1), and a POP brings up an empty cell from
     below the last one. The read vector has the k topmost cells after the action. The paper's
     controller reads them before it acts, h_t from s_{t-1}. This is equivalent: the layer passes a
     step's read vector to the next step, and the initial read vector, of empty stacks, is -1.
+
+    The paper's cells are numbers. With `width` they are vectors, each moved as a whole.
 
     Args:
         count: S, number of stacks.
@@ -239,10 +294,15 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
             a cell per step. The authors' program has 200.
         overflow: effect of a PUSH on a full stack whose bottom cell is not empty: "error" raises,
             "drop_bottom" drops that cell, as the authors' program does silently.
+        empty: the number in an empty cell; 0 in Delétang et al.
+        width: W, numbers in a cell; 8 in Delétang et al.
+        activation: of the pushed value: "sigmoid", or another such as "tanh", or "identity" for a
+            linear value, as in Delétang et al.
     Raises:
         ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 3-6. NO-OP is printed for the top only;
-        here, as in the authors' program, it keeps every cell.
+        here, as in the authors' program, it keeps every cell. Vectors: Delétang et al. 2023,
+        arXiv:2207.02098, appendix A.
     """
 
     State = StackCells
@@ -257,14 +317,18 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         noop: bool = False,
         capacity: int | None = None,
         overflow: str = "error",
+        empty: float = EMPTY,
+        *,
+        width: int = 1,
+        activation: str = "sigmoid",
     ) -> None:
-        super().__init__(count, depth, noop, capacity, overflow)
+        super().__init__(count, depth, noop, capacity, overflow, empty, width, activation)
 
     @property
     def cells_field(self) -> StateField:
         """Initially no cell; each step adds one at the bottom, up to the capacity."""
-        shape, empty = (self.count, "N"), Constant(EMPTY)
-        return StateField("cells", shape, (0, 1), 0, self.capacity, empty=EMPTY, initializer=empty)
+        shape, empty = self.cells_shape, self.empty
+        return StateField("cells", shape, (0, 1), 0, self.capacity, empty, Constant(empty))
 
     def step(self, state: StackCells, instruction: ActionValue) -> tuple[Tensor, StackCells]:
         """Push, pop and keep, each by its weight; then read the top.
@@ -273,47 +337,48 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         s_t[i] = a_t[PUSH] s_{t-1}[i-1] + a_t[POP] s_{t-1}[i+1] + a_t[NO-OP] s_{t-1}[i]          (5)
 
         Args:
-            state: cells [B, S, N].
-            instruction: action [B, S, 2], with NO-OP [B, S, 3]; value [B, S].
+            state: cells [B, S, N]; with vectors [B, S, N, W].
+            instruction: action [B, S, 2], with NO-OP [B, S, 3]; value [B, S]; with vectors
+                [B, S, W].
         Returns:
-            read vector [B, S k] (the k topmost cells, stack by stack) and the next state, one cell
-            longer below the capacity.
+            read vector [B, S k W] (the k topmost cells, stack by stack) and the next state, one
+            cell longer below the capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
             MemoryOverflowError: a full stack would lose a cell, with overflow="error".
         Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 4, 5.
         """
         self._check_step(state, instruction)
-        weights = [weight.unsqueeze(-1) for weight in instruction.action.unbind(-1)]
-        push, pop, *keep = weights
+        push, pop, *keep = self._weights(instruction.action)
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             pushes = instruction.action[..., 0]
-            old = self._lose(old, old[..., -1], pushes, self.ends[0])
-        pushed = torch.cat([instruction.value.unsqueeze(-1), old[..., :-1]], dim=-1)
-        cells = push * pushed + pop * shifted(old, -1)
+            old = self._lose(old, old[:, :, -1], pushes, self.ends[0])
+        pushed = torch.cat([instruction.value.unsqueeze(2), old[:, :, :-1]], dim=2)
+        cells = push * pushed + pop * shifted(old, -1, self.empty)
         for weight in keep:
             cells = cells + weight * old
         return self.read(cells), StackCells(cells)
 
     def trim(self, state: StackCells) -> StackCells:
         """Remove empty cells at the bottom; see `trim_cells`."""
-        return trim_cells(state)
+        return trim_cells(state, self.empty)
 
     def read(self, cells: Tensor) -> Tensor:
-        """Read s^k, the k topmost cells of each stack, [B, S k]; -1 below the last cell."""
-        missing = max(0, self.depth - cells.shape[-1])
-        return F.pad(cells[..., : self.depth], (0, missing), value=EMPTY).flatten(1)
+        """Read s^k, the k topmost cells of each stack, [B, S k W]; empty below the last cell."""
+        missing = max(0, self.depth - cells.shape[2])
+        return surrounded(cells[:, :, : self.depth], 0, missing, self.empty).flatten(1)
 
 
-def trim_cells(state: StackCells) -> StackCells:
+def trim_cells(state: StackCells, empty: float = EMPTY) -> StackCells:
     """Remove the cells at the bottom that are empty in every stack of every sequence.
 
     Exact: an empty cell equals an absent one. With one-hot actions this keeps long streams short;
     cells that are only nearly empty stay.
 
     Args:
-        state: of a SuperpositionStack, cells [B, S, N].
+        state: of a SuperpositionStack, cells [B, S, N] or [B, S, N, W].
+        empty: the number in its empty cells.
     Raises:
         DTypeError: it is another state, such as a layer's state, whose `memory` is needed.
     """
@@ -321,7 +386,7 @@ def trim_cells(state: StackCells) -> StackCells:
         raise DTypeError(
             f"state: expected the StackCells of a SuperpositionStack, got {type(state).__name__}."
         )
-    return StackCells(state.cells[..., : used_cells(state.cells, EMPTY)])
+    return StackCells(state.cells[:, :, : used_cells(state.cells, empty)])
 
 
 @portable
@@ -329,14 +394,15 @@ class ListCells(NamedTuple):
     """The cells of every list.
 
     Fields:
-        cells: s_t, [B, S, N], N odd, HEAD at N // 2; an empty cell holds `empty`.
+        cells: s_t, [B, S, N], or [B, S, N, W] with W > 1; N odd, HEAD at N // 2. An empty cell
+            holds `empty`.
     """
 
     cells: Tensor
 
 
 class SuperpositionList(SuperpositionMemory[ListCells]):
-    """Lists of numbers over all integer places; HEAD stays in the middle and the list moves.
+    """Lists over all integer places; HEAD stays in the middle and the list moves.
 
     RIGHT moves HEAD one place to the right (all values go one to the left); LEFT is the opposite.
     INSERT writes a new value at HEAD. The old value at HEAD and all values left of it go one place
@@ -344,7 +410,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
 
     Choices that the paper leaves open:
 
-    * An empty cell is -1, as in a stack, or optionally 0.
+    * An empty cell is -1, as in a stack, or optionally another number.
     * The controller reads the k cells HEAD, HEAD - 1, ..., HEAD - k + 1. They are the newest
       insertion and the values that it displaced, like the k topmost cells of a stack.
     * The list has no ends: each step adds an empty cell on both sides. With a `capacity` it stops
@@ -359,8 +425,10 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
             least `depth`; None for lists that grow.
         overflow: action if a full list would lose a cell that is not empty: "error" raises,
             "drop_ends" drops it.
-        empty: value of an empty cell, -1 or 0. Values lie in (0, 1); with 0, an empty cell and a
-            small value look alike.
+        empty: the number in an empty cell. Values lie in (0, 1) by default; with 0, an empty cell
+            and a small value look alike.
+        width: W, numbers in a cell. With more than 1, cells are vectors, each moved as a whole.
+        activation: of the inserted value, as in a stack.
     Raises:
         ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
     Source: Joulin & Mikolov 2015 (NIPS), section 3; the authors' program has no list.
@@ -379,30 +447,26 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         capacity: int | None = None,
         overflow: str = "error",
         empty: float = EMPTY,
+        *,
+        width: int = 1,
+        activation: str = "sigmoid",
     ) -> None:
-        super().__init__(count, depth, noop, capacity, overflow)
-        if not is_number(empty) or empty not in (EMPTY, 0):
-            raise ConfigError([f"empty: expected -1 or 0, got {empty!r}"])
-        self.empty, self.is_zero = float(empty), empty == 0
-
-    def __repr__(self) -> str:
-        rest = "" if self.empty == EMPTY else f", empty={self.empty:g}"
-        return f"{super().__repr__()[:-1]}{rest})"
+        super().__init__(count, depth, noop, capacity, overflow, empty, width, activation)
 
     @property
     def cells_field(self) -> StateField:
         """Initially HEAD alone; each step adds a cell at both ends, up to 2 capacity - 1 cells."""
         most = None if self.capacity is None else 2 * self.capacity - 1
-        shape, initial = (self.count, "N"), Constant(self.empty)
-        return StateField("cells", shape, (1, 1), 1, most, empty=self.empty, initializer=initial)
+        shape, empty = self.cells_shape, self.empty
+        return StateField("cells", shape, (1, 1), 1, most, empty, Constant(empty))
 
     def check_state(self, state: ListCells, batch_size: int, like: Tensor) -> None:
         """Check as `Memory.check_state`, and that the number of cells is odd."""
         super().check_state(state, batch_size, like)
-        if state.cells.shape[-1] % 2 == 0:
+        if state.cells.shape[2] % 2 == 0:
             raise ShapeError(
                 "state.cells: expected an odd number of cells N with HEAD in the middle, got "
-                f"{state.cells.shape[-1]}."
+                f"{state.cells.shape[2]}."
             )
 
     def step(self, state: ListCells, instruction: ActionValue) -> tuple[Tensor, ListCells]:
@@ -413,29 +477,28 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         X_t[i] = sigma(D h_t) at i = HEAD;  L_{t-1}[i+1] for i < HEAD;  L_{t-1}[i] for i > HEAD
 
         Args:
-            state: cells [B, S, N], HEAD at N // 2, N odd.
-            instruction: action [B, S, 3], with NO-OP [B, S, 4]; value [B, S].
+            state: cells [B, S, N], HEAD at N // 2, N odd; with vectors [B, S, N, W].
+            instruction: action [B, S, 3], with NO-OP [B, S, 4]; value [B, S]; with vectors
+                [B, S, W].
         Returns:
-            read vector [B, S k] (HEAD and the cells left of it, list by list) and the next state,
-            two cells longer below the capacity.
+            read vector [B, S k W] (HEAD and the cells left of it, list by list) and the next
+            state, two cells longer below the capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
             MemoryOverflowError: a full list would lose a cell, with overflow="error".
         Source: Joulin & Mikolov 2015 (NIPS), section 3, the list's equation.
         """
         self._check_step(state, instruction)
-        weights = [weight.unsqueeze(-1) for weight in instruction.action.unbind(-1)]
-        right, left, insert, *keep = weights
+        right, left, insert, *keep = self._weights(instruction.action)
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             by_right, by_left, by_insert = instruction.action[..., :3].unbind(-1)
             lost_left = by_right + by_insert
-            old = self._lose(old, old[..., 0], lost_left, self.ends[0])
-            old = self._lose(old, old[..., -1], by_left, self.ends[1])
-        head = old.shape[-1] // 2
-        inserted = torch.cat(
-            [old[..., 1 : head + 1], instruction.value.unsqueeze(-1), old[..., head + 1 :]], dim=-1
-        )
+            old = self._lose(old, old[:, :, 0], lost_left, self.ends[0])
+            old = self._lose(old, old[:, :, -1], by_left, self.ends[1])
+        head = old.shape[2] // 2
+        value = instruction.value.unsqueeze(2)
+        inserted = torch.cat([old[:, :, 1 : head + 1], value, old[:, :, head + 1 :]], dim=2)
         by_one = [shifted(old, by, self.empty) for by in (-1, 1)]
         cells = right * by_one[0] + left * by_one[1] + insert * inserted
         for weight in keep:
@@ -444,14 +507,14 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
 
     def trim(self, state: ListCells) -> ListCells:
         """Remove cells that are empty at both ends; HEAD stays in the middle."""
-        head = state.cells.shape[-1] // 2
-        right = used_cells(state.cells[..., head:], self.empty)
-        left = used_cells(state.cells[..., : head + 1].flip(-1), self.empty)
+        head = state.cells.shape[2] // 2
+        right = used_cells(state.cells[:, :, head:], self.empty)
+        left = used_cells(state.cells[:, :, : head + 1].flip(2), self.empty)
         side = max(right, left, 1) - 1
-        return ListCells(state.cells[..., head - side : head + side + 1])
+        return ListCells(state.cells[:, :, head - side : head + side + 1])
 
     def read(self, cells: Tensor) -> Tensor:
-        """Read HEAD and the k - 1 cells left of it, [B, S k]; empty beyond the last."""
-        head = cells.shape[-1] // 2
-        leftwards = cells[..., : head + 1].flip(-1)[..., : self.depth]
-        return F.pad(leftwards, (0, self.depth - leftwards.shape[-1]), value=self.empty).flatten(1)
+        """Read HEAD and the k - 1 cells left of it, [B, S k W]; empty beyond the last."""
+        head = cells.shape[2] // 2
+        leftwards = cells[:, :, : head + 1].flip(2)[:, :, : self.depth]
+        return surrounded(leftwards, 0, self.depth - leftwards.shape[2], self.empty).flatten(1)

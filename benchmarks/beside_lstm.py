@@ -1,0 +1,62 @@
+"""Stacks of vectors and the DNC beside torch.nn.LSTM, in one run.
+
+    python benchmarks/beside_lstm.py > benchmarks/beside_lstm.json
+
+256 units, batches of 32 sequences of 80 steps with 8 inputs: forward and backward. The stack has
+cells of 8 numbers, as in Delétang et al. 2023; the DNC has the sizes of the released program. The
+bar of the stack: at most twice the time of torch.nn.LSTM with as many units.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from datetime import UTC, datetime
+
+import torch
+from torch import nn
+
+import unbounded as ub
+from unbounded.evaluation.provenance import provenance
+from unbounded.experiments.bench.measuring import Pass, forward_backward, interleave, ratio
+
+STEPS, BATCH, INPUTS, HIDDEN = 80, 32, 8, 256
+REPEATS = 15
+MEMORIES = {
+    "vector stack": ub.SuperpositionStack(
+        1, depth=1, noop=True, empty=0, width=8, activation="identity"
+    ),
+    "DNC": ub.DNC(),
+    "DNC without links": ub.DNC(links=False),
+}
+
+
+def passes() -> dict[str, Pass]:
+    torch.manual_seed(0)
+    layers: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(INPUTS, HIDDEN)}
+    for backend in ("cpu", "reference"):
+        for name, memory in MEMORIES.items():
+            layers[f"{name}, {backend}"] = ub.MemoryRNN(INPUTS, HIDDEN, memory, backend=backend)
+    elman = ub.MemoryRNN(INPUTS, HIDDEN, MEMORIES["vector stack"], "elman", backend="cpu")
+    layers["vector stack, Elman, cpu"] = elman
+    x = torch.randn(STEPS, BATCH, INPUTS)
+    return {
+        name: forward_backward(module, x.clone().requires_grad_())
+        for name, module in layers.items()
+    }
+
+
+def main() -> None:
+    result: dict[str, object] = {"date": datetime.now(UTC).date().isoformat(), **provenance()}
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        times = interleave(passes(), REPEATS)
+        result[f"{threads} thread(s)"] = {
+            "median_ms": {name: statistics.median(each) for name, each in times.items()},
+            "of_nn_lstm": {name: ratio(each, times["nn.LSTM"]) for name, each in times.items()},
+        }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
