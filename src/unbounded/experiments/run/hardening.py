@@ -73,7 +73,7 @@ def harden_model(
     batch = metric_set.validation_batch(evaluator)
     # Validate short sequences too: a hardened model may be correct on longer ones only.
     ranges = (evaluator.train_lengths, evaluator.validation_lengths)
-    shorter = shorter_lengths(planned)
+    shorter = kept_lengths(planned, evaluator)
     asked = [*ranges, *([] if shorter is None else [shorter])]
     evaluators = [
         replace(evaluator, validation_lengths=lengths) for lengths in dict.fromkeys(asked)
@@ -155,7 +155,7 @@ def harden_model(
         (trained[0], trained[1], trained[2]),
         replace(
             planned.phase_options(),
-            lengths=hardening_lengths(planned),
+            lengths=hardening_lengths(planned, shorter),
             batches=hardening.batches,
             symbols=None,
             minutes=None,
@@ -271,13 +271,27 @@ def shorter_lengths(planned: Plan) -> LengthRange | None:
     return LengthRange(shortest, lengths.minimum - 1)
 
 
-def hardening_lengths(planned: Plan) -> LengthRange | ShorterToo:
+def kept_lengths(planned: Plan, evaluator: Evaluator) -> LengthRange | None:
+    """The lengths below those of training that hardening must keep.
+
+    None if there are none, or if the trained model is right on none of their validation strings.
+    Of a^n b^2n, trained from n = 2 on, it has no n = 1 to lose, and learning it costs the others.
+    """
+    shorter = shorter_lengths(planned)
+    if shorter is None:
+        return None
+    evaluator.model.eval()
+    score = planned.metric_set.assess(*_asked(replace(evaluator, validation_lengths=shorter)))
+    return shorter if score.right else None
+
+
+def hardening_lengths(planned: Plan, shorter: LengthRange | None) -> LengthRange | ShorterToo:
     """The lengths that hardening trains on: those of training and shorter ones, which it must keep.
 
     Trained on 8 to 64 symbols alone, a hardened model that is right on all of them often lost the
     strings of one symbol that the trained model had right. A stream mixes all lengths.
     """
-    lengths, shorter = planned.train_lengths, shorter_lengths(planned)
+    lengths = planned.train_lengths
     if shorter is None:
         return lengths
     if planned.config.training.chunk_steps is not None:
