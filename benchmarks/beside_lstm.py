@@ -21,7 +21,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.bench.measuring import Pass, forward_backward, interleave, ratio
 
 STEPS, BATCH, INPUTS, HIDDEN = 80, 32, 8, 256
-REPEATS = 15
+REPEATS = 9
 MEMORIES = {
     "vector stack": ub.SuperpositionStack(
         1, depth=1, noop=True, empty=0, width=8, activation="identity"
@@ -31,10 +31,10 @@ MEMORIES = {
 }
 
 
-def passes() -> dict[str, Pass]:
+def passes(backends: tuple[str, ...]) -> dict[str, Pass]:
     torch.manual_seed(0)
     layers: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(INPUTS, HIDDEN)}
-    for backend in ("cpu", "reference"):
+    for backend in backends:
         for name, memory in MEMORIES.items():
             layers[f"{name}, {backend}"] = ub.MemoryRNN(INPUTS, HIDDEN, memory, backend=backend)
     elman = ub.MemoryRNN(INPUTS, HIDDEN, MEMORIES["vector stack"], "elman", backend="cpu")
@@ -48,9 +48,9 @@ def passes() -> dict[str, Pass]:
 
 def main() -> None:
     result: dict[str, object] = {"date": datetime.now(UTC).date().isoformat(), **provenance()}
-    for threads in (1, 2):
+    for threads, backends in ((1, ("cpu", "reference")), (2, ("cpu",))):
         torch.set_num_threads(threads)
-        times = interleave(passes(), REPEATS)
+        times = interleave(passes(backends), REPEATS)
         result[f"{threads} thread(s)"] = {
             "median_ms": {name: statistics.median(each) for name, each in times.items()},
             "of_nn_lstm": {name: ratio(each, times["nn.LSTM"]) for name, each in times.items()},
