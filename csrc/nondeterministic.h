@@ -373,8 +373,7 @@ class NondeterministicForward final : public MemoryForward<T> {
     runs_[b].at = &at;
     runs_[b].begin(b);
     is_spoiled_[b] = has_nan(as<T>(f.c.state0[0]) + b * N * N * size, N * N * size) ||
-                     has_nan(as<T>(f.c.state0[1]) + b * N * at.tops, N * at.tops) ||
-                     has_nan(as<T>(f.c.state0[3]) + b * at.W, at.W);
+                     has_nan(as<T>(f.c.state0[1]) + b * N * at.tops, N * at.tops);
   }
   void take(int64_t t, int64_t b, const Instruction<T>& in) override {
     in.take(0, 2, told(t, b));

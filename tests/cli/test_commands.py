@@ -44,12 +44,12 @@ def test_the_help_of_a_task_shows_its_preset(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["train", "anbn", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "--model.hidden_size 40 units of the controller or of each LSTM layer" in shown
+    assert "--model.hidden_size 40 units of the controller, or of each layer of an LSTM" in shown
     assert "config options, with the values of anbn:" in shown
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "--model.hidden_size 256 units of the controller or of each LSTM layer" in shown
+    assert "--model.hidden_size 256 units of the controller, or of each layer of an LSTM" in shown
     assert "config options, with the values without a preset:" in shown
 
 

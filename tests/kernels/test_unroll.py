@@ -228,7 +228,8 @@ def test_a_nan_is_read_where_the_reference_reads_it(name, kind, rows, seed, data
         memory.unroll(given, start, backend)[0].isnan().any(-1) for backend in ("cpu", "reference")
     )
     assert not got[1].any()
-    if name == "lie_access":  # a NaN key is read a step earlier
+    # A NaN key is read a step earlier; a NaN among the runs is read even in an empty pair.
+    if name in ("lie_access", "nondeterministic"):
         assert not (expected & ~got).any()
     else:
         assert torch.equal(got, expected)

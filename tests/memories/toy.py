@@ -142,7 +142,9 @@ LIBRARY = {
     "turing_tape": functools.partial(ub.TuringTape, 7, 3),
     "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
     "nondeterministic_stack": functools.partial(ub.NondeterministicStack, 2, 2),
-    "vector_nondeterministic_stack": functools.partial(ub.NondeterministicStack, 1, 2, 2, window=4),
+    "nondeterministic_stack_of_a_learned_bottom": functools.partial(
+        ub.NondeterministicStack, 1, 2, 2, window=4
+    ),
     "dnc": functools.partial(ub.DNC, 5, 3, 2),
     "dnc_without_links": functools.partial(ub.DNC, 4, 2, 1, links=False),
     "turing_tape_of_two_papers": functools.partial(

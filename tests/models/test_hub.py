@@ -146,7 +146,11 @@ def test_every_memory_has_its_paper_in_the_card(memory: str) -> None:
     model = MemoryModel(inputs=3, outputs=3, memory=options, hidden_size=4, embedding_size=None)
     card = str(model.generate_model_card())
     source = card.rpartition("## Citation")[2]
-    assert "arXiv" in source or (memory == "none" and "without external memory" in source)
+    assert (
+        "arXiv" in source
+        or "Nature" in source
+        or (memory == "none" and "without external memory" in source)
+    )
     assert "| embedding | one-hot symbols |" in card
     assert (f"* `{memory}`: " in card) == (memory != "none")
     assert f"`unbounded` {unbounded.__version__}." in source

@@ -251,6 +251,6 @@ def log_sum_exp(tensor: Tensor, *axes: int) -> Tensor:
     highest = tensor.detach().amax(axes, keepdim=True)
     highest = torch.where(highest > -inf, highest, torch.zeros_like(highest))
     total = (tensor - highest).exp().sum(axes)
-    some = total > 0
-    log = torch.where(some, total, torch.ones_like(total)).log()
-    return torch.where(some, log + highest.squeeze(axes), torch.full_like(total, -inf))
+    empty = total == 0  # not NaN, which stays
+    log = torch.where(empty, torch.ones_like(total), total).log()
+    return torch.where(empty, torch.full_like(total, -inf), log + highest.squeeze(axes))
