@@ -184,12 +184,13 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
         With runs g[i -> j], weights a[j], log weights D of the transitions of step j, and z the
         vector at the top of a run, all sums over logs:
 
-        g[j-1 -> j][q,x -> r,y] = D[q,x -> push r,y], with the vector v = sigmoid(value)
-        g[i -> j][q,x -> r,y] = sum_{s,z} g[i -> j-1][q,x -> s,z] D[s,z -> replace r,y]
-            + sum_{k,u} g[i -> k][q,x -> u,y] p[k][u,y -> r]
-        p[k][u,y -> r] = sum_{s,z} g[k -> j-1][u,y -> s,z] D[s,z -> pop r]
-        a[j][r,y] = sum_{i,q,x} a[i][q,x] g[i -> j][q,x -> r,y]
-        r_t = a[j] / sum a[j]; with vectors sum_{i,q,x} a[i][q,x] g[i -> j][q,x -> r,y] z / sum a[j]
+            g[j-1 -> j][q,x -> r,y] = D[q,x -> push r,y], with the vector v = sigmoid(value)
+            g[i -> j][q,x -> r,y] = sum_{s,z} g[i -> j-1][q,x -> s,z] D[s,z -> replace r,y]
+                + sum_{k,u} g[i -> k][q,x -> u,y] p[k][u,y -> r]
+            p[k][u,y -> r] = sum_{s,z} g[k -> j-1][u,y -> s,z] D[s,z -> pop r]
+            a[j][r,y] = sum_{i,q,x} a[i][q,x] g[i -> j][q,x -> r,y]
+            r_t = a[j] / sum a[j]
+            with vectors r_t = sum_{i,q,x} a[i][q,x] g[i -> j][q,x -> r,y] z / sum a[j]
 
         Args:
             state: runs [B, N, N, Q, S, Q, S, 1 + W], weights [B, N, Q, S], start [B, N], bottom
