@@ -16,9 +16,7 @@ constexpr T tape_limit = T(16777216);
 
 template <class T>
 UNBOUNDED_INLINE Vector<T> limited(Vector<T> x) {
-  const Vector<T> most = Vector<T>{} + tape_limit<T>;
-  x = x > most ? most : x;
-  return x < -most ? -most : x;
+  return at_least(at_most(x, tape_limit<T>), -tape_limit<T>);
 }
 
 // A limited key has no gradient.
@@ -80,10 +78,11 @@ struct Slots {
 
   // The squared norms of the cells.
   void square(const T* cells, T* squares) const {
-    for (int64_t n = 0; n < stride; n += lanes<T>) {
+    const int64_t all = stride, size = width;
+    for (int64_t n = 0; n < all; n += lanes<T>) {
       Vector<T> sum{};
-      for (int64_t m = 0; m < width; ++m) {
-        const Vector<T> cell = load(cells + m * stride + n);
+      for (int64_t m = 0; m < size; ++m) {
+        const Vector<T> cell = load(cells + m * all + n);
         sum += cell * cell;
       }
       store(squares + n, sum);
@@ -118,7 +117,8 @@ struct Slots {
     of_strength = dot(stride, grad, similarity);
     const T key_square = dot(width, key, key);
     Vector<T> sum{};
-    for (int64_t n = 0; n < stride; n += lanes<T>) {                                     // (6)
+    const int64_t all = stride;
+    for (int64_t n = 0; n < all; n += lanes<T>) {                                        // (6)
       const Vector<T> of_similarity = load(grad + n) * strength / load(roots + n);
       const Vector<T> of_product_of_squares =
           of_similarity * load(similarity + n) * T(-0.5) / load(roots + n);
@@ -134,8 +134,8 @@ struct Slots {
   template <class Key, class OfKey>
   void keys_backward(int64_t heads, const T* cells, const T* of_products, const T* of_squares,
                      const T* of_key_squares, T* grad_cells, Key key_of, OfKey of_key_of) const {
-    const int64_t all = stride;
-    for (int64_t m = 0; m < width; ++m) {
+    const int64_t all = stride, size = width;
+    for (int64_t m = 0; m < size; ++m) {
       const T* row = cells + m * all;
       T* grad = grad_cells + m * all;
       for (int64_t h = 0; h < heads; ++h) {
@@ -156,9 +156,11 @@ struct Slots {
   // A cell that was limited has no gradient.
   void limit_backward(const T* written, T* grad) const {
     const Vector<T> most = Vector<T>{} + tape_limit<T>, none{};
-    for (int64_t n = 0; n < stride; n += lanes<T>) {
-      const Vector<T> cell = load(written + n), here = load(grad + n);
-      store(grad + n, cell < most ? (cell > -most ? here : none) : none);
+    const Bits<T> unsigned_bits = ~Bits<T>{} >> 1;
+    const int64_t all = stride;
+    for (int64_t n = 0; n < all; n += lanes<T>) {
+      const auto size = (Vector<T>)((Bits<T>)load(written + n) & unsigned_bits);
+      store(grad + n, size < most ? load(grad + n) : none);
     }
   }
 };

@@ -44,10 +44,14 @@ void take_planes(const Instruction<T>& in, const Planes<T>& to, int64_t width, T
   const T* from = in.products;
   if (from == nullptr) in.take(0, 2, space), from = space;
   clear_values(to.data, (actions + 1) * to.stride);
-  for (int a = 0; a < actions; ++a)
-    for (int64_t s = 0; s < count; ++s)
-      for (int64_t m = 0; m < width; ++m)
-        to.data[a * to.stride + s * width + m] = from[s * actions + a];
+  for (int a = 0; a < actions; ++a) {
+    T* plane = to.data + a * to.stride;
+    if (width == 1)
+      for (int64_t s = 0; s < count; ++s) plane[s] = from[s * actions + a];
+    else
+      for (int64_t s = 0; s < count; ++s)
+        std::fill_n(plane + s * width, width, from[s * actions + a]);
+  }
   copy_values(to.data + actions * to.stride, from + count * actions, count * width);
   if (in.products == nullptr) return;
   with_activation(Activation(value.activation), [&](auto activation) {

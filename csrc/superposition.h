@@ -125,11 +125,13 @@ class SuperpositionForward final : public MemoryForward<T> {
     if (near.begin > all.begin) copy_values(edge(t, b, 0), rows.at(near.begin), sizes.stride);
     if (near.end < all.end) copy_values(edge(t, b, 1), rows.at(near.end - 1), sizes.stride);
     sizes.mix(rows, rows, near, planes_at(t, b));
-    for (int64_t j = 0; j < sizes.depth; ++j) {
+    // Local sizes: a store may alias whatever a reference points to.
+    const int64_t count = sizes.count, depth = sizes.depth, width = sizes.width;
+    for (int64_t j = 0; j < depth; ++j) {
       const T* row = rows.at(sizes.read_row(j));
-      for (int64_t s = 0; s < sizes.count; ++s)
-        for (int64_t m = 0; m < sizes.width; ++m)
-          read_vector[(s * sizes.depth + j) * sizes.width + m] = row[s * sizes.width + m];
+      T* to = read_vector + j * width;
+      for (int64_t s = 0; s < count; ++s, row += width, to += depth * width)
+        for (int64_t m = 0; m < width; ++m) to[m] = row[m];
     }
     if (t + 1 == length || (t + 1) % c.block == 0) catch_up(t, b, length);
   }
@@ -239,13 +241,14 @@ class SuperpositionBackward final : public MemoryBackward<T> {
         });
     const CellRows<T> grad = grad_of(b);
     const int64_t after = sizes.cells_after(t + 1);
-    for (int64_t j = 0; j < sizes.depth; ++j) {
+    const int64_t count = sizes.count, depth = sizes.depth, width = sizes.width;
+    for (int64_t j = 0; j < depth; ++j) {
       const int64_t row = sizes.read_row(j);
       if (!sizes.existing(after).has(row)) break;
       T* to = grad.at(row);
-      for (int64_t s = 0; s < sizes.count; ++s)
-        for (int64_t m = 0; m < sizes.width; ++m)
-          to[s * sizes.width + m] += grad_read_vector[(s * sizes.depth + j) * sizes.width + m];
+      const T* from = grad_read_vector + j * width;
+      for (int64_t s = 0; s < count; ++s, to += width, from += depth * width)
+        for (int64_t m = 0; m < width; ++m) to[m] += from[m];
     }
     const Span span = needed(t + 1, length);
     sizes.unmix(grad, rows_at(cells_.before(t, b)), span, sizes.saved_planes(t, b),
