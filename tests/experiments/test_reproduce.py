@@ -14,12 +14,12 @@ from tests.experiments.made_up import TINY, tiny_study
 from unbounded.errors import CheckpointError, ConfigError, RunBusyError
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
+from unbounded.experiments.run.verification import verify_run
 from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.tables.results import copy_reports
 from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
-from unbounded.experiments.trials.pool import Outcome
-from unbounded.experiments.trials.worker import EXIT_BUSY, _verify, main
+from unbounded.experiments.trials.studies import Outcome
 from unbounded.verification import VerifyOptions
 
 
@@ -82,7 +82,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     def verify(trials, runs, jobs, *, watch, ended):
         asked.append([(trial, trial.verify) for trial in trials])
         if trials:
-            _verify(folder, trials[0].verify)
+            verify_run(folder, VerifyOptions(**trials[0].verify), look=lambda name, share: None)
             ended(Outcome(trials[0], 0, folder / "log", 1.0))
 
     monkeypatch.setattr(module, "train_trials", verify)
@@ -201,18 +201,6 @@ def is_free(runs, study):
             return True
     except RunBusyError:
         return False
-
-
-def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
-    trial = tiny_study(seeds=[0]).trials[0]
-    config = tmp_path / "config.json"
-    from unbounded.experiments.config.schema import to_dict
-
-    config.write_text(json.dumps(to_dict(trial.config)))
-    with lock(tmp_path / trial.name):
-        assert main([str(config), str(tmp_path)]) == EXIT_BUSY
-    assert "another process is at work in" in capsys.readouterr().err
-    assert not (tmp_path / trial.name).exists()
 
 
 def test_no_jobs_is_an_error_before_anything_is_done(tmp_path):

@@ -20,8 +20,7 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
-    from unbounded.experiments.trials.pool import Outcome
-    from unbounded.experiments.trials.studies import Trial
+    from unbounded.experiments.trials.studies import Outcome, Trial
     from unbounded.studies.executors import Executor
 
 _DESCRIPTION = """Train the runs of a paper's table, and write published and measured values.

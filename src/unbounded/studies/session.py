@@ -18,8 +18,7 @@ from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import ClaimRecord, newest_claims
-from unbounded.experiments.trials.pool import Outcome
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,

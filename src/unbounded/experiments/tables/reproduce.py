@@ -24,8 +24,7 @@ from unbounded.experiments.tables.study_file import RUNS, VERIFIED, pack_study_f
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
-from unbounded.experiments.trials.pool import Outcome
-from unbounded.experiments.trials.studies import Study, Trial
+from unbounded.experiments.trials.studies import Outcome, Study, Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,

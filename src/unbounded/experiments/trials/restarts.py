@@ -24,10 +24,10 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.experiments.trials.pool import WORKER, Outcome, run_trials
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, finished_minutes
 from unbounded.experiments.trials.watching import watching
+from unbounded.experiments.trials.workers import train_trials
 from unbounded.files import json_text, storage_errors, write_text
 from unbounded.tasks import Task
 
@@ -279,16 +279,22 @@ def _in_processes(
             left.ended(outcome.trial, outcome.seconds / 60, outcome.exit_code == 0)
             watch.done(f"{outcome.trial.name}: code {outcome.exit_code}")
 
-        outcomes = run_trials(
+        outcomes = train_trials(
             todo,
             root,
             jobs,
             watch=watch.look,
-            command=(*WORKER, *(["--overwrite"] if overwrite else []), *modules),
             ended=ended,
+            modules=modules,
+            overwrite=overwrite,
         )
     failed = [f"{out.trial.name} failed; see {out.log}" for out in outcomes if out.exit_code]
     if failed:
         raise UnboundedError("\n".join(failed))
-    reports = [RunFolder.of(root, trial.config).report() for trial in trials]
-    return [report for report in reports if report is not None]
+    reports = {trial.name: RunFolder.of(root, trial.config).report() for trial in trials}
+    if missing := [name for name, report in reports.items() if report is None]:
+        raise UnboundedError(
+            f"no report of {', '.join(missing)}: other processes train these runs. Give --resume "
+            "when they have ended"
+        )
+    return [report for report in reports.values() if report is not None]

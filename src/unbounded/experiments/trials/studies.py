@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
@@ -64,6 +65,23 @@ class Trial:
     def key(self) -> str:
         """A key that is unique within a study."""
         return f"{self.cell}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended.
+
+    Fields:
+        trial: the trial.
+        exit_code: 0 if the run is finished.
+        log: file with its output.
+        seconds: wall-clock time.
+    """
+
+    trial: Trial
+    exit_code: int
+    log: Path
+    seconds: float
 
 
 @dataclass(frozen=True)

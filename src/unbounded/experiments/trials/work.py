@@ -111,6 +111,7 @@ class WorkOptions:
         figures: whether each run draws its figures.
         modules: modules of custom components to import.
         log_with: trackers, see `train_run`.
+        replaced: inodes of the run folders that a new run replaces, by the run's name.
         heartbeat_s, dead_after_s: see `Clock`.
     """
 
@@ -121,6 +122,7 @@ class WorkOptions:
     figures: bool = False
     modules: tuple[str, ...] = ()
     log_with: tuple[str, ...] = ()
+    replaced: Mapping[str, int] = field(default_factory=dict)
     heartbeat_s: float = Clock.heartbeat_s
     dead_after_s: float = Clock.dead_after_s
 
@@ -260,7 +262,7 @@ class _Worker:
                 claims.look()
                 looked = time.monotonic()
             record = claims.record(trial.name)
-            if run_is_finished(trial, self._runs):
+            if run_is_finished(trial, self._runs) and not self._replaces(trial):
                 continue
             is_again = trial.name in again
             if (record is not None and not is_again) or not self._try(trial, retry=is_again):
@@ -299,6 +301,19 @@ class _Worker:
             # Not time.sleep, which fails under libfaketime, where wrong clocks are tried.
             threading.Event().wait(min(_POLL_S, self._options.heartbeat_s))
         self.result.wait_s += time.monotonic() - began
+
+    def _replaces(self, trial: Trial) -> bool:
+        """Whether the run in the folder is the one that the options replace, not a newer one."""
+        inode = self._options.replaced.get(trial.name)
+        if inode is None:
+            return False
+        from unbounded.experiments.run.run_lock import aside
+
+        folder = RunFolder.of(self._runs, trial.config)
+        # A process that was killed before the new run's first checkpoint left the old one aside.
+        return inode_of(folder.path) == inode or (
+            not folder.can_resume and inode_of(aside(folder)) == inode
+        )
 
     def _is_busy(self, trial: Trial) -> bool:
         return time.monotonic() < self._busy_until.get(trial.name, 0.0)
@@ -358,14 +373,15 @@ class _Worker:
         from unbounded.experiments.run.run import train_run
         from unbounded.experiments.run.run_lock import is_begun
 
-        folder = RunFolder.of(self._runs, trial.config)
+        folder, overwrite = RunFolder.of(self._runs, trial.config), self._replaces(trial)
         with _logged(make_logs(self._runs) / f"{trial.name}.log"):
             try:
                 result = train_run(
                     trial.config,
                     root=self._runs,
                     # A new run does not resume; else its log would have a notice about it.
-                    resume=os.path.lexists(folder) or is_begun(folder),
+                    resume=not overwrite and (os.path.lexists(folder) or is_begun(folder)),
+                    overwrite=overwrite,
                     figures=self._options.figures,
                     log_with=self._options.log_with,
                 )
@@ -456,6 +472,14 @@ def _has_no_room(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         return shutil.disk_usage(folder).free < _LEAST_ROOM
     return False
+
+
+def inode_of(path: Path) -> int | None:
+    """The inode of a folder; None if it does not exist."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _is_full(error: BaseException | None) -> bool:

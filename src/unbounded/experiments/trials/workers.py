@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from unbounded.errors import StorageError
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.claims import newest_claims
 from unbounded.experiments.trials.plan_file import write_plan
-from unbounded.experiments.trials.pool import Outcome
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.work import (
     EXIT_CONTINUE,
     EXIT_FAILED,
@@ -26,6 +26,7 @@ from unbounded.experiments.trials.work import (
     WORKERS,
     Shard,
     WorkOptions,
+    inode_of,
     make_logs,
     run_is_finished,
 )
@@ -51,11 +52,21 @@ class PlanWatch:
         trials: the runs, one trial each.
         runs: the folder of the run folders.
         retry: whether earlier failures are tried again, so that they do not count as ended.
+        replaced: names of finished runs that are trained anew.
     """
 
-    def __init__(self, trials: Sequence[Trial], runs: Path, *, retry: bool = False) -> None:
+    def __init__(
+        self,
+        trials: Sequence[Trial],
+        runs: Path,
+        *,
+        retry: bool = False,
+        replaced: Collection[str] = (),
+    ) -> None:
         self._runs = runs
-        waiting = [trial for trial in trials if not run_is_finished(trial, runs)]
+        waiting = [
+            trial for trial in trials if trial.name in replaced or not run_is_finished(trial, runs)
+        ]
         self._waiting = {trial.name: trial for trial in waiting}
         before = newest_claims(runs, self._waiting)
         self._before = {
@@ -184,6 +195,8 @@ def train_trials(
     *,
     watch: Callable[[list[Trial]], None],
     ended: Callable[[Outcome], None],
+    modules: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> list[Outcome]:
     """Train trials in a pool that other workers may join, as `run_workers` does.
 
@@ -194,6 +207,8 @@ def train_trials(
         runs: folder of the run folders.
         jobs: number of concurrent runs.
         watch, ended: as for `run_workers`.
+        modules: modules of custom components that the workers import.
+        overwrite: whether to replace the runs that exist.
     Returns:
         How the runs ended, in order.
     Raises:
@@ -203,8 +218,12 @@ def train_trials(
         return []
     make_runs(runs)
     plan = plan_of(trials, runs)
-    options = WorkOptions(retry=True, figures=True)
-    watched = PlanWatch(trials, runs, retry=True)
+    inodes = {}
+    if overwrite:
+        found = {trial.name: inode_of(RunFolder.of(runs, trial.config).path) for trial in trials}
+        inodes = {name: inode for name, inode in found.items() if inode is not None}
+    options = WorkOptions(retry=True, figures=True, modules=tuple(modules), replaced=inodes)
+    watched = PlanWatch(trials, runs, retry=True, replaced=inodes)
     return run_workers(
         plan, watched, runs, jobs, options, watch=watch, ended=ended, gpus=visible_gpus()
     )
