@@ -203,6 +203,10 @@ def test_what_are_no_seeds(text: str) -> None:
             {"rules": [{"where": {"model.hidden_size": 4}, "axes": {"model.hidden_size": [1]}}]},
             "rules 1: model.hidden_size is an axis of the study",
         ),
+        (
+            {"axes": {"training": [1]}},
+            "'training' is a section, not an option; name an option in it, such as training.",
+        ),
         ({"preset": None}, "preset: expected the name of a task"),
         ({"preset": "copie"}, "unknown task 'copie'. Did you mean 'copy'?"),
         ({"axes": {"task": ["copy"]}}, "the axis task names the presets; leave one out"),

@@ -60,7 +60,7 @@ def test_tables_in_every_format(finished: Any, tmp_path: Path, kind: str) -> Non
 
 
 def test_latex_escapes_what_is_special() -> None:
-    text = frame._latex(Table(("a_b", "c"), (("50 % & {x}", "\\~^$#"),), ()))
+    text = frame.latex(Table(("a_b", "c"), (("50 % & {x}", "\\~^$#"),), ()))
     assert r"a\_b & c \\" in text
     assert r"50 \% \& \{x\}" in text
     assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}\$\#" in text

@@ -330,7 +330,7 @@ _MOST_FAILED: Final = 10
 
 def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     """Write a table, a plot or the page, and train nothing."""
-    from unbounded.studies.frame import write_tables
+    from unbounded.studies.frame import latex, write_tables
     from unbounded.studies.results import study_runs
     from unbounded.studies.table import table_of
 
@@ -339,7 +339,7 @@ def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     if given.table is not None:
         table = table_of(study, runs)
         written += write_tables(given.table, table, runs, folder)
-        print(table.markdown())
+        print(latex(table) if given.table == "latex" else table.markdown())
     if given.plot is not None:
         from unbounded.studies.plot import draw_study
 

@@ -131,8 +131,10 @@ def _work_here(
 ) -> None:
     shard: Shard = options.shard
     result = work(read_plan(plan), runs, options, say)
+    own = {*result.finished, *result.failed}  # already told, at their ends
     for outcome in watched.look()[1]:
-        ended(outcome)
+        if outcome.trial.name not in own:
+            ended(outcome)
     say(
         f"shard {shard.number}/{shard.total}: {len(result.finished)} runs finished, "
         f"{len(result.failed)} failed; {result.elsewhere} are with other workers"

@@ -85,7 +85,7 @@ def write_tables(kind: str, table: Table, runs: list[StudyRun], folder: StudyFol
         write_text(path, table.markdown() + "\n")
         return [path]
     if kind == "latex":
-        write_text(path, _latex(table))
+        write_text(path, latex(table))
         return [path]
     pandas = need("pandas", "tables")
     frame = pandas.DataFrame([list(row) for row in table.rows], columns=list(table.header))
@@ -100,8 +100,8 @@ def write_tables(kind: str, table: Table, runs: list[StudyRun], folder: StudyFol
     return [path, every]
 
 
-def _latex(table: Table) -> str:
-    """The table for the package booktabs."""
+def latex(table: Table) -> str:
+    """The table in LaTeX for the package booktabs."""
     lines = [" & ".join(map(_escaped, cells)) + r" \\" for cells in (table.header, *table.rows)]
     columns = "l" * len(table.header)
     notes = "".join(f"% {note}\n" for note in table.notes)

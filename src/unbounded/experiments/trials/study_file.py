@@ -222,6 +222,9 @@ def option_error(name: str) -> str:
     place = next((place for place in component_places() if name.startswith(f"{place}.")), None)
     if place is not None:  # an option of a component, which the check of the configs knows
         return ""
+    inside = [option for option in known if option.startswith(f"{name}.")]
+    if inside:
+        return f"{name!r} is a section, not an option; name an option in it, such as {inside[0]}"
     hint = moved_hint(name) or did_you_mean(name, known)
     return f"unknown option {name!r}.{hint} `unbounded train --help` lists the options"
 
@@ -346,10 +349,11 @@ class _Reader:
             elif isinstance(values, Mapping):
                 outer[name] = self._settings(name, values)
             elif error := option_error(name):
-                self.errors.append(
-                    f"axes: {error}. An axis with a name of its own has settings by name: "
+                settings = (
+                    ". An axis with a name of its own has settings by name: "
                     f"{name}: {{small: {{model: {{hidden_size: 8}}}}, ...}}"
                 )
+                self.errors.append(f"axes: {error}{settings * ('unknown' in error)}")
             elif self._is_list(name, values):
                 outer[name] = [Value(label_of(v), change_of(name, v)) for v in values]
         return outer, draws
