@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from torch import Tensor, nn
 from unbounded.evaluation import table
 from unbounded.evaluation.memory_use import use_text
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place, metric_set_of
-from unbounded.tasks import make_task
+from unbounded.files import json_text
+from unbounded.tasks import LengthRange, make_task
 
 OPTIONS = {"train_lengths": "2:4", "test_lengths": "5:6"}
 CASES = [
@@ -21,6 +24,7 @@ CASES = [
     ("answer_copy", {"symbols": 3, **OPTIONS}),
     ("ntm_copy", {"bits": 2, **OPTIONS}),
     ("anbn", {"sequences": 4, **OPTIONS}),
+    ("flare", {"language": "parity", **OPTIONS}),
 ]
 
 
@@ -60,7 +64,27 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
     }
     note = f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
     assert note in table(report).splitlines()
+    # As a file holds it: JSON has neither NaN nor infinity.
+    stored = json.loads(json_text(report))
+    assert note in table(stored).splitlines()
+    metric_set.details(stored["rows"])
+    metric_set.values(stored)
     assert metric_set.assess(evaluator, task.test_lengths, 0, 9).right <= 6
+
+
+def test_nan_above_the_bound_is_infinite() -> None:
+    task = make_task("stack_language", **OPTIONS)
+    metric_set = metric_set_of(task.metric_set)
+    place = Place(torch.device("cpu"))
+    lengths = task.train_lengths, task.test_lengths
+    model = Overflowing(len(task.output_vocabulary))
+    evaluator = Evaluator(model, task, 1, place, *lengths, validation_count=9, strips=1)
+    rows = metric_set.rows(evaluator, EvaluationPlan("test", 1, [LengthRange(5, 5)], 9))
+    stored = json.loads(json_text({"rows": rows, "validation": {"nats_per_symbol": math.nan}}))
+    assert stored["rows"][0]["nats_per_symbol"] is None
+    assert metric_set.selection_metric_of(stored) == math.inf
+    assert "inf" in metric_set.lines(stored["rows"])[1]
+    assert metric_set.details(stored["rows"])
 
 
 def test_nan_whose_likeliest_symbol_is_the_target_is_wrong() -> None:

@@ -52,6 +52,11 @@ class Score:
         return wilson(self.right, self.count, confidence)
 
 
+def cross_entropy_of(value: float | None) -> float:
+    """A cross entropy of a report; null stands for an infinite one, of a model that overflowed."""
+    return math.inf if value is None else float(value)
+
+
 def wilson(right: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval for the share of `right` among `count`.
 

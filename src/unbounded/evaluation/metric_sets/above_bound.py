@@ -25,7 +25,7 @@ from unbounded.evaluation.metric_sets.base import (
     roles_of,
     row_of,
 )
-from unbounded.evaluation.score import Score, nan_fact
+from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact
 from unbounded.tasks import LengthRange
 
 _ROLES: Final = ("train", "test", "longer")
@@ -105,7 +105,7 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """Nats a symbol on validation strings."""
-        return float(report["validation"]["nats_per_symbol"])
+        return cross_entropy_of(report["validation"]["nats_per_symbol"])
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """None: no success is counted."""
@@ -115,14 +115,18 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
         """See `MetricSet.values`."""
         rows = {role: row_of(report["rows"], role) for role in _ROLES}
         return {
-            f"{role}_above_bound": None if row is None else float(row["above_bound"])
+            f"{role}_above_bound": None if row is None else cross_entropy_of(row["above_bound"])
             for role, row in rows.items()
         }
 
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
         """See `MetricSet.further`."""
         shown = [row_of(rows, role) for role in _ROLES]
-        return {row["lengths"]: (float(row["above_bound"]),) for row in rows if row not in shown}
+        return {
+            row["lengths"]: (cross_entropy_of(row["above_bound"]),)
+            for row in rows
+            if row not in shown
+        }
 
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
         """See `MetricSet.lines`."""
@@ -176,4 +180,4 @@ def _of_strings(numbers: Tensor) -> dict[str, Any]:
 
 def _texts(row: Row) -> tuple[str, ...]:
     numbers = (row["nats_per_symbol"], row["bound"], row["above_bound"])
-    return (str(row["count"]), *(f"{number:.4f}" for number in numbers))
+    return (str(row["count"]), *(f"{cross_entropy_of(number):.4f}" for number in numbers))

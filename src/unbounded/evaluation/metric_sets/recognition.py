@@ -22,7 +22,7 @@ from unbounded.evaluation.metric_sets.base import (
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
-from unbounded.evaluation.score import Score, nan_fact, wilson
+from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact, wilson
 from unbounded.tasks import LengthRange
 
 _ROLES: Final = ("train", "test", "longer")
@@ -111,7 +111,7 @@ string."""
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """The cross entropy of labels on validation strings."""
-        return float(report["validation"]["nats"])
+        return cross_entropy_of(report["validation"]["nats"])
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether the test accuracy is 1.00, to two digits."""
@@ -126,7 +126,7 @@ string."""
             for role, row in rows.items()
         }
         test = rows["test"]
-        return {**values, "test_nats": None if test is None else float(test["nats"])}
+        return {**values, "test_nats": None if test is None else cross_entropy_of(test["nats"])}
 
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
         """See `MetricSet.further`."""
@@ -146,7 +146,7 @@ string."""
                     "{:.4f}-{:.4f}".format(*row["accuracy_95"]),
                     _share(row["positives_right"], row["positives"]),
                     _share(row["right"] - row["positives_right"], row["count"] - row["positives"]),
-                    f"{row['nats']:.4f}",
+                    f"{cross_entropy_of(row['nats']):.4f}",
                 )
                 for row in rows
             ),
@@ -162,10 +162,9 @@ string."""
         """The score of each band."""
         lines: list[tuple[str, ...]] = [("lengths", "strings", "accuracy", "nats")]
         for row in rows:
-            lines += [
-                (at["lengths"], str(at["count"]), f"{at['accuracy']:.4f}", f"{at['nats']:.4f}")
-                for at in row["per_n"]
-            ]
+            for at in row["per_n"]:
+                nats = f"{cross_entropy_of(at['nats']):.4f}"
+                lines.append((at["lengths"], str(at["count"]), f"{at['accuracy']:.4f}", nats))
         return lines
 
     def label(self, rows: Sequence[Row]) -> str:
