@@ -55,6 +55,23 @@ def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: in
     assert "8 GB in all; give a smaller number" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("memory", "name", "value"),
+    [
+        ("dnc", "slots", 100_000),
+        ("turing_tape", "slots", 100_000_000),
+        ("nondeterministic_stack", "symbols", 3000),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(
+    machine: None, memory: str, name: str, value: int
+) -> None:
+    """A DNC of 100 000 slots has 10^10 links: its training began, and torch raised."""
+    config = preset("copy", "--model.memory", memory, f"--model.memory.{name}", str(value))
+    with pytest.raises(ConfigError, match=f"model.memory.{name}: {value} would take"):
+        check_ram(planned(config), CPU)
+
+
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank", "pairs", "text"}))
 def test_presets_fit(task: str) -> None:

@@ -12,12 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import evaluation_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.run.plan import Plan
 from unbounded.models.saved_model import without_weights
+from unbounded.rnn import MemoryLayer
 from unbounded.tasks import LengthRange, Task
 
 # A token's input and target are int64, its mask is a byte; numbers are float32.
@@ -43,7 +45,8 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
     """
     config, task, training = planned.config, planned.task, planned.config.training
     with without_weights():
-        weights = sum(parameter.numel() for parameter in planned.model().parameters())
+        model = planned.model()
+        weights = sum(parameter.numel() for parameter in model.parameters())
     here, host = memory_of(device), memory_of(torch.device("cpu"))
     # Each weight with its gradient and the optimizer's numbers.
     needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer["name"], 2))
@@ -52,11 +55,19 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
     errors = _error(f"model.{largest}", sizes[largest], needed, here)
 
     size, on_cpu = training.batch_size, device.type == "cpu"
+    share = size if on_cpu else size / processes
+    # The memory's state at one step. Its largest size is named: a batch of 1 may be too large.
+    of_memory = {name: value for name, value in sizes.items() if name.startswith("memory.")}
+    if of_memory and not errors:
+        largest = max(of_memory, key=lambda name: of_memory[name])
+        needed += share * _state_numbers(model) * _NUMBER
+        errors = _error(f"model.{largest}", of_memory[largest], needed, here)
+
     steps = _steps(config, task, planned.train_lengths)
     chunk = min(steps, training.chunk_steps or steps)
     # The controller's output at each step, the logits, and their gradients.
     numbers = config.model.hidden_size + 2 * len(task.output_vocabulary)
-    needed += (size if on_cpu else size / processes) * chunk * numbers * _NUMBER
+    needed += share * chunk * numbers * _NUMBER
     tokens = size * steps * _TOKEN
     if not errors:
         errors = _error("training.batch_size", size, needed + tokens * on_cpu, here)
@@ -75,6 +86,13 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
             errors += count_errors(name, count, own)
     if errors:
         raise ConfigError(errors)
+
+
+def _state_numbers(model: nn.Module) -> int:
+    """The numbers in the initial states of a model's memories, for one sequence."""
+    layers = [layer for layer in model.modules() if isinstance(layer, MemoryLayer)]
+    states = [layer.memory.initial_state(1, device="meta") for layer in layers]
+    return sum(field.numel() for state in states for field in state)
 
 
 def _sizes(model: ModelConfig) -> dict[str, int]:
