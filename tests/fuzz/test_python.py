@@ -254,7 +254,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         ub.LieAccessMemory,
         lambda: {
             "width": 2, "group": "translation", "weighting": "softmax", "step": "free",
-            "capacity": 3, "drop": 1,
+            "capacity": 3, "drop": 1, "value_activation": "tanh", "temperature": True,
         },
     ),
     "unroll": (

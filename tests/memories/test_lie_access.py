@@ -13,13 +13,13 @@ import unbounded as ub
 from tests.memories import lie_oracle
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
-from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, ShapeError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
 from unbounded.memories.lie_access.groups import GROUPS, Group
-from unbounded.memories.lie_access.reference import (
+from unbounded.memories.lie_access.reference import Rows, appended
+from unbounded.memories.lie_access.weightings import (
     WEIGHTINGS,
-    Rows,
-    appended,
     inverse_square,
+    shares,
     softmax,
 )
 
@@ -505,6 +505,93 @@ def test_a_group_by_its_import_path():
         ub.LieAccessMemory(3, "nowhere.Shear")
 
 
+class Taxi(Shear):
+    """Distances along the axes."""
+
+    name = "taxi"
+
+    def distance(self, key, keys):
+        return (key - keys).abs().sum(-1).square()
+
+
+def nearest(distances, strengths, temperature):
+    """Weights as the powers of the distances, without a limit."""
+    scale = 1.0 if temperature is None else 1 + temperature.unsqueeze(-1)
+    return shares(torch.exp(-distances * scale), strengths)
+
+
+class Flat(Shear):
+    def distance(self, key, keys):
+        return (key - keys).abs().sum()
+
+
+def test_a_group_with_a_distance_of_its_own():
+    memory = ub.LieAccessMemory(2, Taxi())
+    instructions, state = random_instructions(memory, 2, 1), random_state(memory, 2, 5, 0)
+    read_vectors, after = memory.unroll(instructions, state, "reference")
+    for b in range(2):
+        parts = []
+        for key, strength in zip(state.keys[b].tolist(), state.strengths[b].tolist(), strict=True):
+            pairs = zip(after.read_key[b].tolist(), key, strict=True)
+            far = sum(abs(one - other) for one, other in pairs)
+            parts.append(strength / (far**2 + 1e-10))
+        columns = zip(*state.values[b].tolist(), strict=True)
+        expected = [
+            sum(part * v for part, v in zip(parts, column, strict=True)) / sum(parts)
+            for column in columns
+        ]
+        assert read_vectors[b, 0].tolist() == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ShapeError, match=r"distances of group shear: expected shape \[2, 5\]"):
+        ub.LieAccessMemory(2, Flat()).unroll(instructions, state, "reference")
+
+
+def test_a_weighting_that_is_a_function():
+    memory = ub.LieAccessMemory(2, weighting=nearest)
+    assert repr(memory).count("weighting='nearest'") == 1
+    assert memory.Instruction is ub.memories.LieAccessInstruction
+    with pytest.raises(ub.errors.BackendError, match="no kernel knows the weighting nearest"):
+        memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
+    warm = ub.LieAccessMemory(2, weighting=f"{__name__}.nearest", temperature=True)
+    assert "temperature" in warm.Instruction._fields
+    instructions, state = random_instructions(warm, 2, 3), random_state(warm, 2, 5, 0)
+    instructions = instructions._replace(temperature=torch.zeros_like(instructions.strength))
+    cold = memory.Instruction(*instructions[:-1])
+    read_vectors = warm.unroll(instructions, state, "reference")[0]
+    assert torch.equal(read_vectors, memory.unroll(cold, state, "reference")[0])
+    lines = ub.LieAccessMemory(2, weighting=lambda distances, *_: distances.sum(-1))
+    with pytest.raises(ShapeError, match=r"weights of weighting <lambda>: expected shape \[2, 5\]"):
+        lines.unroll(cold, state, "reference")
+
+
+def test_the_function_of_a_name_is_a_weighting():
+    """A name may come from a file by someone else; no other function is called."""
+    found = "expected a function of .distances, strengths, temperature. in"
+    for name in ("os.system", f"{__name__}.Shear", f"{__name__}.nearst"):
+        with pytest.raises(ConfigError, match=found):
+            ub.LieAccessMemory(2, weighting=name)
+    with pytest.raises(ConfigError, match="Did you mean 'nearest'"):
+        ub.LieAccessMemory(2, weighting=f"{__name__}.nearst")
+    with pytest.raises(ConfigError, match="give --import nowhere, or import nowhere before"):
+        ub.LieAccessMemory(2, weighting="nowhere.nearest")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("activation", ["identity", "sigmoid", "softplus"])
+def test_other_activations_of_values(backend, activation):
+    torch.manual_seed(0)
+    memory = ub.LieAccessMemory(3, initial="learned", value_activation=activation)
+    layer = ub.MemoryRNN(2, 4, memory, backend=backend).double()
+    x = torch.randn(5, 2, 2, dtype=DOUBLE)
+    _, state, trace = layer(x, return_trace=True)
+    values = trace.arrays["instruction.value"]
+    assert torch.equal(state.memory.values[:, 1:], values)
+    if activation != "identity":
+        assert bool((state.memory.values >= 0).all())
+    begun = dict(layer.layers[0].initial_memory.named_parameters())
+    expected = ub.memories.core.ACTIVATIONS[activation](begun["values"])
+    assert torch.equal(state.memory.values[0, :1], expected)
+
+
 def test_a_group_with_inconsistent_sizes():
     class Wrong(Shear):
         origin = (0.0,)
@@ -590,6 +677,19 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
         ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
         ({"gates": "hard"}, ChoiceError, "unknown gates 'hard'. Did you mean 'hard_sigmoid'"),
+        ({"weighting": 3}, ChoiceError, "unknown weighting 3"),
+        (
+            {"value_activation": "softmax"},
+            ChoiceError,
+            "unknown value_activation 'softmax'. Valid: hard_sigmoid",
+        ),
+        ({"temperature": True}, ConfigError, "temperature: inverse_square takes no temperature"),
+        (
+            {"weighting": "softmax", "temperature": False},
+            ConfigError,
+            "temperature: softmax needs a temperature, got False. Leave it out",
+        ),
+        ({"temperature": 1}, DTypeError, "temperature: expected"),
         ({"strength_bias": "x"}, ConfigError, "strength_bias: expected a finite number"),
         ({"read_key_gate_bias": "x"}, ConfigError, "read_key_gate_bias: expected a finite number"),
         ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),

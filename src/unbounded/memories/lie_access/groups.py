@@ -37,7 +37,8 @@ class Group(ABC):
     """A group and its action on keys.
 
     A custom group is a subclass with the class attributes below and `act`. Pass an instance or its
-    import path ("mypackage.Shear") as the memory's `group`.
+    import path ("mypackage.Shear") as the memory's `group`. With several heads, B counts the heads
+    of all sequences.
 
     Attributes:
         name: for messages and repr.
@@ -70,6 +71,17 @@ class Group(ABC):
     def place(self, key: Tensor) -> Tensor:
         """Map an interpolated key [B, n] to the nearest valid key, if not all of R^n is valid."""
         return key
+
+    def shorten(self, action: Tensor, floor: float) -> Tensor:
+        """Normalise the length of actions [B, A] if `has_length`: a / sqrt(|a|^2 + floor)."""
+        return shortened(action, floor)
+
+    def distance(self, key: Tensor, keys: Tensor) -> Tensor:
+        """Squared distances [...] of keys [..., n], whose other axes broadcast: |q - k|^2.
+
+        Its gradient must be finite, at equal keys too. Weightings expect the square of a distance.
+        """
+        return (key - keys).square().sum(-1)
 
 
 class Translation(Group):

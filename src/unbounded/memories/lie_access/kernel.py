@@ -11,6 +11,7 @@ from unbounded.errors import ShapeError
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
 from unbounded.memories.lie_access.groups import GROUPS
 from unbounded.memories.lie_access.reference import STEPS, LieAccessMemory
+from unbounded.memories.lie_access.weightings import WEIGHTINGS
 
 #: In the order of `LieGroup` and `LieStep` in csrc/lie_heads.h.
 _GROUPS: Final = tuple(GROUPS)
@@ -38,7 +39,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
             memory.width,
             memory.group.key_size,
             _GROUPS.index(memory.group.name),
-            int(memory.weighting == "softmax"),
+            int(memory.weighting_name == "softmax"),
             _STEPS.index(memory.step_length),
             int(memory.key_gate),
             int(memory.action_gate),
@@ -67,10 +68,12 @@ class LieAccessStructure(Structure[LieAccessMemory]):
 
     @classmethod
     def why_not(cls, memory: LieAccessMemory) -> str | None:
-        """Custom groups have no kernel."""
-        if type(memory.group) in GROUPS.values():
-            return None
-        return f"no kernel knows the group {memory.group.name}"
+        """Custom groups and weightings have no kernel."""
+        if type(memory.group) not in GROUPS.values():
+            return f"no kernel knows the group {memory.group.name}"
+        if memory.weighting_name not in WEIGHTINGS:
+            return f"no kernel knows the weighting {memory.weighting_name}"
+        return None
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
         """The instruction and the head positions of each step, and every row."""

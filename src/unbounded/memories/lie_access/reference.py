@@ -9,16 +9,18 @@ Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_number, check_positive, is_batched
+from unbounded.checks import check_bool, check_number, check_positive, check_shape, is_batched
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
 from unbounded.memories.core import (
+    ACTIVATIONS,
+    VALUE_ACTIVATIONS,
     Constant,
     Fixed,
     Head,
@@ -30,7 +32,8 @@ from unbounded.memories.core import (
     portable,
     read_rows,
 )
-from unbounded.memories.lie_access.groups import Group, chosen_group, shortened
+from unbounded.memories.lie_access.groups import Group, chosen_group
+from unbounded.memories.lie_access.weightings import WEIGHTINGS, Weighting, chosen_weighting
 
 INITIAL: Final = ("constant", "learned")
 GATES: Final = ("sigmoid", "hard_sigmoid")
@@ -204,62 +207,6 @@ def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
     return Rows(*fields)
 
 
-#: epsilon, added to squared distances. It limits the derivative of a weight by a key to
-#: 1 / sqrt(epsilon). The derivative at distance 0 is 0: only the squared distance is a divisor.
-DISTANCE_FLOOR: Final = 1e-10
-#: Added to temperatures.
-TEMPERATURE_FLOOR: Final = 1e-6
-#: A smaller sum of weights counts as 0.
-TOTAL_FLOOR: Final = 1e-37
-
-
-def squared_distances(key: Tensor, keys: Tensor) -> Tensor:
-    """|q - k_i|^2, [B, N], from the head's key q [B, n] and keys [B, N, n]."""
-    return (key.unsqueeze(1) - keys).square().sum(-1)
-
-
-def _shares(parts: Tensor, strengths: Tensor) -> Tensor:
-    """Share of each row in the sum of `parts` weighted by `strengths`, [B, N], both [B, N]."""
-    parts = torch.where(strengths <= 0, 0, strengths * parts)
-    total = parts.sum(-1, keepdim=True)
-    return parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
-
-
-def inverse_square(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
-    """InvNorm: w_i = s_i / (d_i + epsilon) / sum_j s_j / (d_j + epsilon), [B, N].
-
-    Args:
-        distances: squared, [B, N]. strengths: s, [B, N] in [0, 1]. temperature: None.
-    """
-    del temperature
-    return _shares(1 / (distances + DISTANCE_FLOOR), strengths)
-
-
-def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
-    """SoftMax: w_i = s_i exp(-d_i / T) / sum_j s_j exp(-d_j / T), [B, N].
-
-    Args:
-        distances: squared, [B, N]. strengths: s, [B, N] in [0, 1].
-        temperature: T, [B], at least 0; 1e-6 is added. Larger is flatter.
-    """
-    if temperature is None or distances.shape[1] == 0:
-        return torch.zeros_like(distances)
-    is_row = ~(strengths <= 0)
-    # A common factor changes no weight. Relative to the nearest row, the largest power is 1.
-    nearest = torch.where(is_row, distances, torch.inf).amin(-1, keepdim=True).detach()
-    nearest = torch.where(nearest == torch.inf, 0, nearest)
-    farther = torch.where(is_row, distances, nearest) - nearest
-    powers = torch.exp(-farther / (temperature.unsqueeze(-1) + TEMPERATURE_FLOOR))
-    return _shares(powers, strengths)
-
-
-#: By the name that configurations use.
-WEIGHTINGS: Final[dict[str, Callable[[Tensor, Tensor, Tensor | None], Tensor]]] = {
-    "inverse_square": inverse_square,
-    "softmax": softmax,
-}
-
-
 _DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
 
 
@@ -279,7 +226,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             "rotation" SO(2), "sphere" for SO(3) on the sphere, or a custom Group or its import
             path.
         weighting: how a row's distance from the read head gives its weight: "inverse_square"
-            (InvNorm), or "softmax" with a temperature in each step.
+            (InvNorm), "softmax" with a temperature in each step, or a custom function of (squared
+            distances [..., N], strengths [..., N], temperatures [...] or None) that returns weights
+            [..., N], or its import path.
         step: normalisation of an action's length: none ("free"), to 1 ("normalised"), below 1
             ("bounded"), or to 1 before the interpolation ("normalised_candidate"). The last lets a
             learned initial action keep its length. None takes the variant's. Actions of rotation
@@ -302,11 +251,14 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             identity; "learned" starts with one row. Row, heads and read vector are then parameters.
         capacity: largest number of rows; None for no limit.
         drop: number of oldest rows dropped at once at capacity, 1 by default.
+        value_activation: of the written value, one of the activations but softmax.
+        temperature: whether each step gives a temperature; None for softmax alone. A custom
+            weighting can ask for one.
     Raises:
         ChoiceError: an unknown choice. DTypeError: a gate option is no bool.
         ShapeError: a size is no positive integer, or the group's keys have another size.
-        ConfigError: `drop` exceeds the capacity, a bias is no number, or the import path has no
-            group.
+        ConfigError: `drop` exceeds the capacity, a bias is no number, an import path has no group
+            or weighting, or `temperature` disagrees with the weighting.
     Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. docs/memories.md lists
         what the papers leave open and the deviations from them.
     """
@@ -319,7 +271,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self,
         width: int = 20,
         group: str | Group = "translation",
-        weighting: str = "inverse_square",
+        weighting: str | Weighting = "inverse_square",
         step: str | None = None,
         *,
         variant: str = "2016",
@@ -333,15 +285,17 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         initial: str = "constant",
         capacity: int | None = None,
         drop: int | None = None,
+        value_activation: str = "tanh",
+        temperature: bool | None = None,
     ) -> None:
         check_positive("width", width)
         variant = str(variant)
         for kind, name, valid in (
-            ("weighting", weighting, WEIGHTINGS),
             ("variant", variant, VARIANTS),
             ("step", step if step is not None else "free", STEPS),
             ("initial", initial, INITIAL),
             ("gates", gates, GATES),
+            ("value_activation", value_activation, VALUE_ACTIVATIONS),
         ):
             if not isinstance(name, str) or name not in valid:
                 raise ChoiceError(kind, name, valid)
@@ -357,23 +311,36 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         action_gate = chosen.action_gate if action_gate is None else action_gate
         check_bool("key_gate", key_gate)
         check_bool("action_gate", action_gate)
-        self.width, self.group, self.weighting = width, chosen_group(group, key_size), weighting
+        self.width, self.group = width, chosen_group(group, key_size)
+        self.weighting, self._weigh = weighting, chosen_weighting(weighting)
+        self.temperature = _has_temperature(self._weigh, temperature)
         self.step_length = chosen.step if step is None else step
         self.variant, self.key_gate, self.action_gate = variant, key_gate, action_gate
         self.write_gate_bias, self.read_key_gate_bias = write_gate_bias, read_key_gate_bias
         self.strength_bias, self.gates, self.initial = strength_bias, gates, initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop
-        self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, weighting == "softmax"]
+        self.value_activation = value_activation
+        self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, self.temperature]
 
     def __repr__(self) -> str:
         size = f", key_size={self.group.key_size}" if self.group.name == "translation" else ""
-        cap = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
+        others = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
+        if self.value_activation != "tanh":
+            others += f", value_activation={self.value_activation!r}"
         return (
             f"LieAccessMemory(width={self.width}, group={self.group.name!r}, "
-            f"weighting={self.weighting!r}, step={self.step_length!r}{size}, "
+            f"weighting={self.weighting_name!r}, step={self.step_length!r}{size}, "
             f"key_gate={self.key_gate}, action_gate={self.action_gate}, "
-            f"initial={self.initial!r}{cap})"
+            f"initial={self.initial!r}{others})"
         )
+
+    @property
+    def weighting_name(self) -> str:
+        """The weighting's name in WEIGHTINGS, or the name of a custom function."""
+        for name, function in WEIGHTINGS.items():
+            if self._weigh is function:
+                return name
+        return getattr(self._weigh, "__name__", type(self._weigh).__name__)
 
     @property
     def dropped_beyond(self) -> int | None:
@@ -396,7 +363,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
                 Head(f"{who}_action_gate", (), self.gates, action_bias, gate=True),
             ]
         heads += [
-            Head("value", (self.width,), "tanh"),
+            Head("value", (self.width,), self.value_activation),
             Head("strength", (), "sigmoid", self.strength_bias, gate=True),
             Head("temperature", (), "softplus"),
         ]
@@ -409,8 +376,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def read_vector_initializer(self) -> Initializer:
-        """Zeros, or tanh of a parameter."""
-        return Learned(_DRAWN, torch.tanh) if self.initial == "learned" else Constant(0.0)
+        """Zeros, or a parameter through the activation of values."""
+        through = ACTIVATIONS[self.value_activation]
+        return Learned(_DRAWN, through) if self.initial == "learned" else Constant(0.0)
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
@@ -427,7 +395,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         keys: Initializer = Constant(0.0)
         values = strengths = keys
         if learned:
-            keys, values = Learned(_DRAWN, group.place), Learned(_DRAWN, torch.tanh)
+            keys = Learned(_DRAWN, group.place)
+            values = Learned(_DRAWN, ACTIVATIONS[self.value_activation])
             strengths = Learned(_DRAWN, first_strength)
             # Without a gate the initial value has no effect.
             key_initializer = Learned(_DRAWN, group.place) if self.key_gate else key_initializer
@@ -486,9 +455,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         write_key, write_action = self._move(
             "write", instruction, state.write_key, state.write_action
         )
-        distances = squared_distances(read_key, state.keys)
-        temperature = instruction.temperature if self.weighting == "softmax" else None
-        weights = WEIGHTINGS[self.weighting](distances, state.strengths, temperature)
+        temperature = instruction.temperature if self.temperature else None
+        weights = self.read_weights(read_key, state, temperature)
         rows = Rows(state.keys, state.values, state.strengths)
         new = (
             write_key.unsqueeze(1),
@@ -498,6 +466,21 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         rows = appended(rows, Rows(*new), self.capacity, self.drop)
         after = LieAccessState(*rows, read_key, read_action, write_key, write_action)
         return read_rows(weights, state.values), after
+
+    def read_weights(
+        self, read_key: Tensor, rows: LieAccessState, temperature: Tensor | None
+    ) -> Tensor:
+        """The weight of each row, [B, N], from the read head's key [B, n].
+
+        Raises:
+            ShapeError: a custom group or weighting returns another shape.
+        """
+        distances = self.group.distance(read_key.unsqueeze(1), rows.keys)
+        expected = tuple(rows.strengths.shape)
+        check_shape(f"distances of group {self.group.name}", distances, expected)
+        weights = self._weigh(distances, rows.strengths, temperature)
+        check_shape(f"weights of weighting {self.weighting_name}", weights, expected)
+        return weights
 
     def _move(
         self, who: str, instruction: Any, key_before: Tensor, action_before: Tensor
@@ -509,12 +492,12 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             gate = getattr(instruction, f"{who}_key_gate").unsqueeze(-1)
             key = gate * key + (1 - gate) * key_before
         if floor is not None and group.has_length and candidate:
-            action = shortened(action, floor)
+            action = group.shorten(action, floor)
         if self.action_gate:
             gate = getattr(instruction, f"{who}_action_gate").unsqueeze(-1)
             action = group.mix(gate, action, action_before)
         if floor is not None and group.has_length and not candidate:
-            action = shortened(action, floor)
+            action = group.shorten(action, floor)
         action = group.normalise(action)
         key = group.act(action, group.place(key))
         if not self.can_grow:
@@ -538,6 +521,18 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             "the scale of its action in each step, without bound. Give step='normalised' or "
             "'bounded', or group='translation'."
         )
+
+
+def _has_temperature(weigh: Weighting, wanted: bool | None) -> bool:
+    """Whether each step gives a temperature."""
+    name = next((name for name, function in WEIGHTINGS.items() if function is weigh), None)
+    if wanted is None:
+        return name == "softmax"
+    check_bool("temperature", wanted)
+    if name is not None and wanted != (name == "softmax"):
+        needs = "needs a temperature" if name == "softmax" else "takes no temperature"
+        raise ConfigError([f"temperature: {name} {needs}, got {wanted}. Leave it out"])
+    return wanted
 
 
 def _check_cap(capacity: int | None, drop: int | None) -> None:
