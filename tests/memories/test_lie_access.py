@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -14,7 +15,15 @@ from tests.memories import lie_oracle
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
-from unbounded.memories.lie_access.groups import GROUPS, Group
+from unbounded.memories.lie_access.groups import (
+    GROUPS,
+    KERNEL_GROUPS,
+    Group,
+    PoincareDisk,
+    ScaledSpecialOrthogonal,
+    SpecialOrthogonal,
+    complex_product,
+)
 from unbounded.memories.lie_access.reference import Rows, appended
 from unbounded.memories.lie_access.weightings import (
     WEIGHTINGS,
@@ -28,6 +37,13 @@ STEPS = ("free", "normalised", "bounded", "normalised_candidate")
 every_kind = pytest.mark.parametrize(
     ("group", "weighting"), list(itertools.product(GROUPS, WEIGHTINGS))
 )
+#: Names of the groups for which a kernel exists.
+FUSED = [kind.name for kind in KERNEL_GROUPS]
+every_fused_kind = pytest.mark.parametrize(
+    ("group", "weighting"), list(itertools.product(FUSED, WEIGHTINGS))
+)
+#: Groups on keys of any size.
+SIZED = ("translation", "rotation", "scaling_rotation")
 
 
 def random_state(memory, batch, rows, seed):
@@ -40,9 +56,13 @@ def random_state(memory, batch, rows, seed):
     state = memory.State(*fields)
     holes = torch.rand(state.strengths.shape, generator=generator) < 0.2
     group = memory.group
+    # Well inside of the disk: distances at its edge are steep.
+    scale = 0.3 if isinstance(group, PoincareDisk) else 1.0
     return state._replace(
         strengths=torch.where(holes, 0, state.strengths.sigmoid()),
-        keys=group.place(state.keys),
+        keys=group.place(state.keys * scale),
+        read_key=group.place(state.read_key * scale),
+        write_key=group.place(state.write_key * scale),
         read_action=group.normalise(state.read_action),
         write_action=group.normalise(state.write_action),
     )
@@ -86,7 +106,7 @@ def test_agrees_with_the_oracle(
     group, weighting, seed, steps, rows, width, step, gates, capacity, data
 ):
     drop = data.draw(st.integers(1, capacity)) if capacity else None
-    size = data.draw(st.integers(1, 4)) if group == "translation" else None
+    size = data.draw(st.integers(1 if group == "translation" else 2, 4)) if group in SIZED else None
     memory = ub.LieAccessMemory(
         *(width, group, weighting, step), key_size=size, key_gate=gates[0], action_gate=gates[1],
         capacity=capacity, drop=drop,
@@ -113,13 +133,23 @@ def flat(value):
     return [x for part in value for x in flat(part)] if isinstance(value, list) else [value]
 
 
-@every_kind
 @pytest.mark.parametrize("step", STEPS)
-def test_gradcheck(group, weighting, step):
-    memory = ub.LieAccessMemory(2, group, weighting, step)
+@pytest.mark.parametrize(
+    ("group", "weighting", "size"),
+    [
+        *((group, weighting, None) for group in GROUPS for weighting in WEIGHTINGS),
+        *((group, "inverse_square", 3) for group in ("rotation", "scaling_rotation")),
+    ],
+)
+def test_gradcheck(group, weighting, step, size):
+    memory = ub.LieAccessMemory(2, group, weighting, step, key_size=size)
     state = random_state(memory, 1, 2, 1)
     state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
     instructions = random_instructions(memory, 1, 2, 3)
+    if group == "poincare_disk":
+        instructions = instructions._replace(
+            read_key=0.2 * instructions.read_key, write_key=0.2 * instructions.write_key
+        )
 
     def run(*tensors):
         instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
@@ -172,7 +202,7 @@ def inverse(group, action):
     return action * torch.tensor([1.0, -1.0], dtype=DOUBLE) / square
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", FUSED)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_axioms_of_the_groups(name, data):
@@ -217,6 +247,129 @@ def test_turns_of_the_sphere_are_matrices_of_so3(data):
     key = group.place(torch.tensor([[0.3, -1.2, 0.5]], dtype=DOUBLE))
     both = group.act(h, group.act(g, key))
     torch.testing.assert_close(both, key @ (matrix(h) @ matrix(g)).T, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 1e-20, 1.0, 30.0]))
+@settings(max_examples=20, deadline=None)
+def test_rotations_of_any_size(size, seed, scale):
+    """Orthogonal matrices with determinant 1; the inverse of an action is its negative."""
+    generator = torch.Generator().manual_seed(seed)
+    group = SpecialOrthogonal(size)
+    action = scale * torch.randn(1, group.action_size, generator=generator, dtype=DOUBLE)
+    eye = torch.eye(size, dtype=DOUBLE)
+    matrix = group.act(action.expand(size, -1), eye).T
+    torch.testing.assert_close(matrix @ matrix.T, eye, rtol=1e-8, atol=1e-9)
+    assert float(torch.det(matrix)) == pytest.approx(1.0, abs=1e-8)
+    key = torch.randn(1, size, generator=generator, dtype=DOUBLE)
+    torch.testing.assert_close(group.act(-action, group.act(action, key)), key)
+    if scale == 0:
+        assert torch.equal(group.act(action, key), key)
+    scaled = ScaledSpecialOrthogonal(size)
+    factor = torch.tensor([[-0.7]], dtype=DOUBLE)
+    both = torch.cat([factor, action], dim=1)
+    torch.testing.assert_close(scaled.act(both, key), -0.7 * group.act(action, key))
+    pure = scaled.shorten(both, 1e-12)
+    torch.testing.assert_close(scaled.act(pure, key), -group.act(action, key))
+
+
+def test_rotations_of_two_and_three_numbers_are_those_of_other_groups():
+    key = torch.tensor([[0.3, -1.2]], dtype=DOUBLE)
+    angle = torch.tensor([[0.7]], dtype=DOUBLE)
+    turn = torch.cat([angle.cos(), -angle.sin()], dim=1)  # X turns against the clock's opposite
+    expected = GROUPS["rotation"]().act(turn, key)
+    torch.testing.assert_close(SpecialOrthogonal(2).act(angle, key), expected)
+    axis = torch.tensor([[2.0, 1.0, -2.0]], dtype=DOUBLE) / 3
+    x, y, z = (0.7 * axis).unbind(1)
+    key = GROUPS["sphere"]().place(torch.tensor([[0.3, -1.2, 0.5]], dtype=DOUBLE))
+    expected = GROUPS["sphere"]().act(torch.cat([axis, angle.cos(), angle.sin()], 1), key)
+    skew = torch.stack([-z, y, -x], dim=1)
+    torch.testing.assert_close(SpecialOrthogonal(3).act(skew, key), expected)
+
+
+def test_the_size_of_keys_chooses_the_group():
+    for name in ("rotation", "scaling_rotation"):
+        assert type(ub.LieAccessMemory(3, name).group) in KERNEL_GROUPS
+        assert type(ub.LieAccessMemory(3, name, key_size=2).group) in KERNEL_GROUPS
+        memory = ub.LieAccessMemory(3, name, key_size=5)
+        assert memory.group.action_size == 10 + (name == "scaling_rotation")
+        assert f"group='{name}'" in repr(memory)
+        assert "key_size=5" in repr(memory)
+        with pytest.raises(ub.errors.BackendError, match=f"group {name} on keys of size 5"):
+            memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
+
+
+disk_points = st.tuples(st.floats(0, 0.999), st.floats(-7, 7)).map(
+    lambda polar: [polar[0] * math.cos(polar[1]), polar[0] * math.sin(polar[1])]
+)
+
+
+@given(
+    one=disk_points,
+    other=disk_points,
+    third=disk_points,
+    action=st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.floats(-9, 9)),
+)
+@settings(max_examples=80, deadline=None)
+def test_actions_of_the_disk_keep_distances(one, other, third, action):
+    group = PoincareDisk()
+    a, b, c = (torch.tensor([point], dtype=DOUBLE) for point in (one, other, third))
+    moves = torch.tensor([action], dtype=DOUBLE)
+    far = group.distance(a, b).sqrt()
+    moved = [group.act(moves, point) for point in (a, b)]
+    if max(float(point.norm()) for point in moved) < 0.9999:
+        torch.testing.assert_close(group.distance(*moved).sqrt(), far, rtol=1e-6, atol=1e-6)
+        turn = torch.cat([moves[:, 2:].cos(), -moves[:, 2:].sin()], dim=1)
+        inverse = torch.cat([-complex_product(turn, moves[:, :2]), -moves[:, 2:]], dim=1)
+        torch.testing.assert_close(group.act(inverse, moved[0]), a, rtol=1e-6, atol=1e-6)
+    nothing = torch.zeros(1, 3, dtype=DOUBLE)
+    torch.testing.assert_close(group.act(nothing, a), a)
+    assert torch.equal(group.distance(a, b), group.distance(b, a))
+    assert float(group.distance(a, a)) == 0
+    others = group.distance(a, c).sqrt() + group.distance(c, b).sqrt()
+    assert float(far) <= float(others) + 1e-6
+    along = torch.tensor([[*action[:2], 0.0]], dtype=DOUBLE)
+    moved = group.act(along, torch.zeros(1, 2, dtype=DOUBLE))
+    assert float(group.distance(moved, torch.zeros(1, 2)).sqrt()) == pytest.approx(
+        math.hypot(*action[:2]), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_values_and_gradients_on_the_disk_are_finite(dtype):
+    """At its edge and beyond, at equal keys, and for actions of any length."""
+    group = PoincareDisk()
+    points = [[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.7, 0.72], [1e-20, 0.0], [0.99999, 1e-5]]
+    keys = torch.tensor([*points, [5.0, 5.0], [1e10, 0.0]], dtype=dtype, requires_grad=True)
+    lengths = [0.0, 1e-20, 1.0, 40.0, 1e10]
+    actions = torch.tensor([[x, -x, x] for x in lengths], dtype=dtype, requires_grad=True)
+    for action in actions.unbind():
+        moved = group.act(action.expand(len(keys), 3), group.place(keys))
+        assert bool((moved.norm(dim=-1) <= 1 - 9e-6).all())
+        for which in (keys, group.place(keys)):
+            distances = group.distance(moved.unsqueeze(1), which.unsqueeze(0))
+            assert bool((distances.isfinite() & (distances >= 0)).all())
+            weights = inverse_square(distances, torch.ones_like(distances), None)
+            for result in (distances, weights[:, :1]):
+                grads = torch.autograd.grad(result.sum(), (keys, actions), retain_graph=True)
+                assert all(bool(grad.isfinite().all()) for grad in grads)
+
+
+def test_a_head_on_the_disk_walks_a_straight_line():
+    memory = ub.LieAccessMemory(2, "poincare_disk")
+    instructions = random_instructions(memory, 1, 30, 0, torch.float32)
+    shut = {
+        name: torch.zeros_like(instructions.strength)
+        for name in instructions._fields
+        if "gate" in name
+    }
+    state = memory.initial_state(1, torch.float32)
+    state = state._replace(write_action=torch.tensor([[0.3, 0.0, 0.0]]))
+    _, after = memory.unroll(instructions._replace(**shut), state, "reference")
+    assert after.write_action.tolist() == [[1.0, 0.0, 0.0]]  # normalised
+    far = memory.group.distance(after.keys[0], torch.zeros(2)).sqrt()
+    assert far[:10].tolist() == pytest.approx(range(1, 11), rel=1e-3)
+    assert float(far.max()) < 12.3  # the edge
 
 
 @given(gate=st.floats(0, 1), data=st.data())
@@ -323,7 +476,7 @@ def test_ten_thousand_steps_in_float32(group, weighting, steps):
 
 
 @pytest.mark.parametrize("capacity", [100, None])
-@every_kind
+@every_fused_kind
 def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
@@ -340,7 +493,7 @@ def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
 
 
 @pytest.mark.parametrize("capacity", [100, None])
-@every_kind
+@every_fused_kind
 def test_gradients_of_ten_thousand_steps(group, weighting, capacity):
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
@@ -664,7 +817,17 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"capacity": 3, "drop": -2}, ShapeError, "drop: expected an integer >= 1, got -2"),
         ({"capacity": 3, "drop": 4}, ConfigError, "drop: expected at most the capacity 3.* got 4"),
         ({"drop": 4}, ConfigError, "drop: 4 has no effect without a capacity"),
-        ({"group": "rotation", "key_size": 3}, ShapeError, "key_size: expected 2.*rotation.*got 3"),
+        ({"group": "rotation", "key_size": 1}, ShapeError, "key_size: expected an integer >= 2"),
+        (
+            {"group": "scaling_rotation", "key_size": 1},
+            ShapeError,
+            "key_size: expected an integer >= 2",
+        ),
+        (
+            {"group": "poincare_disk", "key_size": 3},
+            ShapeError,
+            "key_size: expected 2.*poincare_disk.*got 3. Leave it out",
+        ),
         ({"group": "sphere", "key_size": 2}, ShapeError, "key_size: expected 3.*sphere.*got 2"),
         ({"group": "translations"}, ChoiceError, "unknown group 'translations'. Did you mean"),
         ({"group": 3}, ChoiceError, "unknown group 3"),

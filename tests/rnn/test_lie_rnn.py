@@ -8,7 +8,7 @@ import torch
 import unbounded as ub
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
-from unbounded.memories.lie_access.groups import GROUPS
+from unbounded.memories.lie_access.groups import KERNEL_GROUPS
 
 
 def count(module):
@@ -50,7 +50,7 @@ def test_the_lstms_share_of_the_published_parameters(
 
 
 @pytest.mark.parametrize("variant", ["2016", "2017"])
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [kind.name for kind in KERNEL_GROUPS])
 @pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
 def test_kernel_and_reference_agree(group, weighting, variant):
     torch.manual_seed(0)

@@ -8,7 +8,8 @@ from typing import Any, Final
 from unbounded.errors import ConfigError
 from unbounded.memories.core import Memory
 from unbounded.memories.dnc import DNC
-from unbounded.memories.lie_access import GROUPS, LieAccessMemory
+from unbounded.memories.lie_access import LieAccessMemory
+from unbounded.memories.lie_access.groups import KERNEL_GROUPS
 from unbounded.memories.lie_access.weightings import WEIGHTINGS
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
 from unbounded.memories.rolling_tape import RollingTape
@@ -104,9 +105,13 @@ def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
 
 
 def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
-    if type(memory.group) not in GROUPS.values():
+    if type(memory.group) not in KERNEL_GROUPS:
+        names = ", ".join(group.name for group in KERNEL_GROUPS)
         raise ConfigError(
-            [f"memory: expected a group of {', '.join(GROUPS)}, got {memory.group.name!r}"]
+            [
+                f"memory: expected a group of {names}, with keys of its own size, got "
+                f"{memory.group.name!r} with keys of size {memory.group.key_size}"
+            ]
         )
     if memory.weighting_name not in WEIGHTINGS:
         names = ", ".join(WEIGHTINGS)

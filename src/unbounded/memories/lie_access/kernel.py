@@ -9,12 +9,12 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
-from unbounded.memories.lie_access.groups import GROUPS
+from unbounded.memories.lie_access.groups import KERNEL_GROUPS, Group, Translation
 from unbounded.memories.lie_access.reference import STEPS, LieAccessMemory
 from unbounded.memories.lie_access.weightings import WEIGHTINGS
 
 #: In the order of `LieGroup` and `LieStep` in csrc/lie_heads.h.
-_GROUPS: Final = tuple(GROUPS)
+_GROUPS: Final = tuple(group.name for group in KERNEL_GROUPS)
 _STEPS: Final = tuple(STEPS)
 
 
@@ -38,7 +38,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         return (
             memory.width,
             memory.group.key_size,
-            _GROUPS.index(memory.group.name),
+            KERNEL_GROUPS.index(type(memory.group)),
             int(memory.weighting_name == "softmax"),
             _STEPS.index(memory.step_length),
             int(memory.key_gate),
@@ -54,9 +54,11 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         for name, place, choices in (("group", group, _GROUPS), ("step", step, _STEPS)):
             if not 0 <= place < len(choices):
                 raise ShapeError(f"{name}: expected a place in {choices}, got {place}.")
+        kind = KERNEL_GROUPS[group]
+        made: Group = Translation(key_size) if kind is Translation else kind()
         return LieAccessMemory(
             width,
-            _GROUPS[group],
+            made,
             "softmax" if is_softmax else "inverse_square",
             _STEPS[step],
             key_size=key_size,
@@ -69,8 +71,9 @@ class LieAccessStructure(Structure[LieAccessMemory]):
     @classmethod
     def why_not(cls, memory: LieAccessMemory) -> str | None:
         """Custom groups and weightings have no kernel."""
-        if type(memory.group) not in GROUPS.values():
-            return f"no kernel knows the group {memory.group.name}"
+        if type(memory.group) not in KERNEL_GROUPS:
+            size = memory.group.key_size
+            return f"no kernel knows the group {memory.group.name} on keys of size {size}"
         if memory.weighting_name not in WEIGHTINGS:
             return f"no kernel knows the weighting {memory.weighting_name}"
         return None

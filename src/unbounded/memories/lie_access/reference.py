@@ -32,7 +32,13 @@ from unbounded.memories.core import (
     portable,
     read_rows,
 )
-from unbounded.memories.lie_access.groups import Group, chosen_group
+from unbounded.memories.lie_access.groups import (
+    Group,
+    ScaledSpecialOrthogonal,
+    SpecialOrthogonal,
+    Translation,
+    chosen_group,
+)
 from unbounded.memories.lie_access.weightings import WEIGHTINGS, Weighting, chosen_weighting
 
 INITIAL: Final = ("constant", "learned")
@@ -222,9 +228,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     Args:
         width: M, size of the stored values.
-        group: the group of the actions: "translation" of R^n, "scaling_rotation" R* x SO(2),
-            "rotation" SO(2), "sphere" for SO(3) on the sphere, or a custom Group or its import
-            path.
+        group: the group of the actions: "translation" of R^n, "scaling_rotation" R* x SO(n),
+            "rotation" SO(n), "sphere" for SO(3) on the sphere, "poincare_disk" for the isometries
+            of the hyperbolic plane, or a custom Group or its import path.
         weighting: how a row's distance from the read head gives its weight: "inverse_square"
             (InvNorm), "softmax" with a temperature in each step, or a custom function of (squared
             distances [..., N], strengths [..., N], temperatures [...] or None) that returns weights
@@ -234,7 +240,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             learned initial action keep its length. None takes the variant's. Actions of rotation
             and sphere have no length, so all choices are equal for them.
         variant: "2016" or "2017", the defaults of `step` and `action_gate`.
-        key_size: n of a translation, 2 by default; the other groups have fixed sizes.
+        key_size: n of translations and rotations, 2 by default; the other groups have fixed sizes.
         key_gate: whether the candidate key is interpolated with the previous key.
         action_gate: whether the candidate action is interpolated with the previous action; None
             takes the variant's.
@@ -323,7 +329,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, self.temperature]
 
     def __repr__(self) -> str:
-        size = f", key_size={self.group.key_size}" if self.group.name == "translation" else ""
+        group, has_sizes = self.group, (Translation, SpecialOrthogonal, ScaledSpecialOrthogonal)
+        size = f", key_size={group.key_size}" if isinstance(group, has_sizes) else ""
         others = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
         if self.value_activation != "tanh":
             others += f", value_activation={self.value_activation!r}"
