@@ -126,13 +126,50 @@ def step(group, step_length, rows, read, write, instruction, capacity=None, drop
     read_vector = [
         sum(w * row[1][m] for w, row in zip(share, rows, strict=True)) for m in range(width)
     ]
+    new = [heads[1][0], instruction["value"], instruction["strength"]]
+    rows = written(rows, new, capacity is not None and len(rows) == capacity, drop)
+    return read_vector, rows, *heads
+
+
+def written(rows, new, is_full, drop):
+    """The rows after one more; without a further place it takes that of the oldest absent row."""
     rows = [list(row) for row in rows]
-    if capacity is not None and len(rows) == capacity:
-        if instruction["strength"] <= 0:
-            return read_vector, rows, *heads
+    if is_full:
+        if new[2] <= 0:
+            return rows
         if all(row[2] > 0 for row in rows):
             for row in rows[:drop]:
                 row[2] = 0.0
         rows.remove(next(row for row in rows if row[2] <= 0))
-    rows.append([heads[1][0], instruction["value"], instruction["strength"]])
-    return read_vector, rows, *heads
+    return [*rows, new]
+
+
+def step_of_many(group, step_length, rows, readers, writers, instruction, capacity=None, drop=1):
+    """One step of lists of heads; the fields of `instruction` are lists, one item for each head."""
+    moved = [
+        [
+            move(
+                group, step_length, head,
+                instruction[f"{who}_key"][i], instruction.get(f"{who}_key_gate", ones)[i],
+                instruction[f"{who}_action"][i], instruction.get(f"{who}_action_gate", ones)[i],
+            )
+            for i, head in enumerate(heads)
+        ]
+        for who, heads, ones in (
+            ("read", readers, [1.0] * len(readers)), ("write", writers, [1.0] * len(writers))
+        )
+    ]  # fmt: skip
+    read_vector = []
+    temperatures = instruction.get("temperature", [None] * len(readers))
+    for head, temperature in zip(moved[0], temperatures, strict=True):
+        share = weights(group, rows, head[0], temperature)
+        read_vector += [
+            sum(w * row[1][m] for w, row in zip(share, rows, strict=True))
+            for m in range(len(instruction["value"][0]))
+        ]
+    is_full = capacity is not None and len(rows) + len(writers) > capacity
+    for head, value, strength in zip(
+        moved[1], instruction["value"], instruction["strength"], strict=True
+    ):
+        rows = written(rows, [head[0], value, strength], is_full, drop)
+    return read_vector, rows, *moved

@@ -129,6 +129,135 @@ def test_agrees_with_the_oracle(
                 assert flat(one) == pytest.approx(flat(other), rel=1e-9, abs=1e-11)
 
 
+def as_many(tensor, count):
+    """A field with an axis of heads after the batch; a single head has none."""
+    return tensor.unsqueeze(1) if count == 1 else tensor
+
+
+@every_kind
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 5),
+    rows=st.integers(0, 5),
+    heads=st.sampled_from([(2, 1), (1, 2), (2, 3), (3, 2)]),
+    step=st.sampled_from(STEPS),
+    gates=st.tuples(st.booleans(), st.booleans()),
+    times=st.none() | st.integers(1, 3),
+    data=st.data(),
+)
+@settings(max_examples=15, deadline=None)
+def test_several_heads_agree_with_the_oracle(
+    group, weighting, seed, steps, rows, heads, step, gates, times, data
+):
+    readers, writers = heads
+    capacity = times * writers if times else None
+    drop = data.draw(st.integers(1, capacity)) if capacity else None
+    memory = ub.LieAccessMemory(
+        *(2, group, weighting, step), key_gate=gates[0], action_gate=gates[1], capacity=capacity,
+        drop=drop, read_heads=readers, write_heads=writers,
+    )  # fmt: skip
+    state = random_state(memory, 2, min(rows, capacity or rows), seed)
+    if capacity and 0 < state.keys.shape[1] < writers:
+        return  # no state of this memory has so few rows
+    instructions = orders_with_holes(memory, 2, steps, seed)
+    read_vectors, final = memory.unroll(instructions, state, "reference")
+    assert read_vectors.shape == (2, steps, 2 * readers)
+    assert final.keys.shape[1] == memory.state_fields[0].rows_after(state.keys.shape[1], steps)
+
+    def parts(state, b):
+        rows, *_ = as_lists(state, b)
+        heads = [
+            [
+                [key.tolist(), action.tolist()]
+                for key, action in zip(
+                    as_many(getattr(state, f"{who}_key"), count)[b],
+                    as_many(getattr(state, f"{who}_action"), count)[b],
+                    strict=True,
+                )
+            ]
+            for who, count in (("read", readers), ("write", writers))
+        ]
+        return rows, *heads
+
+    for b in range(2):
+        held = parts(state, b)
+        for t in range(steps):
+            counts = {
+                name: writers
+                if name.startswith("write") or name in ("value", "strength")
+                else readers
+                for name in instructions._fields
+            }
+            instruction = {
+                name: as_many(field, counts[name])[b].tolist()
+                for name, field in at(instructions, t)._asdict().items()
+            }
+            expected, *held = lie_oracle.step_of_many(
+                group, step, *held, instruction, capacity, drop
+            )
+            assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
+        for got, expected in zip(parts(final, b), held, strict=True):
+            assert flat(got) == pytest.approx(flat(expected), rel=1e-9, abs=1e-11)
+
+
+@pytest.mark.parametrize("heads", [(2, 1), (1, 2), (2, 2)])
+@every_kind
+def test_gradcheck_of_several_heads(group, weighting, heads):
+    memory = ub.LieAccessMemory(
+        2, group, weighting, "normalised", read_heads=heads[0], write_heads=heads[1],
+        capacity=6, drop=2,
+    )  # fmt: skip
+    state = random_state(memory, 1, 4, 1)
+    state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
+    instructions = random_instructions(memory, 1, 2, 3)
+    if group == "poincare_disk":
+        instructions = instructions._replace(
+            read_key=0.2 * instructions.read_key, write_key=0.2 * instructions.write_key
+        )
+
+    def run(*tensors):
+        instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
+        read_vectors, final = memory.unroll(instruction, start, "reference")
+        return read_vectors, *final
+
+    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
+    assert torch.autograd.gradcheck(run, tensors, fast_mode=True)
+
+
+def test_equal_heads_read_and_write_the_same():
+    one = ub.LieAccessMemory(3, weighting="softmax", initial="constant")
+    two = ub.LieAccessMemory(3, weighting="softmax", read_heads=2, write_heads=2)
+    single = random_instructions(one, 2, 6)
+    both = two.Instruction(*(torch.stack([field, field], 2) for field in single))
+    expected, after = one.unroll(single, None, "reference")
+    got, after_both = two.unroll(both, None, "reference")
+    assert_close(got, torch.cat([expected, expected], dim=-1), "read vectors")
+    assert_close(after_both.keys[:, ::2], after.keys, "keys")
+    assert_close(after_both.keys[:, 1::2], after.keys, "keys")
+
+
+def test_shapes_of_several_heads():
+    memory = ub.LieAccessMemory(
+        3, initial="learned", capacity=8, read_heads=2, write_heads=4, variant="2017"
+    )
+    assert {head.name: head.shape for head in memory.heads} == {
+        "read_key": (2, 2), "read_key_gate": (2,), "read_action": (2, 2),
+        "write_key": (4, 2), "write_key_gate": (4,), "write_action": (4, 2),
+        "value": (4, 3), "strength": (4,),
+    }  # fmt: skip
+    shapes = [tuple(field.shape) for field in memory.initial_state(1)]
+    assert shapes == [
+        (1, 4, 2), (1, 4, 3), (1, 4), (1, 2, 2), (1, 2, 2), (1, 4, 2), (1, 4, 2)
+    ]  # fmt: skip
+    assert repr(memory).endswith("capacity=8, drop=1, read_heads=2, write_heads=4)")
+    layer = ub.MemoryRNN(2, 5, memory, backend="reference")
+    output, state, trace = layer(torch.randn(7, 2, 2), return_trace=True)
+    output.sum().backward()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+    assert state.memory.keys.shape == (2, 8, 2)
+    assert trace.arrays["read_key"].shape == (2, 7, 2, 2)
+
+
 def flat(value):
     return [x for part in value for x in flat(part)] if isinstance(value, list) else [value]
 
@@ -816,6 +945,13 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"capacity": 0}, ShapeError, "capacity: expected an integer >= 1, got 0"),
         ({"capacity": 3, "drop": -2}, ShapeError, "drop: expected an integer >= 1, got -2"),
         ({"capacity": 3, "drop": 4}, ConfigError, "drop: expected at most the capacity 3.* got 4"),
+        ({"read_heads": 0}, ShapeError, "read_heads: expected an integer >= 1, got 0"),
+        ({"write_heads": "2"}, ShapeError, "write_heads: expected an integer >= 1, got '2'"),
+        (
+            {"write_heads": 2, "capacity": 5},
+            ConfigError,
+            "capacity: expected a multiple of the 2 write heads, .* got 5",
+        ),
         ({"drop": 4}, ConfigError, "drop: 4 has no effect without a capacity"),
         ({"group": "rotation", "key_size": 1}, ShapeError, "key_size: expected an integer >= 2"),
         (

@@ -84,7 +84,9 @@ def check_addressed(memory: Memory[Any, Any]) -> None:
     if isinstance(memory, TuringTape) and memory.initial_cells == "random":
         error = "its initial cells are drawn for each string"
     if isinstance(memory, LieAccessMemory):
-        if memory.group.name != "translation":
+        if memory.read_heads > 1 or memory.write_heads > 1:
+            error = "it has several read heads or write heads"
+        elif memory.group.name != "translation":
             error = f"its heads move by the group {memory.group.name}, not by addition"
         elif memory.initial != "constant" or memory.capacity is not None:
             error = "it has an initial row, or drops rows"

@@ -56,10 +56,13 @@ def read_keys(trace: Trace, example: int = 0) -> KeyTrace:
     """Sequence `example` of the trace of a Lie-access memory, truncated to its length.
 
     Raises:
-        ConfigError: the trace is of another memory, or `example` is not in the batch.
+        ConfigError: the trace is of another memory or of several heads, or `example` is not in the
+            batch.
     """
     if "read_key" not in trace.arrays:
         raise ConfigError([f"trace: expected keys, got a trace of {trace.memory}"])
+    if max(trace.arrays[f"{who}_key"].dim() for who in ("read", "write")) > 3:
+        raise ConfigError([f"trace: expected one head of each kind, got a trace of {trace.memory}"])
     steps, names = steps_and_symbols(trace, example)
 
     def array(name: str) -> Array:

@@ -113,6 +113,13 @@ def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
                 f"{memory.group.name!r} with keys of size {memory.group.key_size}"
             ]
         )
+    if memory.read_heads > 1 or memory.write_heads > 1:
+        raise ConfigError(
+            [
+                "memory: expected one read head and one write head, got "
+                f"{memory.read_heads} and {memory.write_heads}"
+            ]
+        )
     if memory.weighting_name not in WEIGHTINGS:
         names = ", ".join(WEIGHTINGS)
         raise ConfigError(

@@ -74,6 +74,8 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         if type(memory.group) not in KERNEL_GROUPS:
             size = memory.group.key_size
             return f"no kernel knows the group {memory.group.name} on keys of size {size}"
+        if memory.read_heads > 1 or memory.write_heads > 1:
+            return "the kernel has one read head and one write head"
         if memory.weighting_name not in WEIGHTINGS:
             return f"no kernel knows the weighting {memory.weighting_name}"
         return None

@@ -97,6 +97,9 @@ VARIANTS: Final[dict[str, LieVariant]] = {
 class LieAccessInstruction(NamedTuple):
     """The instruction of a read head, a write head and the new row.
 
+    With several heads their fields have an axis of R read heads or W write heads after the batch:
+    read_key is [B, R, n], read_key_gate [B, R], value [B, W, M], strength [B, W].
+
     Fields:
         read_key: candidate key, [B, n]. read_key_gate: g, [B] in [0, 1]; 1 takes the candidate.
         read_action: candidate action, [B, A]. read_action_gate: h, [B] in [0, 1], likewise.
@@ -155,6 +158,8 @@ INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
 class LieAccessState(NamedTuple):
     """Rows, the oldest first, and the positions of the heads.
 
+    With several heads their fields have an axis of R read heads or W write heads after the batch.
+
     Fields:
         keys: k, [B, N, n]. values: v, [B, N, M]. strengths: s, [B, N] in [0, 1].
         read_key: q, [B, n]. read_action: a, [B, A], as it was applied. write_key, write_action:
@@ -184,21 +189,29 @@ class Rows(NamedTuple):
 
 
 def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
-    """Append a row to each sequence.
+    """Append rows to each sequence, one for each write head.
 
     Args:
-        rows: N rows. new: one row per sequence, [B, 1, ...].
-        capacity: largest number of rows; None for no limit.
-        drop: number of oldest rows, at most `capacity`, that are dropped if a sequence has
-            `capacity` rows and writes another.
+        rows: N rows. new: W rows per sequence, [B, W, ...].
+        capacity: largest number of rows, at least W; None for no limit.
+        drop: number of oldest rows, at most `capacity`, that are dropped if a sequence has no free
+            place and writes another.
     Returns:
-        N + 1 rows, or N at capacity. There the oldest place without a row is removed. A sequence
-        that writes with strength 0 stays as it is.
+        N + W rows, or N if these exceed the capacity. Then the new rows are written one after the
+        other; for each the oldest place without a row is removed. A sequence that writes with
+        strength 0 stays as it is.
     """
-    count = rows.strengths.shape[1]
-    if capacity is None or count < capacity:
+    count = new.strengths.shape[1]
+    if capacity is None or rows.strengths.shape[1] + count <= capacity:
         return Rows(*(torch.cat(pair, dim=1) for pair in zip(rows, new, strict=True)))
-    places = torch.arange(count, device=rows.strengths.device)
+    for head in range(count):
+        rows = _replaced(rows, Rows(*(field[:, head : head + 1] for field in new)), drop)
+    return rows
+
+
+def _replaced(rows: Rows, new: Rows, drop: int) -> Rows:
+    """Write a row [B, 1, ...] without another place; see `appended`."""
+    places = torch.arange(rows.strengths.shape[1], device=rows.strengths.device)
     is_row, writes = ~(rows.strengths <= 0), ~(new.strengths <= 0)
     lost = is_row.all(dim=1, keepdim=True) & (places < drop)
     free = (lost | ~is_row).to(torch.int8).argmax(dim=1, keepdim=True)
@@ -224,7 +237,7 @@ def first_strength(parameter: Tensor) -> Tensor:
 class LieAccessMemory(Memory[LieAccessState, Any]):
     """Rows of a key, a value and a strength; heads move over the keys by actions of a Lie group.
 
-    A step moves both heads, reads the previous rows, then appends a row at the write head.
+    A step moves the heads, reads the previous rows, then appends a row at each write head.
 
     Args:
         width: M, size of the stored values.
@@ -254,17 +267,21 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         gates: "sigmoid", or "hard_sigmoid" (not in the papers), which is exactly 0 up to -2.5 and 1
             from 2.5 on. A closed gate then leaks nothing, and a path is straight at any length.
         initial: "constant" starts without rows, with keys at the group's origin and actions at its
-            identity; "learned" starts with one row. Row, heads and read vector are then parameters.
-        capacity: largest number of rows; None for no limit.
+            identity; "learned" starts with a row for each write head. Rows, heads and read vector
+            are then parameters.
+        capacity: largest number of rows, a multiple of the write heads; None for no limit.
         drop: number of oldest rows dropped at once at capacity, 1 by default.
         value_activation: of the written value, one of the activations but softmax.
         temperature: whether each step gives a temperature; None for softmax alone. A custom
             weighting can ask for one.
+        read_heads, write_heads: R and W, numbers of heads (one of each in the papers). The read
+            vector has R M numbers.
     Raises:
         ChoiceError: an unknown choice. DTypeError: a gate option is no bool.
         ShapeError: a size is no positive integer, or the group's keys have another size.
-        ConfigError: `drop` exceeds the capacity, a bias is no number, an import path has no group
-            or weighting, or `temperature` disagrees with the weighting.
+        ConfigError: `drop` exceeds the capacity, which is no multiple of the write heads, a bias is
+            no number, an import path has no group or weighting, or `temperature` disagrees with the
+            weighting.
     Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. docs/memories.md lists
         what the papers leave open and the deviations from them.
     """
@@ -293,8 +310,12 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         drop: int | None = None,
         value_activation: str = "tanh",
         temperature: bool | None = None,
+        read_heads: int = 1,
+        write_heads: int = 1,
     ) -> None:
         check_positive("width", width)
+        check_positive("read_heads", read_heads)
+        check_positive("write_heads", write_heads)
         variant = str(variant)
         for kind, name, valid in (
             ("variant", variant, VARIANTS),
@@ -312,7 +333,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         ):
             if bias is not None:
                 check_number(name, bias)
-        _check_cap(capacity, drop)
+        _check_cap(capacity, drop, write_heads)
         chosen = VARIANTS[variant]
         action_gate = chosen.action_gate if action_gate is None else action_gate
         check_bool("key_gate", key_gate)
@@ -326,6 +347,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self.strength_bias, self.gates, self.initial = strength_bias, gates, initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop
         self.value_activation = value_activation
+        self.read_heads, self.write_heads = read_heads, write_heads
         self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, self.temperature]
 
     def __repr__(self) -> str:
@@ -334,6 +356,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         others = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
         if self.value_activation != "tanh":
             others += f", value_activation={self.value_activation!r}"
+        if self.read_heads > 1 or self.write_heads > 1:
+            others += f", read_heads={self.read_heads}, write_heads={self.write_heads}"
         return (
             f"LieAccessMemory(width={self.width}, group={self.group.name!r}, "
             f"weighting={self.weighting_name!r}, step={self.step_length!r}{size}, "
@@ -357,29 +381,30 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     @property
     def heads(self) -> tuple[Head, ...]:
         """Key, key gate, action and action gate of reader and writer; value, strength; T."""
-        key, action = (self.group.key_size,), (self.group.action_size,)
+        key_size, action_size = self.group.key_size, self.group.action_size
+        readers, writers = _axes(self.read_heads), _axes(self.write_heads)
         heads = []
-        for who, key_bias, action_bias in (
-            ("read", self.read_key_gate_bias, None),
-            ("write", self.write_gate_bias, self.write_gate_bias),
+        for who, axes, key_bias, action_bias in (
+            ("read", readers, self.read_key_gate_bias, None),
+            ("write", writers, self.write_gate_bias, self.write_gate_bias),
         ):
             heads += [
-                Head(f"{who}_key", key, "identity"),
-                Head(f"{who}_key_gate", (), self.gates, key_bias, gate=True),
-                Head(f"{who}_action", action, "identity"),
-                Head(f"{who}_action_gate", (), self.gates, action_bias, gate=True),
+                Head(f"{who}_key", (*axes, key_size), "identity"),
+                Head(f"{who}_key_gate", axes, self.gates, key_bias, gate=True),
+                Head(f"{who}_action", (*axes, action_size), "identity"),
+                Head(f"{who}_action_gate", axes, self.gates, action_bias, gate=True),
             ]
         heads += [
-            Head("value", (self.width,), self.value_activation),
-            Head("strength", (), "sigmoid", self.strength_bias, gate=True),
-            Head("temperature", (), "softplus"),
+            Head("value", (*writers, self.width), self.value_activation),
+            Head("strength", writers, "sigmoid", self.strength_bias, gate=True),
+            Head("temperature", readers, "softplus"),
         ]
         return tuple(head for head in heads if head.name in self.Instruction._fields)
 
     @property
     def read_vector_size(self) -> int:
-        """M."""
-        return self.width
+        """R M."""
+        return self.read_heads * self.width
 
     @property
     def read_vector_initializer(self) -> Initializer:
@@ -389,14 +414,14 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Keys, values, strengths (each step adds a row); key and action of both heads."""
+        """Keys, values, strengths (a step adds W rows); key and action of the heads."""
         group, learned = self.group, self.initial == "learned"
 
         def field(name: str, axes: tuple[int, ...], initializer: Initializer) -> StateField:
-            grown = ((0, 1), int(learned), self.capacity)
+            writers = self.write_heads
+            grown = ((0, writers), writers * int(learned), self.capacity)
             return StateField(name, ("N", *axes), *grown, initializer=initializer)
 
-        key, action = (group.key_size,), (group.action_size,)
         key_initializer: Initializer = Fixed(group.origin)
         action_initializer: Initializer = Fixed(group.identity)
         keys: Initializer = Constant(0.0)
@@ -411,13 +436,17 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
                 Learned(_DRAWN, group.normalise) if self.action_gate else action_initializer
             )
         return (
-            field("keys", key, keys),
+            field("keys", (group.key_size,), keys),
             field("values", (self.width,), values),
             field("strengths", (), strengths),
-            StateField("read_key", key, initializer=key_initializer),
-            StateField("read_action", action, initializer=action_initializer),
-            StateField("write_key", key, initializer=key_initializer),
-            StateField("write_action", action, initializer=action_initializer),
+            *(
+                StateField(f"{who}_{part}", (*_axes(count), size), initializer=initializer)
+                for who, count in (("read", self.read_heads), ("write", self.write_heads))
+                for part, size, initializer in (
+                    ("key", group.key_size, key_initializer),
+                    ("action", group.action_size, action_initializer),
+                )
+            ),
         )
 
     @property
@@ -435,7 +464,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         return state._replace(keys=keys, values=values, strengths=strengths)
 
     def step(self, state: LieAccessState, instruction: Any) -> tuple[Tensor, LieAccessState]:
-        """Move the heads, read the previous rows, then append a row.
+        """Move the heads, read the previous rows, then append a row for each write head.
 
         k' = g k~ + (1 - g) k_{t-1};  a_t = h a~ + (1 - h) a_{t-1};  k_t = a_t . k'
         a_t, or a~, is normalised as the option `step` says before it is applied.
@@ -443,10 +472,10 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
         Args:
             state: keys [B, N, n], values [B, N, M], strengths [B, N]; key [B, n] and action [B, A]
-                of both heads.
+                of both heads, or [B, R, n], [B, W, n] and so on of several.
             instruction: see LieAccessInstruction.
         Returns:
-            read vector [B, M], 0 without rows, and the next state, one row longer below the
+            read vector [B, R M], 0 without rows, and the next state, W rows longer below the
             capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
@@ -465,48 +494,61 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         temperature = instruction.temperature if self.temperature else None
         weights = self.read_weights(read_key, state, temperature)
         rows = Rows(state.keys, state.values, state.strengths)
-        new = (
-            write_key.unsqueeze(1),
-            instruction.value.unsqueeze(1),
-            instruction.strength.unsqueeze(1),
-        )
-        rows = appended(rows, Rows(*new), self.capacity, self.drop)
+        new = Rows(write_key, instruction.value, instruction.strength)
+        if self.write_heads == 1:
+            new = Rows(*(field.unsqueeze(1) for field in new))
+        rows = appended(rows, new, self.capacity, self.drop)
         after = LieAccessState(*rows, read_key, read_action, write_key, write_action)
-        return read_rows(weights, state.values), after
+        if self.read_heads == 1:
+            return read_rows(weights, state.values), after
+        return torch.matmul(weights, state.values).flatten(1), after
 
     def read_weights(
         self, read_key: Tensor, rows: LieAccessState, temperature: Tensor | None
     ) -> Tensor:
         """The weight of each row, [B, N], from the read head's key [B, n].
 
+        With several read heads, [B, R, N] from keys [B, R, n].
+
         Raises:
             ShapeError: a custom group or weighting returns another shape.
         """
-        distances = self.group.distance(read_key.unsqueeze(1), rows.keys)
-        expected = tuple(rows.strengths.shape)
+        keys, strengths = rows.keys, rows.strengths
+        if self.read_heads > 1:
+            keys = keys.unsqueeze(1)
+            strengths = strengths.unsqueeze(1).expand(-1, self.read_heads, -1)
+        distances = self.group.distance(read_key.unsqueeze(-2), keys)
+        expected = tuple(strengths.shape)
         check_shape(f"distances of group {self.group.name}", distances, expected)
-        weights = self._weigh(distances, rows.strengths, temperature)
+        weights = self._weigh(distances, strengths, temperature)
         check_shape(f"weights of weighting {self.weighting_name}", weights, expected)
         return weights
 
     def _move(
         self, who: str, instruction: Any, key_before: Tensor, action_before: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The head's next key [B, n] and action [B, A]."""
+        """The next keys [B, n] and actions [B, A] of the heads, or [B, R, n] and [B, R, A]."""
         group, (floor, candidate) = self.group, STEPS[self.step_length]
-        key, action = getattr(instruction, f"{who}_key"), getattr(instruction, f"{who}_action")
+
+        def listed(field: Tensor) -> Tensor:
+            """To a group, the heads of a sequence are further sequences."""
+            return field.flatten(0, -2)
+
+        key = listed(getattr(instruction, f"{who}_key"))
+        action = listed(getattr(instruction, f"{who}_action"))
         if self.key_gate:
-            gate = getattr(instruction, f"{who}_key_gate").unsqueeze(-1)
-            key = gate * key + (1 - gate) * key_before
+            gate = listed(getattr(instruction, f"{who}_key_gate").unsqueeze(-1))
+            key = gate * key + (1 - gate) * listed(key_before)
         if floor is not None and group.has_length and candidate:
             action = group.shorten(action, floor)
         if self.action_gate:
-            gate = getattr(instruction, f"{who}_action_gate").unsqueeze(-1)
-            action = group.mix(gate, action, action_before)
+            gate = listed(getattr(instruction, f"{who}_action_gate").unsqueeze(-1))
+            action = group.mix(gate, action, listed(action_before))
         if floor is not None and group.has_length and not candidate:
             action = group.shorten(action, floor)
         action = group.normalise(action)
         key = group.act(action, group.place(key))
+        key, action = key.reshape(key_before.shape), action.reshape(action_before.shape)
         if not self.can_grow:
             return key, action
         if torch.compiler.is_compiling() or is_batched(key):
@@ -542,9 +584,21 @@ def _has_temperature(weigh: Weighting, wanted: bool | None) -> bool:
     return wanted
 
 
-def _check_cap(capacity: int | None, drop: int | None) -> None:
+def _axes(count: int) -> tuple[int, ...]:
+    """The axis of heads; none for one head."""
+    return () if count == 1 else (count,)
+
+
+def _check_cap(capacity: int | None, drop: int | None, write_heads: int) -> None:
     if capacity is not None:
         check_positive("capacity", capacity)
+        if capacity % write_heads:
+            raise ConfigError(
+                [
+                    f"capacity: expected a multiple of the {write_heads} write heads, which each "
+                    f"write a row in a step, got {capacity}"
+                ]
+            )
     if drop is None:
         return
     check_positive("drop", drop)
