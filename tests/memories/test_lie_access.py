@@ -200,6 +200,39 @@ def test_several_heads_agree_with_the_oracle(
             assert flat(got) == pytest.approx(flat(expected), rel=1e-9, abs=1e-11)
 
 
+@every_fused_kind
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 9),
+    rows=st.integers(0, 7),
+    heads=st.sampled_from([(2, 1), (1, 2), (2, 3), (3, 2)]),
+    times=st.none() | st.integers(1, 3),
+    data=st.data(),
+)
+@settings(max_examples=15, deadline=None)
+def test_the_kernel_has_several_heads(group, weighting, seed, steps, rows, heads, times, data):
+    """With absent rows, and states whose number of rows is no multiple of the write heads."""
+    capacity = times * heads[1] if times else None
+    drop = data.draw(st.integers(1, capacity)) if capacity else None
+    memory = ub.LieAccessMemory(
+        2, group, weighting, capacity=capacity, drop=drop, step="normalised",
+        read_heads=heads[0], write_heads=heads[1],
+    )  # fmt: skip
+    rows = min(rows, capacity or rows)
+    state = random_state(memory, 2, rows, seed)
+    instructions = orders_with_holes(memory, 2, steps, seed)
+    results = []
+    for backend in ("reference", "cpu"):
+        leaves = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
+        instruction, start = memory.Instruction(*leaves[:-7]), memory.State(*leaves[-7:])
+        read_vectors, final = memory.unroll(instruction, start, backend)
+        loss = read_vectors.square().sum() + sum(field.sin().sum() for field in final)
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+        results.append([read_vectors, *final, *grads])
+    for expected, got in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-7, atol=1e-9)
+
+
 @pytest.mark.parametrize("heads", [(2, 1), (1, 2), (2, 2)])
 @every_kind
 def test_gradcheck_of_several_heads(group, weighting, heads):

@@ -28,7 +28,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
     name, memory_type = "lie_access", LieAccessMemory
     option_names = (
         "width", "key_size", "group", "is_softmax", "step", "has_key_gates", "has_action_gates",
-        "capacity", "drop",
+        "capacity", "drop", "read_heads", "write_heads",
     )  # fmt: skip
 
     @property
@@ -45,12 +45,15 @@ class LieAccessStructure(Structure[LieAccessMemory]):
             int(memory.action_gate),
             memory.capacity or 0,
             memory.drop,
+            memory.read_heads,
+            memory.write_heads,
         )
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> LieAccessMemory:
         """A memory with the sizes and choices of the options."""
-        width, key_size, group, is_softmax, step, key_gates, action_gates, capacity, drop = options
+        width, key_size, group, is_softmax, step, key_gates, action_gates = options[:7]
+        capacity, drop, read_heads, write_heads = options[7:]
         for name, place, choices in (("group", group, _GROUPS), ("step", step, _STEPS)):
             if not 0 <= place < len(choices):
                 raise ShapeError(f"{name}: expected a place in {choices}, got {place}.")
@@ -66,6 +69,8 @@ class LieAccessStructure(Structure[LieAccessMemory]):
             action_gate=bool(action_gates),
             capacity=capacity or None,
             drop=drop if capacity else None,
+            read_heads=read_heads,
+            write_heads=write_heads,
         )
 
     @classmethod
@@ -74,8 +79,6 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         if type(memory.group) not in KERNEL_GROUPS:
             size = memory.group.key_size
             return f"no kernel knows the group {memory.group.name} on keys of size {size}"
-        if memory.read_heads > 1 or memory.write_heads > 1:
-            return "the kernel has one read head and one write head"
         if memory.weighting_name not in WEIGHTINGS:
             return f"no kernel knows the weighting {memory.weighting_name}"
         return None
@@ -83,12 +86,13 @@ class LieAccessStructure(Structure[LieAccessMemory]):
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
         """The instruction and the head positions of each step, and every row."""
         memory, group = self.memory, self.memory.group
-        leading, rows = (sizes.steps, sizes.batch), sizes.rows + sizes.steps
+        leading, heads = (sizes.steps, sizes.batch), memory.read_heads + memory.write_heads
+        rows = sizes.rows + memory.write_heads * sizes.steps
         padded = sizes.padded(rows)
         slots = (memory.capacity + 1) if memory.capacity else 0
         return {
             "instructions": Buffer((*leading, self.head_rows)),
-            "places": Buffer((*leading, 2 * (group.key_size + group.action_size))),
+            "places": Buffer((*leading, heads * (group.key_size + group.action_size))),
             "keys": Buffer((sizes.batch, group.key_size, padded)),
             "strengths": Buffer((sizes.batch, padded)),
             "values": Buffer((sizes.batch, rows * memory.width + sizes.lanes)),
