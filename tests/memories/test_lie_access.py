@@ -15,6 +15,8 @@ from tests.memories import lie_oracle
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
+from unbounded.extraction.placement import check_addressed
+from unbounded.memories.as_data import memory_data
 from unbounded.memories.lie_access.groups import (
     GROUPS,
     KERNEL_GROUPS,
@@ -267,6 +269,25 @@ def test_equal_heads_read_and_write_the_same():
     assert_close(got, torch.cat([expected, expected], dim=-1), "read vectors")
     assert_close(after_both.keys[:, ::2], after.keys, "keys")
     assert_close(after_both.keys[:, 1::2], after.keys, "keys")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"write_heads": 2}, "memory: expected one read head and one write head, got 1 and 2"),
+        ({"weighting": lambda d, s, t: s}, "expected a weighting of inverse_square, softmax, got"),
+        ({"group": "poincare_disk"}, "expected a group of .*, sphere.* 'poincare_disk' with keys"),
+        ({"group": "rotation", "key_size": 3}, "'rotation' with keys of size 3"),
+    ],
+)
+def test_what_the_explorer_does_not_show(options, message):
+    with pytest.raises(ConfigError, match=message):
+        memory_data(ub.LieAccessMemory(3, **options))
+
+
+def test_extraction_needs_one_head_of_each_kind():
+    with pytest.raises(ConfigError, match="it has several read heads or write heads"):
+        check_addressed(ub.LieAccessMemory(3, read_heads=2))
 
 
 def test_shapes_of_several_heads():

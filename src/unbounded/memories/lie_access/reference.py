@@ -245,9 +245,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             "rotation" SO(n), "sphere" for SO(3) on the sphere, "poincare_disk" for the isometries
             of the hyperbolic plane, or a custom Group or its import path.
         weighting: how a row's distance from the read head gives its weight: "inverse_square"
-            (InvNorm), or "softmax" with a temperature in each step. Or a custom function of (squared
-            distances [..., N], strengths [..., N], temperatures [...] or None) that returns weights
-            [..., N], or its import path.
+            (InvNorm), or "softmax" with a temperature in each step. Or a custom function of squared
+            distances [..., N], strengths [..., N] and temperatures [...] or None, which returns
+            weights [..., N], or its import path.
         step: normalisation of an action's length: none ("free"), to 1 ("normalised"), below 1
             ("bounded"), or to 1 before the interpolation ("normalised_candidate"). The last lets a
             learned initial action keep its length. None takes the variant's. Actions of rotation
