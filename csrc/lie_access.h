@@ -1,13 +1,14 @@
 // The memory of a Lie-access neural Turing machine (Yang 2016): heads that move, read and append.
 //
-// Options: width, size of keys, group, softmax, step, key gates, action gates, capacity, drop.
-// Heads: key, key gate, action, action gate of reader and writer, with the gates that exist; value,
-// strength, with softmax the temperature. State: keys [N, n], values [N, M], strengths [N]; key and
-// action of reader and writer. Saved: instructions [T, B, K]; places of both heads after each step
-// [T, B, 2 (n + A)]; all rows in the order of their steps, never moved: keys [B, n, rows],
-// strengths [B, rows], padded to whole registers, values [B, rows M and a register]; with a
-// capacity the number of rows dropped before each step [B, T], and the rows of the final state [B,
-// capacity + 1]. Errors: 1, 2 if the reader's or the writer's key is too large.
+// Options: width, size of keys, group, softmax, step, key gates, action gates, capacity, drop, R
+// read heads, W write heads. Heads: key, key gate, action, action gate of readers and writers, with
+// the gates that exist; value, strength of each writer, with softmax the temperature of each reader.
+// State: keys [N, n], values [N, M], strengths [N]; keys and actions of readers [R, n], [R, A] and
+// of writers. Saved: instructions [T, B, K]; places of the heads after each step [T, B, (R + W) (n +
+// A)]; all rows in the order of their steps, never moved: keys [B, n, rows], strengths [B, rows],
+// padded to whole registers, values [B, rows M and a register]; with a capacity the number of rows
+// dropped before each step [B, T], and the rows of the final state [B, capacity + 1]. Errors: 1, 2
+// if a reader's or a writer's key is too large.
 #pragma once
 
 #include "lie_heads.h"
@@ -26,46 +27,59 @@ struct LieLayout {
   const Frame<T>& f;
   const LieSizes<T> s;
   const int64_t rows, stride, width, key_size;
+  const int64_t most_rows;  // of a state: the capacity, less what is no multiple of the writers
 
   explicit LieLayout(const Frame<T>& frame)
       : f(frame),
         s(frame),
-        rows(f.c.rows + f.c.room),
+        rows(f.c.rows + s.writers * f.c.room),
         stride((rows + lanes<T> - 1) / lanes<T> * lanes<T>),
         width(s.width),
-        key_size(s.key_size) {}
+        key_size(s.key_size),
+        most_rows(f.c.rows + (s.capacity - f.c.rows) / s.writers * s.writers) {}
 
   T* told(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.told;
   }
   T* places(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * 2 * s.place;
+    return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * s.heads * s.place;
   }
   int64_t value_room() const { return rows * width + lanes<T>; }
   int64_t slot_room() const { return s.capacity + 1; }
   int32_t* firsts(int64_t b) const { return as<int32_t>(f.c.saved[5]) + b * f.c.steps; }
-  int64_t row_of(int64_t t) const { return f.c.rows + f.c.first_step + t; }
+  int64_t row_of(int64_t t) const { return f.c.rows + s.writers * (f.c.first_step + t); }
   // Rows of a state after a number of steps.
   int64_t rows_after(int64_t steps) const {
-    const int64_t all = f.c.rows + steps;
-    return s.capacity ? std::min(all, s.capacity) : all;
+    const int64_t all = f.c.rows + s.writers * steps;
+    return s.capacity ? std::min(all, most_rows) : all;
   }
 
-  // Maps the heads' fields of a state, [B, n] and [B, A] each, to [2][n + A] and back.
+  // Maps the heads' fields of a state, [B, R, n], [B, R, A] and those of writers, to [heads][n + A]
+  // and back.
   void spread_places(T* to, const void* const* fields, int64_t b) const {
-    for (int64_t k = 0; k < 4; ++k) {
-      const int64_t size = k % 2 ? s.action_size : key_size;
-      T* at = to + k / 2 * s.place + (k % 2 ? key_size : 0);
-      const T* field = as<T>(fields[3 + k]);
-      field ? copy_values(at, field + b * size, size) : clear_values(at, size);
-    }
+    for (int64_t head = 0; head < s.heads; ++head)
+      for (int64_t part = 0; part < 2; ++part) {
+        const int64_t size = part ? s.action_size : key_size;
+        T* at = to + head * s.place + (part ? key_size : 0);
+        const T* field = as<T>(fields[field_of(head, part)]);
+        field ? copy_values(at, field + item_of(head, b) * size, size) : clear_values(at, size);
+      }
   }
   void gather_places(void* const* fields, const T* from, int64_t b) const {
-    for (int64_t k = 0; k < 4; ++k) {
-      const int64_t size = k % 2 ? s.action_size : key_size;
-      const T* at = from + k / 2 * s.place + (k % 2 ? key_size : 0);
-      copy_values(as<T>(fields[3 + k]) + b * size, at, size);
-    }
+    for (int64_t head = 0; head < s.heads; ++head)
+      for (int64_t part = 0; part < 2; ++part) {
+        const int64_t size = part ? s.action_size : key_size;
+        const T* at = from + head * s.place + (part ? key_size : 0);
+        copy_values(as<T>(fields[field_of(head, part)]) + item_of(head, b) * size, at, size);
+      }
+  }
+
+ private:
+  int64_t field_of(int64_t head, int64_t part) const {
+    return (head < s.readers ? 3 : 5) + part;
+  }
+  int64_t item_of(int64_t head, int64_t b) const {
+    return head < s.readers ? b * s.readers + head : b * s.writers + head - s.readers;
   }
 };
 
@@ -77,7 +91,7 @@ class LieAccessForward final : public MemoryForward<T> {
   void take_scratch(Workspace& space) override {
     const int64_t batch = f.c.batch;
     space.take(entries_, batch);
-    space.take(places_, batch * 2 * s.place);
+    space.take(places_, batch * s.heads * s.place);
     space.take(scratch_, batch * LieReadVector<T>::scratch_size(at.stride));
     if (f.c.saves) return;
     space.take(told_, batch * s.told);
@@ -98,7 +112,7 @@ class LieAccessForward final : public MemoryForward<T> {
     for (int64_t i = 0; i < N; ++i)
       for (int64_t j = 0; j < n; ++j) keys(b)[j * at.stride + i] = from[i * n + j];
     copy_values(strengths(b), held, N);
-    at.spread_places(places_ + b * 2 * s.place, f.c.state0, b);
+    at.spread_places(places_ + b * s.heads * s.place, f.c.state0, b);
     if (!s.capacity) return;
     for (int64_t i = 0; i < N; ++i) slots(b)[entry.slots++] = int32_t(i);
   }
@@ -109,24 +123,29 @@ class LieAccessForward final : public MemoryForward<T> {
 
   void step(int64_t t, int64_t b, T* read_vector) override {
     const T* in = told(t, b);
-    T* place = places_ + b * 2 * s.place;
-    for (int64_t head = 0; head < 2; ++head)
+    T* place = places_ + b * s.heads * s.place;
+    for (int64_t head = 0; head < s.heads; ++head)
       heads_.move(head, in, place + head * s.place, place + head * s.place);
-    if (f.c.saves) copy_values(at.places(t, b), place, 2 * s.place);
+    if (f.c.saves) copy_values(at.places(t, b), place, s.heads * s.place);
     if (f.c.error) look_for_growth(b, place);
     if (f.c.saves && s.capacity) at.firsts(b)[t] = int32_t(entries_[b].first);
     const LieRows<T> rows{keys(b), strengths(b), at.stride, entries_[b].first, at.row_of(t)};
     LieReadVector<T> all(at.key_size, at.width, s.is_softmax, rows,
                       scratch_ + b * LieReadVector<T>::scratch_size(at.stride));
-    all.read(place, s.is_softmax ? in[s.temperature()] : T(0), values(b), read_vector);
-    append(t, b, place + s.place, in[s.strength()], in + s.value());
+    for (int64_t reader = 0; reader < s.readers; ++reader)
+      all.read(place + reader * s.place, s.is_softmax ? in[s.temperature(reader)] : T(0), values(b),
+               read_vector + reader * at.width);
+    for (int64_t writer = 0; writer < s.writers; ++writer)
+      append(at.row_of(t) + writer, b, place + (s.readers + writer) * s.place,
+             in[s.strength(writer)], in + s.value(writer));
   }
 
   void skip(int64_t t, int64_t b) override {
-    const int64_t row = at.row_of(t);
-    clear_values(values(b) + row * at.width, at.width);
-    if (s.capacity && entries_[b].slots < s.capacity)
-      slots(b)[entries_[b].slots++] = int32_t(row);
+    for (int64_t row = at.row_of(t); row < at.row_of(t + 1); ++row) {
+      clear_values(values(b) + row * at.width, at.width);
+      if (s.capacity && entries_[b].slots < at.most_rows)
+        slots(b)[entries_[b].slots++] = int32_t(row);
+    }
   }
 
   void finish(int64_t b) override {
@@ -139,7 +158,7 @@ class LieAccessForward final : public MemoryForward<T> {
       copy_values(to + i * M, values(b) + row * M, M);
       held[i] = row < entries_[b].first ? T(0) : strengths(b)[row];
     }
-    at.gather_places(f.c.state_last, places_ + b * 2 * s.place, b);
+    at.gather_places(f.c.state_last, places_ + b * s.heads * s.place, b);
     if (f.c.saves && s.capacity) slots(b)[s.capacity] = int32_t(entries_[b].first);
   }
 
@@ -168,13 +187,13 @@ class LieAccessForward final : public MemoryForward<T> {
   T* of(T* own, int saved) const { return f.c.saves ? as<T>(f.c.saved[saved]) : own; }
 
   void look_for_growth(int64_t b, const T* place) const {
-    for (int head = 0; head < 2; ++head)
+    for (int64_t head = 0; head < s.heads; ++head)
       for (int64_t j = 0; j < at.key_size; ++j)
-        if (std::abs(place[head * s.place + j]) > most_coordinate<T>) f.c.error[b] |= 1 + head;
+        if (std::abs(place[head * s.place + j]) > most_coordinate<T>)
+          f.c.error[b] |= head < s.readers ? 1 : 2;
   }
 
-  void append(int64_t t, int64_t b, const T* key, T strength, const T* value) {
-    const int64_t row = at.row_of(t);
+  void append(int64_t row, int64_t b, const T* key, T strength, const T* value) {
     for (int64_t j = 0; j < at.key_size; ++j) keys(b)[j * at.stride + row] = key[j];
     strengths(b)[row] = strength;
     copy_values(values(b) + row * at.width, value, at.width);
@@ -185,13 +204,13 @@ class LieAccessForward final : public MemoryForward<T> {
   void make_room(int64_t b, int64_t row, bool is_none) {
     Entry& entry = entries_[b];
     int32_t* held = slots(b);
-    if (entry.slots == s.capacity) {
+    if (entry.slots == at.most_rows) {
       if (is_none) return;
       int64_t free = 0;
       const T* strength = strengths(b);
-      while (free < s.capacity && held[free] >= entry.first && !(strength[held[free]] <= 0)) ++free;
-      if (free == s.capacity) {
-        entry.first = s.drop < s.capacity ? held[s.drop] : row;
+      while (free < entry.slots && held[free] >= entry.first && !(strength[held[free]] <= 0)) ++free;
+      if (free == entry.slots) {
+        entry.first = s.drop < entry.slots ? held[s.drop] : row;
         free = 0;
       }
       --entry.slots;
@@ -213,8 +232,8 @@ class LieAccessBackward final : public MemoryBackward<T> {
     space.take(grad_keys_, batch * at.key_size * at.stride);
     space.take(grad_columns_, batch * at.width * at.stride);
     space.take(grad_strengths_, batch * at.stride);
-    space.take(first_places_, batch * 2 * s.place);
-    space.take(grad_places_, batch * 2 * s.place);
+    space.take(first_places_, batch * s.heads * s.place);
+    space.take(grad_places_, batch * s.heads * s.place);
     space.take(of_told_, batch * s.told);
     space.take(scratch_, batch * LieReadVector<T>::scratch_size(at.stride));
   }
@@ -230,8 +249,8 @@ class LieAccessBackward final : public MemoryBackward<T> {
     const T* values = as<T>(f.c.saved[4]) + b * at.value_room();
     for (int64_t i = 0; i < at.rows; ++i)
       for (int64_t m = 0; m < M; ++m) columns[m * stride + i] = values[i * M + m];
-    at.spread_places(first_places_ + b * 2 * s.place, f.c.state0, b);
-    at.spread_places(grad_places_ + b * 2 * s.place, f.c.grad_state_last, b);
+    at.spread_places(first_places_ + b * s.heads * s.place, f.c.state0, b);
+    at.spread_places(grad_places_ + b * s.heads * s.place, f.c.grad_state_last, b);
     const int32_t* slots = as<int32_t>(f.c.saved[6]) + b * at.slot_room();
     const T *keys = as<T>(f.c.grad_state_last[0]), *held = as<T>(f.c.grad_state_last[2]);
     values = as<T>(f.c.grad_state_last[1]);
@@ -246,24 +265,33 @@ class LieAccessBackward final : public MemoryBackward<T> {
   void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     const int64_t M = at.width, n = at.key_size, stride = at.stride, row = at.row_of(t);
     const T *told = at.told(t, b), *place = at.places(t, b);
-    const T* before = t > 0 ? at.places(t - 1, b) : first_places_ + b * 2 * s.place;
-    T *of_told = of_told_ + b * s.told, *of_place = grad_places_ + b * 2 * s.place;
+    const T* before = t > 0 ? at.places(t - 1, b) : first_places_ + b * s.heads * s.place;
+    T *of_told = of_told_ + b * s.told, *of_place = grad_places_ + b * s.heads * s.place;
     T *of_keys = grad_keys_ + b * n * stride, *of_columns = grad_columns_ + b * M * stride;
     T* of_strengths = grad_strengths_ + b * stride;
-    for (int64_t j = 0; j < n; ++j) of_place[s.place + j] += of_keys[j * stride + row];
-    for (int64_t m = 0; m < M; ++m) of_told[s.value() + m] = of_columns[m * stride + row];
-    of_told[s.strength()] = of_strengths[row];
+    for (int64_t writer = 0; writer < s.writers; ++writer) {
+      T* of_key = of_place + (s.readers + writer) * s.place;
+      const int64_t own = row + writer;
+      for (int64_t j = 0; j < n; ++j) of_key[j] += of_keys[j * stride + own];
+      for (int64_t m = 0; m < M; ++m) of_told[s.value(writer) + m] = of_columns[m * stride + own];
+      of_told[s.strength(writer)] = of_strengths[own];
+    }
 
     const int64_t first = s.capacity ? at.firsts(b)[t] : 0;
     const LieRows<T> rows{as<T>(f.c.saved[2]) + b * n * stride, as<T>(f.c.saved[3]) + b * stride,
                           stride, first, row};
     LieReadVector<T> all(n, M, s.is_softmax, rows,
                       scratch_ + b * LieReadVector<T>::scratch_size(stride));
-    const T of_temperature =
-        all.backward(place, s.is_softmax ? told[s.temperature()] : T(0), columns_ + b * M * stride,
-                     grad_read_vector, of_keys, of_strengths, of_columns, of_place);
-    if (s.is_softmax) of_told[s.temperature()] = of_temperature;
-    for (int64_t head = 0; head < 2; ++head) {
+    for (int64_t reader = 0; reader < s.readers; ++reader) {
+      const T temperature = s.is_softmax ? told[s.temperature(reader)] : T(0);
+      const int64_t k = reader * s.place;
+      const T of_temperature =
+          all.backward(place + k, temperature, columns_ + b * M * stride,
+                       grad_read_vector + reader * M, of_keys, of_strengths, of_columns,
+                       of_place + k);
+      if (s.is_softmax) of_told[s.temperature(reader)] = of_temperature;
+    }
+    for (int64_t head = 0; head < s.heads; ++head) {
       const int64_t k = head * s.place;
       heads_.backward(head, told, before + k, place + k, of_place + k, of_told);
     }
@@ -282,7 +310,7 @@ class LieAccessBackward final : public MemoryBackward<T> {
       for (int64_t m = 0; m < M; ++m) values[i * M + m] = grad_columns_[(b * M + m) * stride + i];
     }
     copy_values(as<T>(f.c.grad_state0[2]) + b * N, grad_strengths_ + b * stride, N);
-    at.gather_places(f.c.grad_state0, grad_places_ + b * 2 * s.place, b);
+    at.gather_places(f.c.grad_state0, grad_places_ + b * s.heads * s.place, b);
   }
 
  private:

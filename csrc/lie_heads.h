@@ -14,7 +14,8 @@ namespace unbounded {
 enum class LieGroup : int64_t { translation, scaling_rotation, rotation, sphere };
 enum class LieStep : int64_t { free, normalised, bounded, normalised_candidate };
 
-// Sizes, and offsets of the parts in an instruction's values; head 0 reads, head 1 writes.
+// Sizes, and offsets of the parts in an instruction's values. The heads that read come first, then
+// those that write.
 template <class T>
 struct LieSizes {
   int64_t width, key_size;
@@ -23,6 +24,7 @@ struct LieSizes {
   LieStep step;
   bool has_key_gates, has_action_gates;
   int64_t capacity, drop;  // capacity 0 for no limit
+  int64_t readers, writers, heads;
   int64_t action_size, place, head_told, told;
 
   explicit LieSizes(const Frame<T>& f)
@@ -35,23 +37,34 @@ struct LieSizes {
         has_action_gates(f.c.options[6] != 0),
         capacity(f.c.options[7]),
         drop(f.c.options[8]),
+        readers(f.c.options[9]),
+        writers(f.c.options[10]),
+        heads(readers + writers),
         action_size(group == LieGroup::translation ? key_size : group == LieGroup::sphere ? 5 : 2),
         place(key_size + action_size),
         head_told(place + has_key_gates + has_action_gates),
-        told(2 * head_told + width + 1 + is_softmax) {}
+        told(heads * head_told + writers * (width + 1) + is_softmax * readers) {}
 
   bool has_length() const {
     return group == LieGroup::translation || group == LieGroup::scaling_rotation;
   }
   // Whether actions are normalised after the interpolation.
   bool shortens() const { return step == LieStep::normalised || step == LieStep::bounded; }
-  int64_t key(int64_t head) const { return head * head_told; }
-  int64_t key_gate(int64_t head) const { return key(head) + key_size; }
-  int64_t action(int64_t head) const { return key_gate(head) + has_key_gates; }
-  int64_t action_gate(int64_t head) const { return action(head) + action_size; }
-  int64_t value() const { return 2 * head_told; }
-  int64_t strength() const { return value() + width; }
-  int64_t temperature() const { return strength() + 1; }
+  int64_t key(int64_t head) const { return part(head, 0, key_size); }
+  int64_t key_gate(int64_t head) const { return part(head, key_size, 1); }
+  int64_t action(int64_t head) const { return part(head, key_size + has_key_gates, action_size); }
+  int64_t action_gate(int64_t head) const { return part(head, place + has_key_gates, 1); }
+  int64_t value(int64_t writer) const { return heads * head_told + writer * width; }
+  int64_t strength(int64_t writer) const { return value(writers) + writer; }
+  int64_t temperature(int64_t reader) const { return strength(writers) + reader; }
+
+ private:
+  // Of a head's part, which follows others of `before` numbers and lies beside those of its kind.
+  int64_t part(int64_t head, int64_t before, int64_t size) const {
+    const bool reads = head < readers;
+    const int64_t first = reads ? 0 : readers * head_told, kind = reads ? readers : writers;
+    return first + kind * before + (reads ? head : head - readers) * size;
+  }
 };
 
 // Added to the square of a length before a division by the length.

@@ -32,7 +32,8 @@ PUBLIC = {
     "LSTMController": "input_size hidden_size bias device dtype forget_bias second_bias",
     "LieAccessMemory": (
         "width group weighting step variant key_size key_gate action_gate write_gate_bias "
-        "read_key_gate_bias strength_bias gates initial capacity drop"
+        "read_key_gate_bias strength_bias gates initial capacity drop value_activation temperature "
+        "read_heads write_heads"
     ),
     "MemoryAttention": "d_model memory batch_first device dtype backend",
     "MemoryRNN": (
@@ -76,7 +77,8 @@ NAMES = {
         "Fixed Group Head Initializer Learned LieAccessInstruction LieAccessMemory "
         "LieAccessState LinklessInstruction LinklessState ListCells MEMORIES Memory "
         "NeuralDeque NeuralQueue NeuralStack NondeterministicInstruction NondeterministicStack "
-        "NondeterministicState PushPop QueueState RollInstruction RollState RollingTape "
+        "NondeterministicState PushPop QueueState RandomAccessMemory RandomAccessState "
+        "RollInstruction RollState RollingTape "
         "StackCells StackState StateField SuperpositionList SuperpositionMemory "
         "SuperpositionStack TapeInstruction TapeState TuringTape TwoEndedPushPop detach_state "
         "index_state move_state trim_cells"

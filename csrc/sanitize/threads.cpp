@@ -137,8 +137,9 @@ Sum run(const Choice& choice) {
     c.saved[0] = real(T * B * K), c.saved[1] = real(T * B * 2 * padded_count);
   } else if (is_lie) {
     using unbounded::Activation;
-    const int64_t options[] = {width, key, is_sphere ? 3 : 0, is_sphere, 0, 1, 1, capacity, 2};
-    std::copy(options, options + 9, c.options);
+    const int64_t options[] = {width, key, is_sphere ? 3 : 0, is_sphere, 0, 1, 1, capacity, 2,
+                               1, 1};
+    std::copy(options, options + 11, c.options);
     int k = 0;
     for (int head_of = 0; head_of < 2; ++head_of) {
       c.heads[k++] = head(1, key, Activation::identity);

@@ -1,4 +1,4 @@
-"""Find memories, groups, controllers, tasks and metric sets by name or import path.
+"""Find memories, groups, weightings, controllers, tasks and metric sets by name or import path.
 
 A custom component is named `package.module.Name`. Nothing here imports a module, because a name may
 come from a file by someone else: the running program must have imported it. The command line
@@ -8,7 +8,8 @@ imports only modules named on it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import isfunction, signature
 from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError, did_you_mean
@@ -48,17 +49,7 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
     """
     if isinstance(name, str) and name in registry:
         return registry[name]
-    if not isinstance(name, str) or not is_path(name):
-        raise ChoiceError(kind, name, registry)
-    module, _, attribute = name.rpartition(".")
-    if module not in sys.modules:
-        raise ConfigError(
-            [
-                f"{kind} {name!r} is a custom component of package {module.partition('.')[0]}. A "
-                f"file imports nothing by itself: give --import {module}, or import {module} before"
-            ]
-        )
-    part = vars(sys.modules[module]).get(attribute)
+    module, attribute, part = _imported(kind, name, registry)
     if not (isinstance(part, type) and issubclass(part, base)):
         classes = [
             key
@@ -74,3 +65,56 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
             ]
         )
     return part
+
+
+def find_function(
+    kind: str,
+    name: object,
+    registry: Mapping[str, Callable[..., Any]],
+    parameters: tuple[str, ...],
+) -> Callable[..., Any]:
+    """The function of a name.
+
+    Args:
+        kind, registry: see `find_part`. name: a name in `registry`, or the import path of a custom
+            function.
+        parameters: names of its parameters. A name comes from a file, so no other function of an
+            imported module may be called.
+    Raises:
+        ChoiceError, ConfigError: see `find_part`.
+    """
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    module, attribute, part = _imported(kind, name, registry)
+    if _takes(part, parameters):
+        function: Callable[..., Any] = part
+        return function
+    functions = [
+        key for key, value in vars(sys.modules[module]).items() if _takes(value, parameters)
+    ]
+    raise ConfigError(
+        [
+            f"{kind} {name!r}: expected a function of ({', '.join(parameters)}) in {module}, which "
+            f"has {'none of that name' if part is None else repr(part)}; of such functions it has "
+            f"{', '.join(functions) or 'none'}.{did_you_mean(attribute, functions)}"
+        ]
+    )
+
+
+def _takes(value: object, parameters: tuple[str, ...]) -> bool:
+    return isfunction(value) and tuple(signature(value).parameters) == parameters
+
+
+def _imported(kind: str, name: object, registry: Mapping[str, object]) -> tuple[str, str, Any]:
+    """Module and attribute of an import path, and the module's value, None if it has none."""
+    if not isinstance(name, str) or not is_path(name):
+        raise ChoiceError(kind, name, registry)
+    module, _, attribute = name.rpartition(".")
+    if module not in sys.modules:
+        raise ConfigError(
+            [
+                f"{kind} {name!r} is a custom component of package {module.partition('.')[0]}. A "
+                f"file imports nothing by itself: give --import {module}, or import {module} before"
+            ]
+        )
+    return module, attribute, vars(sys.modules[module]).get(attribute)

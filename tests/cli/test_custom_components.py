@@ -130,6 +130,20 @@ def test_a_group_of_ones_own(folder: Path) -> None:
         assert message in done.stderr, done.stderr
 
 
+def test_a_weighting_of_ones_own(folder: Path) -> None:
+    few = (
+        *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
+        *("--evaluation.count", "4", "--training.validation_count", "4", "--quiet"),
+    )
+    weighting = "--model.memory.weighting"
+    done = unbounded(folder, "train", "answer_copy", weighting, "bucket.nearest", *few)
+    assert done.returncode == 0, done.stderr
+    assert "no kernel knows the weighting nearest" in done.stderr
+    done = unbounded(folder, "train", "answer_copy", weighting, "bucket.naerest", *few)
+    assert done.returncode == 2
+    assert "Did you mean 'nearest'?" in done.stderr
+
+
 def test_a_package_of_this_folder_is_found_by_pythonpath(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "__init__.py").touch()

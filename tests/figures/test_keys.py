@@ -32,6 +32,13 @@ def trace_of(numbers: int) -> ub.Trace:
     return ub.Trace("LieAccessMemory", arrays, torch.tensor([6]), symbols)
 
 
+def test_keys_of_several_heads_are_an_error():
+    trace = trace_of(2)
+    trace.arrays["read_key"] = torch.zeros(1, 6, 3, 2)
+    with pytest.raises(ConfigError, match="expected one head of each kind, got a trace of Lie"):
+        read_keys(trace)
+
+
 @pytest.mark.parametrize("numbers", [1, 2, 3])
 def test_keys_are_read_and_drawn(numbers: int, tmp_path: Path):
     trace = read_keys(trace_of(numbers))

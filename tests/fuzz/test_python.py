@@ -254,7 +254,8 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         ub.LieAccessMemory,
         lambda: {
             "width": 2, "group": "translation", "weighting": "softmax", "step": "free",
-            "capacity": 3, "drop": 1,
+            "capacity": 3, "drop": 1, "value_activation": "tanh", "temperature": True,
+            "read_heads": 1, "write_heads": 1,
         },
     ),
     "unroll": (

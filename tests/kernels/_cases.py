@@ -97,6 +97,20 @@ VARIANTS = [
     LieAccessMemory(2, "sphere", capacity=6, drop=4),
     LieAccessMemory(33, "sphere", "softmax", action_gate=False, capacity=8),
     LieAccessMemory(4, "scaling_rotation", "softmax", "bounded", capacity=7, drop=7),
+    LieAccessMemory(5, read_heads=3, value_activation="softplus"),
+    LieAccessMemory(18, "sphere", "softmax", initial="learned", read_heads=2, write_heads=2),
+    LieAccessMemory(3, "rotation", action_gate=False, capacity=6, drop=3, write_heads=2),
+    LieAccessMemory(
+        4,
+        "translation",
+        "softmax",
+        "bounded",
+        key_size=3,
+        capacity=9,
+        drop=1,
+        read_heads=2,
+        write_heads=3,
+    ),
 ]
 DNC_SHARES = ("write_weights", "read_weights", "links", "precedence")
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}

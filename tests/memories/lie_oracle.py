@@ -6,6 +6,7 @@ lists of numbers.
 
 from __future__ import annotations
 
+import cmath
 import math
 
 
@@ -18,6 +19,11 @@ def act(group, action, key):
     """The key after the action, normalised to length 1 where the group requires it."""
     if group == "translation":
         return [k + a for k, a in zip(key, action, strict=True)]
+    if group == "poincare_disk":
+        return on_disk(action, key)
+    if len(key) > 2 and group != "sphere":
+        factor, numbers = (action[0], action[1:]) if group == "scaling_rotation" else (1, action)
+        return [factor * x for x in turned(numbers, key)]
     if group in ("scaling_rotation", "rotation"):
         product = complex(*action) * complex(*key)
         return [product.real, product.imag]
@@ -29,32 +35,71 @@ def act(group, action, key):
     return unit([key[i] * cos + cross[i] * sin + axis[i] * along for i in range(3)])
 
 
+def turned(numbers, key):
+    """exp(X) k by Taylor's series of many small turns."""
+    n, count = len(key), 64
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    matrix = [[0.0] * n for _ in range(n)]
+    for (i, j), number in zip(pairs, numbers, strict=True):
+        matrix[i][j], matrix[j][i] = number / count, -number / count
+    for _ in range(count):
+        term, key = list(key), list(key)
+        for order in range(1, 20):
+            term = [sum(matrix[i][j] * term[j] for j in range(n)) / order for i in range(n)]
+            key = [x + y for x, y in zip(key, term, strict=True)]
+    return key
+
+
+def in_disk(z):
+    return z if abs(z) <= 1 - 1e-5 else z / abs(z) * (1 - 1e-5)
+
+
+def on_disk(action, key):
+    vector, length = complex(*action[:2]), math.hypot(*action[:2])
+    point = in_disk(vector * math.tanh(length / 2) / length) if length else 0
+    z = cmath.exp(1j * action[2]) * in_disk(complex(*key))
+    z = in_disk((z + point) / (1 + point.conjugate() * z))
+    return [z.real, z.imag]
+
+
+def squared_distance(group, one, other):
+    if group != "poincare_disk":
+        return sum((q - k) ** 2 for q, k in zip(one, other, strict=True))
+    a, b = complex(*one), complex(*other)
+    x = abs(a - b) ** 2 / (1 - abs(a) ** 2) / (1 - abs(b) ** 2)
+    return math.acosh(1 + 2 * x) ** 2
+
+
 def move(group, step, head, key, key_gate, action, action_gate):
     mixed_key = [
         key_gate * new + (1 - key_gate) * old for new, old in zip(key, head[0], strict=True)
     ]
-    if step == "normalised_candidate" and group in ("translation", "scaling_rotation"):
-        action = unit(action)
+    # The numbers with a length, and the others.
+    long = {"translation": len(key), "poincare_disk": 2}.get(group, 0)
+    if group == "scaling_rotation":
+        long = 2 if len(key) == 2 else 1
+    if step == "normalised_candidate" and long:
+        action = unit(action[:long]) + action[long:]
     mixed = [
         action_gate * new + (1 - action_gate) * old
         for new, old in zip(action, head[1], strict=True)
     ]
-    if group == "rotation":
+    if group == "rotation" and len(key) == 2:
         mixed = unit(mixed)
     elif group == "sphere":
         mixed, mixed_key = unit(mixed[:3]) + unit(mixed[3:]), unit(mixed_key)
-    elif step == "normalised":
-        mixed = unit(mixed)
-    elif step == "bounded":
-        size = math.sqrt(1 + sum(x * x for x in mixed))
-        mixed = [x / size for x in mixed]
+    elif step == "normalised" and long:
+        mixed = unit(mixed[:long]) + mixed[long:]
+    elif step == "bounded" and long:
+        size = math.sqrt(1 + sum(x * x for x in mixed[:long]))
+        mixed = [x / size for x in mixed[:long]] + mixed[long:]
     return [act(group, mixed, mixed_key), mixed]
 
 
-def weights(rows, query, temperature):
+def weights(group, rows, query, temperature):
     """Read weight of each row; 0 for rows of strength 0."""
     held = [(i, row) for i, row in enumerate(rows) if row[2] > 0]
-    distance = {i: sum((q - k) ** 2 for q, k in zip(query, row[0], strict=True)) for i, row in held}
+    distance = {i: squared_distance(group, query, row[0]) for i, row in held}
     if temperature is None:
         parts = {i: row[2] / (distance[i] + 1e-10) for i, row in held}
     else:
@@ -76,18 +121,55 @@ def step(group, step_length, rows, read, write, instruction, capacity=None, drop
         )
         for who, head in (("read", read), ("write", write))
     ]  # fmt: skip
-    share = weights(rows, heads[0][0], instruction.get("temperature"))
+    share = weights(group, rows, heads[0][0], instruction.get("temperature"))
     width = len(instruction["value"])
     read_vector = [
         sum(w * row[1][m] for w, row in zip(share, rows, strict=True)) for m in range(width)
     ]
+    new = [heads[1][0], instruction["value"], instruction["strength"]]
+    rows = written(rows, new, capacity is not None and len(rows) == capacity, drop)
+    return read_vector, rows, *heads
+
+
+def written(rows, new, is_full, drop):
+    """The rows after one more; without a further place it takes that of the oldest absent row."""
     rows = [list(row) for row in rows]
-    if capacity is not None and len(rows) == capacity:
-        if instruction["strength"] <= 0:
-            return read_vector, rows, *heads
+    if is_full:
+        if new[2] <= 0:
+            return rows
         if all(row[2] > 0 for row in rows):
             for row in rows[:drop]:
                 row[2] = 0.0
         rows.remove(next(row for row in rows if row[2] <= 0))
-    rows.append([heads[1][0], instruction["value"], instruction["strength"]])
-    return read_vector, rows, *heads
+    return [*rows, new]
+
+
+def step_of_many(group, step_length, rows, readers, writers, instruction, capacity=None, drop=1):
+    """One step of lists of heads; the fields of `instruction` are lists, one item for each head."""
+    moved = [
+        [
+            move(
+                group, step_length, head,
+                instruction[f"{who}_key"][i], instruction.get(f"{who}_key_gate", ones)[i],
+                instruction[f"{who}_action"][i], instruction.get(f"{who}_action_gate", ones)[i],
+            )
+            for i, head in enumerate(heads)
+        ]
+        for who, heads, ones in (
+            ("read", readers, [1.0] * len(readers)), ("write", writers, [1.0] * len(writers))
+        )
+    ]  # fmt: skip
+    read_vector = []
+    temperatures = instruction.get("temperature", [None] * len(readers))
+    for head, temperature in zip(moved[0], temperatures, strict=True):
+        share = weights(group, rows, head[0], temperature)
+        read_vector += [
+            sum(w * row[1][m] for w, row in zip(share, rows, strict=True))
+            for m in range(len(instruction["value"][0]))
+        ]
+    is_full = capacity is not None and len(rows) + len(writers) > capacity
+    for head, value, strength in zip(
+        moved[1], instruction["value"], instruction["strength"], strict=True
+    ):
+        rows = written(rows, [head[0], value, strength], is_full, drop)
+    return read_vector, rows, *moved

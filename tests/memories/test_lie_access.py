@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -13,13 +14,23 @@ import unbounded as ub
 from tests.memories import lie_oracle
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
-from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, ShapeError
-from unbounded.memories.lie_access.groups import GROUPS, Group
-from unbounded.memories.lie_access.reference import (
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
+from unbounded.extraction.placement import check_addressed
+from unbounded.memories.as_data import memory_data
+from unbounded.memories.lie_access.groups import (
+    GROUPS,
+    KERNEL_GROUPS,
+    Group,
+    PoincareDisk,
+    ScaledSpecialOrthogonal,
+    SpecialOrthogonal,
+    complex_product,
+)
+from unbounded.memories.lie_access.reference import Rows, appended
+from unbounded.memories.lie_access.weightings import (
     WEIGHTINGS,
-    Rows,
-    appended,
     inverse_square,
+    shares,
     softmax,
 )
 
@@ -28,6 +39,13 @@ STEPS = ("free", "normalised", "bounded", "normalised_candidate")
 every_kind = pytest.mark.parametrize(
     ("group", "weighting"), list(itertools.product(GROUPS, WEIGHTINGS))
 )
+#: Names of the groups for which a kernel exists.
+FUSED = [kind.name for kind in KERNEL_GROUPS]
+every_fused_kind = pytest.mark.parametrize(
+    ("group", "weighting"), list(itertools.product(FUSED, WEIGHTINGS))
+)
+#: Groups on keys of any size.
+SIZED = ("translation", "rotation", "scaling_rotation")
 
 
 def random_state(memory, batch, rows, seed):
@@ -40,9 +58,13 @@ def random_state(memory, batch, rows, seed):
     state = memory.State(*fields)
     holes = torch.rand(state.strengths.shape, generator=generator) < 0.2
     group = memory.group
+    # Well inside of the disk: distances at its edge are steep.
+    scale = 0.3 if isinstance(group, PoincareDisk) else 1.0
     return state._replace(
         strengths=torch.where(holes, 0, state.strengths.sigmoid()),
-        keys=group.place(state.keys),
+        keys=group.place(state.keys * scale),
+        read_key=group.place(state.read_key * scale),
+        write_key=group.place(state.write_key * scale),
         read_action=group.normalise(state.read_action),
         write_action=group.normalise(state.write_action),
     )
@@ -86,7 +108,7 @@ def test_agrees_with_the_oracle(
     group, weighting, seed, steps, rows, width, step, gates, capacity, data
 ):
     drop = data.draw(st.integers(1, capacity)) if capacity else None
-    size = data.draw(st.integers(1, 4)) if group == "translation" else None
+    size = data.draw(st.integers(1 if group == "translation" else 2, 4)) if group in SIZED else None
     memory = ub.LieAccessMemory(
         *(width, group, weighting, step), key_size=size, key_gate=gates[0], action_gate=gates[1],
         capacity=capacity, drop=drop,
@@ -109,17 +131,208 @@ def test_agrees_with_the_oracle(
                 assert flat(one) == pytest.approx(flat(other), rel=1e-9, abs=1e-11)
 
 
+def as_many(tensor, count):
+    """A field with an axis of heads after the batch; a single head has none."""
+    return tensor.unsqueeze(1) if count == 1 else tensor
+
+
+@every_kind
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 5),
+    rows=st.integers(0, 5),
+    heads=st.sampled_from([(2, 1), (1, 2), (2, 3), (3, 2)]),
+    step=st.sampled_from(STEPS),
+    gates=st.tuples(st.booleans(), st.booleans()),
+    times=st.none() | st.integers(1, 3),
+    data=st.data(),
+)
+@settings(max_examples=15, deadline=None)
+def test_several_heads_agree_with_the_oracle(
+    group, weighting, seed, steps, rows, heads, step, gates, times, data
+):
+    readers, writers = heads
+    capacity = times * writers if times else None
+    drop = data.draw(st.integers(1, capacity)) if capacity else None
+    memory = ub.LieAccessMemory(
+        *(2, group, weighting, step), key_gate=gates[0], action_gate=gates[1], capacity=capacity,
+        drop=drop, read_heads=readers, write_heads=writers,
+    )  # fmt: skip
+    state = random_state(memory, 2, min(rows, capacity or rows), seed)
+    if capacity and 0 < state.keys.shape[1] < writers:
+        return  # no state of this memory has so few rows
+    instructions = orders_with_holes(memory, 2, steps, seed)
+    read_vectors, final = memory.unroll(instructions, state, "reference")
+    assert read_vectors.shape == (2, steps, 2 * readers)
+    assert final.keys.shape[1] == memory.state_fields[0].rows_after(state.keys.shape[1], steps)
+
+    def parts(state, b):
+        rows, *_ = as_lists(state, b)
+        heads = [
+            [
+                [key.tolist(), action.tolist()]
+                for key, action in zip(
+                    as_many(getattr(state, f"{who}_key"), count)[b],
+                    as_many(getattr(state, f"{who}_action"), count)[b],
+                    strict=True,
+                )
+            ]
+            for who, count in (("read", readers), ("write", writers))
+        ]
+        return rows, *heads
+
+    for b in range(2):
+        held = parts(state, b)
+        for t in range(steps):
+            counts = {
+                name: writers
+                if name.startswith("write") or name in ("value", "strength")
+                else readers
+                for name in instructions._fields
+            }
+            instruction = {
+                name: as_many(field, counts[name])[b].tolist()
+                for name, field in at(instructions, t)._asdict().items()
+            }
+            expected, *held = lie_oracle.step_of_many(
+                group, step, *held, instruction, capacity, drop
+            )
+            assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
+        for got, expected in zip(parts(final, b), held, strict=True):
+            assert flat(got) == pytest.approx(flat(expected), rel=1e-9, abs=1e-11)
+
+
+@every_fused_kind
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 9),
+    rows=st.integers(0, 7),
+    heads=st.sampled_from([(2, 1), (1, 2), (2, 3), (3, 2)]),
+    times=st.none() | st.integers(1, 3),
+    data=st.data(),
+)
+@settings(max_examples=15, deadline=None)
+def test_the_kernel_has_several_heads(group, weighting, seed, steps, rows, heads, times, data):
+    """With absent rows, and states whose number of rows is no multiple of the write heads."""
+    capacity = times * heads[1] if times else None
+    drop = data.draw(st.integers(1, capacity)) if capacity else None
+    memory = ub.LieAccessMemory(
+        2, group, weighting, capacity=capacity, drop=drop, step="normalised",
+        read_heads=heads[0], write_heads=heads[1],
+    )  # fmt: skip
+    rows = min(rows, capacity or rows)
+    state = random_state(memory, 2, rows, seed)
+    instructions = orders_with_holes(memory, 2, steps, seed)
+    results = []
+    for backend in ("reference", "cpu"):
+        leaves = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
+        instruction, start = memory.Instruction(*leaves[:-7]), memory.State(*leaves[-7:])
+        read_vectors, final = memory.unroll(instruction, start, backend)
+        loss = read_vectors.square().sum() + sum(field.sin().sum() for field in final)
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+        results.append([read_vectors, *final, *grads])
+    for expected, got in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("heads", [(2, 1), (1, 2), (2, 2)])
+@every_kind
+def test_gradcheck_of_several_heads(group, weighting, heads):
+    memory = ub.LieAccessMemory(
+        2, group, weighting, "normalised", read_heads=heads[0], write_heads=heads[1],
+        capacity=6, drop=2,
+    )  # fmt: skip
+    state = random_state(memory, 1, 4, 1)
+    state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
+    instructions = random_instructions(memory, 1, 2, 3)
+    if group == "poincare_disk":
+        instructions = instructions._replace(
+            read_key=0.2 * instructions.read_key, write_key=0.2 * instructions.write_key
+        )
+
+    def run(*tensors):
+        instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
+        read_vectors, final = memory.unroll(instruction, start, "reference")
+        return read_vectors, *final
+
+    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
+    assert torch.autograd.gradcheck(run, tensors, fast_mode=True)
+
+
+def test_equal_heads_read_and_write_the_same():
+    one = ub.LieAccessMemory(3, weighting="softmax", initial="constant")
+    two = ub.LieAccessMemory(3, weighting="softmax", read_heads=2, write_heads=2)
+    single = random_instructions(one, 2, 6)
+    both = two.Instruction(*(torch.stack([field, field], 2) for field in single))
+    expected, after = one.unroll(single, None, "reference")
+    got, after_both = two.unroll(both, None, "reference")
+    assert_close(got, torch.cat([expected, expected], dim=-1), "read vectors")
+    assert_close(after_both.keys[:, ::2], after.keys, "keys")
+    assert_close(after_both.keys[:, 1::2], after.keys, "keys")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"write_heads": 2}, "memory: expected one read head and one write head, got 1 and 2"),
+        ({"weighting": lambda d, s, t: s}, "expected a weighting of inverse_square, softmax, got"),
+        ({"group": "poincare_disk"}, "expected a group of .*, sphere.* 'poincare_disk' with keys"),
+        ({"group": "rotation", "key_size": 3}, "'rotation' with keys of size 3"),
+    ],
+)
+def test_what_the_explorer_does_not_show(options, message):
+    with pytest.raises(ConfigError, match=message):
+        memory_data(ub.LieAccessMemory(3, **options))
+
+
+def test_extraction_needs_one_head_of_each_kind():
+    with pytest.raises(ConfigError, match="it has several read heads or write heads"):
+        check_addressed(ub.LieAccessMemory(3, read_heads=2))
+
+
+def test_shapes_of_several_heads():
+    memory = ub.LieAccessMemory(
+        3, initial="learned", capacity=8, read_heads=2, write_heads=4, variant="2017"
+    )
+    assert {head.name: head.shape for head in memory.heads} == {
+        "read_key": (2, 2), "read_key_gate": (2,), "read_action": (2, 2),
+        "write_key": (4, 2), "write_key_gate": (4,), "write_action": (4, 2),
+        "value": (4, 3), "strength": (4,),
+    }  # fmt: skip
+    shapes = [tuple(field.shape) for field in memory.initial_state(1)]
+    assert shapes == [
+        (1, 4, 2), (1, 4, 3), (1, 4), (1, 2, 2), (1, 2, 2), (1, 4, 2), (1, 4, 2)
+    ]  # fmt: skip
+    assert repr(memory).endswith("capacity=8, drop=1, read_heads=2, write_heads=4)")
+    layer = ub.MemoryRNN(2, 5, memory, backend="reference")
+    output, state, trace = layer(torch.randn(7, 2, 2), return_trace=True)
+    output.sum().backward()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+    assert state.memory.keys.shape == (2, 8, 2)
+    assert trace.arrays["read_key"].shape == (2, 7, 2, 2)
+
+
 def flat(value):
     return [x for part in value for x in flat(part)] if isinstance(value, list) else [value]
 
 
-@every_kind
 @pytest.mark.parametrize("step", STEPS)
-def test_gradcheck(group, weighting, step):
-    memory = ub.LieAccessMemory(2, group, weighting, step)
+@pytest.mark.parametrize(
+    ("group", "weighting", "size"),
+    [
+        *((group, weighting, None) for group in GROUPS for weighting in WEIGHTINGS),
+        *((group, "inverse_square", 3) for group in ("rotation", "scaling_rotation")),
+    ],
+)
+def test_gradcheck(group, weighting, step, size):
+    memory = ub.LieAccessMemory(2, group, weighting, step, key_size=size)
     state = random_state(memory, 1, 2, 1)
     state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
     instructions = random_instructions(memory, 1, 2, 3)
+    if group == "poincare_disk":
+        instructions = instructions._replace(
+            read_key=0.2 * instructions.read_key, write_key=0.2 * instructions.write_key
+        )
 
     def run(*tensors):
         instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
@@ -172,7 +385,7 @@ def inverse(group, action):
     return action * torch.tensor([1.0, -1.0], dtype=DOUBLE) / square
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", FUSED)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_axioms_of_the_groups(name, data):
@@ -217,6 +430,129 @@ def test_turns_of_the_sphere_are_matrices_of_so3(data):
     key = group.place(torch.tensor([[0.3, -1.2, 0.5]], dtype=DOUBLE))
     both = group.act(h, group.act(g, key))
     torch.testing.assert_close(both, key @ (matrix(h) @ matrix(g)).T, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 1e-20, 1.0, 30.0]))
+@settings(max_examples=20, deadline=None)
+def test_rotations_of_any_size(size, seed, scale):
+    """Orthogonal matrices with determinant 1; the inverse of an action is its negative."""
+    generator = torch.Generator().manual_seed(seed)
+    group = SpecialOrthogonal(size)
+    action = scale * torch.randn(1, group.action_size, generator=generator, dtype=DOUBLE)
+    eye = torch.eye(size, dtype=DOUBLE)
+    matrix = group.act(action.expand(size, -1), eye).T
+    torch.testing.assert_close(matrix @ matrix.T, eye, rtol=1e-8, atol=1e-9)
+    assert float(torch.det(matrix)) == pytest.approx(1.0, abs=1e-8)
+    key = torch.randn(1, size, generator=generator, dtype=DOUBLE)
+    torch.testing.assert_close(group.act(-action, group.act(action, key)), key)
+    if scale == 0:
+        assert torch.equal(group.act(action, key), key)
+    scaled = ScaledSpecialOrthogonal(size)
+    factor = torch.tensor([[-0.7]], dtype=DOUBLE)
+    both = torch.cat([factor, action], dim=1)
+    torch.testing.assert_close(scaled.act(both, key), -0.7 * group.act(action, key))
+    pure = scaled.shorten(both, 1e-12)
+    torch.testing.assert_close(scaled.act(pure, key), -group.act(action, key))
+
+
+def test_rotations_of_two_and_three_numbers_are_those_of_other_groups():
+    key = torch.tensor([[0.3, -1.2]], dtype=DOUBLE)
+    angle = torch.tensor([[0.7]], dtype=DOUBLE)
+    turn = torch.cat([angle.cos(), -angle.sin()], dim=1)  # X turns against the clock's opposite
+    expected = GROUPS["rotation"]().act(turn, key)
+    torch.testing.assert_close(SpecialOrthogonal(2).act(angle, key), expected)
+    axis = torch.tensor([[2.0, 1.0, -2.0]], dtype=DOUBLE) / 3
+    x, y, z = (0.7 * axis).unbind(1)
+    key = GROUPS["sphere"]().place(torch.tensor([[0.3, -1.2, 0.5]], dtype=DOUBLE))
+    expected = GROUPS["sphere"]().act(torch.cat([axis, angle.cos(), angle.sin()], 1), key)
+    skew = torch.stack([-z, y, -x], dim=1)
+    torch.testing.assert_close(SpecialOrthogonal(3).act(skew, key), expected)
+
+
+def test_the_size_of_keys_chooses_the_group():
+    for name in ("rotation", "scaling_rotation"):
+        assert type(ub.LieAccessMemory(3, name).group) in KERNEL_GROUPS
+        assert type(ub.LieAccessMemory(3, name, key_size=2).group) in KERNEL_GROUPS
+        memory = ub.LieAccessMemory(3, name, key_size=5)
+        assert memory.group.action_size == 10 + (name == "scaling_rotation")
+        assert f"group='{name}'" in repr(memory)
+        assert "key_size=5" in repr(memory)
+        with pytest.raises(ub.errors.BackendError, match=f"group {name} on keys of size 5"):
+            memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
+
+
+disk_points = st.tuples(st.floats(0, 0.999), st.floats(-7, 7)).map(
+    lambda polar: [polar[0] * math.cos(polar[1]), polar[0] * math.sin(polar[1])]
+)
+
+
+@given(
+    one=disk_points,
+    other=disk_points,
+    third=disk_points,
+    action=st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.floats(-9, 9)),
+)
+@settings(max_examples=80, deadline=None)
+def test_actions_of_the_disk_keep_distances(one, other, third, action):
+    group = PoincareDisk()
+    a, b, c = (torch.tensor([point], dtype=DOUBLE) for point in (one, other, third))
+    moves = torch.tensor([action], dtype=DOUBLE)
+    far = group.distance(a, b).sqrt()
+    moved = [group.act(moves, point) for point in (a, b)]
+    if max(float(point.norm()) for point in moved) < 0.9999:
+        torch.testing.assert_close(group.distance(*moved).sqrt(), far, rtol=1e-6, atol=1e-6)
+        turn = torch.cat([moves[:, 2:].cos(), -moves[:, 2:].sin()], dim=1)
+        inverse = torch.cat([-complex_product(turn, moves[:, :2]), -moves[:, 2:]], dim=1)
+        torch.testing.assert_close(group.act(inverse, moved[0]), a, rtol=1e-6, atol=1e-6)
+    nothing = torch.zeros(1, 3, dtype=DOUBLE)
+    torch.testing.assert_close(group.act(nothing, a), a)
+    assert torch.equal(group.distance(a, b), group.distance(b, a))
+    assert float(group.distance(a, a)) == 0
+    others = group.distance(a, c).sqrt() + group.distance(c, b).sqrt()
+    assert float(far) <= float(others) + 1e-6
+    along = torch.tensor([[*action[:2], 0.0]], dtype=DOUBLE)
+    moved = group.act(along, torch.zeros(1, 2, dtype=DOUBLE))
+    assert float(group.distance(moved, torch.zeros(1, 2)).sqrt()) == pytest.approx(
+        math.hypot(*action[:2]), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_values_and_gradients_on_the_disk_are_finite(dtype):
+    """At its edge and beyond, at equal keys, and for actions of any length."""
+    group = PoincareDisk()
+    points = [[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.7, 0.72], [1e-20, 0.0], [0.99999, 1e-5]]
+    keys = torch.tensor([*points, [5.0, 5.0], [1e10, 0.0]], dtype=dtype, requires_grad=True)
+    lengths = [0.0, 1e-20, 1.0, 40.0, 1e10]
+    actions = torch.tensor([[x, -x, x] for x in lengths], dtype=dtype, requires_grad=True)
+    for action in actions.unbind():
+        moved = group.act(action.expand(len(keys), 3), group.place(keys))
+        assert bool((moved.norm(dim=-1) <= 1 - 9e-6).all())
+        for which in (keys, group.place(keys)):
+            distances = group.distance(moved.unsqueeze(1), which.unsqueeze(0))
+            assert bool((distances.isfinite() & (distances >= 0)).all())
+            weights = inverse_square(distances, torch.ones_like(distances), None)
+            for result in (distances, weights[:, :1]):
+                grads = torch.autograd.grad(result.sum(), (keys, actions), retain_graph=True)
+                assert all(bool(grad.isfinite().all()) for grad in grads)
+
+
+def test_a_head_on_the_disk_walks_a_straight_line():
+    memory = ub.LieAccessMemory(2, "poincare_disk")
+    instructions = random_instructions(memory, 1, 30, 0, torch.float32)
+    shut = {
+        name: torch.zeros_like(instructions.strength)
+        for name in instructions._fields
+        if "gate" in name
+    }
+    state = memory.initial_state(1, torch.float32)
+    state = state._replace(write_action=torch.tensor([[0.3, 0.0, 0.0]]))
+    _, after = memory.unroll(instructions._replace(**shut), state, "reference")
+    assert after.write_action.tolist() == [[1.0, 0.0, 0.0]]  # normalised
+    far = memory.group.distance(after.keys[0], torch.zeros(2)).sqrt()
+    assert far[:10].tolist() == pytest.approx(range(1, 11), rel=1e-3)
+    assert float(far.max()) < 12.3  # the edge
 
 
 @given(gate=st.floats(0, 1), data=st.data())
@@ -323,7 +659,7 @@ def test_ten_thousand_steps_in_float32(group, weighting, steps):
 
 
 @pytest.mark.parametrize("capacity", [100, None])
-@every_kind
+@every_fused_kind
 def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
@@ -340,7 +676,7 @@ def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
 
 
 @pytest.mark.parametrize("capacity", [100, None])
-@every_kind
+@every_fused_kind
 def test_gradients_of_ten_thousand_steps(group, weighting, capacity):
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
@@ -505,6 +841,93 @@ def test_a_group_by_its_import_path():
         ub.LieAccessMemory(3, "nowhere.Shear")
 
 
+class Taxi(Shear):
+    """Distances along the axes."""
+
+    name = "taxi"
+
+    def distance(self, key, keys):
+        return (key - keys).abs().sum(-1).square()
+
+
+def nearest(distances, strengths, temperature):
+    """Weights as the powers of the distances, without a limit."""
+    scale = 1.0 if temperature is None else 1 + temperature.unsqueeze(-1)
+    return shares(torch.exp(-distances * scale), strengths)
+
+
+class Flat(Shear):
+    def distance(self, key, keys):
+        return (key - keys).abs().sum()
+
+
+def test_a_group_with_a_distance_of_its_own():
+    memory = ub.LieAccessMemory(2, Taxi())
+    instructions, state = random_instructions(memory, 2, 1), random_state(memory, 2, 5, 0)
+    read_vectors, after = memory.unroll(instructions, state, "reference")
+    for b in range(2):
+        parts = []
+        for key, strength in zip(state.keys[b].tolist(), state.strengths[b].tolist(), strict=True):
+            pairs = zip(after.read_key[b].tolist(), key, strict=True)
+            far = sum(abs(one - other) for one, other in pairs)
+            parts.append(strength / (far**2 + 1e-10))
+        columns = zip(*state.values[b].tolist(), strict=True)
+        expected = [
+            sum(part * v for part, v in zip(parts, column, strict=True)) / sum(parts)
+            for column in columns
+        ]
+        assert read_vectors[b, 0].tolist() == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ShapeError, match=r"distances of group shear: expected shape \[2, 5\]"):
+        ub.LieAccessMemory(2, Flat()).unroll(instructions, state, "reference")
+
+
+def test_a_weighting_that_is_a_function():
+    memory = ub.LieAccessMemory(2, weighting=nearest)
+    assert repr(memory).count("weighting='nearest'") == 1
+    assert memory.Instruction is ub.memories.LieAccessInstruction
+    with pytest.raises(ub.errors.BackendError, match="no kernel knows the weighting nearest"):
+        memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
+    warm = ub.LieAccessMemory(2, weighting=f"{__name__}.nearest", temperature=True)
+    assert "temperature" in warm.Instruction._fields
+    instructions, state = random_instructions(warm, 2, 3), random_state(warm, 2, 5, 0)
+    instructions = instructions._replace(temperature=torch.zeros_like(instructions.strength))
+    cold = memory.Instruction(*instructions[:-1])
+    read_vectors = warm.unroll(instructions, state, "reference")[0]
+    assert torch.equal(read_vectors, memory.unroll(cold, state, "reference")[0])
+    lines = ub.LieAccessMemory(2, weighting=lambda distances, *_: distances.sum(-1))
+    with pytest.raises(ShapeError, match=r"weights of weighting <lambda>: expected shape \[2, 5\]"):
+        lines.unroll(cold, state, "reference")
+
+
+def test_the_function_of_a_name_is_a_weighting():
+    """A name may come from a file by someone else; no other function is called."""
+    found = "expected a function of .distances, strengths, temperature. in"
+    for name in ("os.system", f"{__name__}.Shear", f"{__name__}.nearst"):
+        with pytest.raises(ConfigError, match=found):
+            ub.LieAccessMemory(2, weighting=name)
+    with pytest.raises(ConfigError, match="Did you mean 'nearest'"):
+        ub.LieAccessMemory(2, weighting=f"{__name__}.nearst")
+    with pytest.raises(ConfigError, match="give --import nowhere, or import nowhere before"):
+        ub.LieAccessMemory(2, weighting="nowhere.nearest")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("activation", ["identity", "sigmoid", "softplus"])
+def test_other_activations_of_values(backend, activation):
+    torch.manual_seed(0)
+    memory = ub.LieAccessMemory(3, initial="learned", value_activation=activation)
+    layer = ub.MemoryRNN(2, 4, memory, backend=backend).double()
+    x = torch.randn(5, 2, 2, dtype=DOUBLE)
+    _, state, trace = layer(x, return_trace=True)
+    values = trace.arrays["instruction.value"]
+    assert torch.equal(state.memory.values[:, 1:], values)
+    if activation != "identity":
+        assert bool((state.memory.values >= 0).all())
+    begun = dict(layer.layers[0].initial_memory.named_parameters())
+    expected = ub.memories.core.ACTIVATIONS[activation](begun["values"])
+    assert torch.equal(state.memory.values[0, :1], expected)
+
+
 def test_a_group_with_inconsistent_sizes():
     class Wrong(Shear):
         origin = (0.0,)
@@ -576,8 +999,25 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"capacity": 0}, ShapeError, "capacity: expected an integer >= 1, got 0"),
         ({"capacity": 3, "drop": -2}, ShapeError, "drop: expected an integer >= 1, got -2"),
         ({"capacity": 3, "drop": 4}, ConfigError, "drop: expected at most the capacity 3.* got 4"),
+        ({"read_heads": 0}, ShapeError, "read_heads: expected an integer >= 1, got 0"),
+        ({"write_heads": "2"}, ShapeError, "write_heads: expected an integer >= 1, got '2'"),
+        (
+            {"write_heads": 2, "capacity": 5},
+            ConfigError,
+            "capacity: expected a multiple of the 2 write heads, .* got 5",
+        ),
         ({"drop": 4}, ConfigError, "drop: 4 has no effect without a capacity"),
-        ({"group": "rotation", "key_size": 3}, ShapeError, "key_size: expected 2.*rotation.*got 3"),
+        ({"group": "rotation", "key_size": 1}, ShapeError, "key_size: expected an integer >= 2"),
+        (
+            {"group": "scaling_rotation", "key_size": 1},
+            ShapeError,
+            "key_size: expected an integer >= 2",
+        ),
+        (
+            {"group": "poincare_disk", "key_size": 3},
+            ShapeError,
+            "key_size: expected 2.*poincare_disk.*got 3. Leave it out",
+        ),
         ({"group": "sphere", "key_size": 2}, ShapeError, "key_size: expected 3.*sphere.*got 2"),
         ({"group": "translations"}, ChoiceError, "unknown group 'translations'. Did you mean"),
         ({"group": 3}, ChoiceError, "unknown group 3"),
@@ -590,6 +1030,19 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
         ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
         ({"gates": "hard"}, ChoiceError, "unknown gates 'hard'. Did you mean 'hard_sigmoid'"),
+        ({"weighting": 3}, ChoiceError, "unknown weighting 3"),
+        (
+            {"value_activation": "softmax"},
+            ChoiceError,
+            "unknown value_activation 'softmax'. Valid: hard_sigmoid",
+        ),
+        ({"temperature": True}, ConfigError, "temperature: inverse_square takes no temperature"),
+        (
+            {"weighting": "softmax", "temperature": False},
+            ConfigError,
+            "temperature: softmax needs a temperature, got False. Leave it out",
+        ),
+        ({"temperature": 1}, DTypeError, "temperature: expected"),
         ({"strength_bias": "x"}, ConfigError, "strength_bias: expected a finite number"),
         ({"read_key_gate_bias": "x"}, ConfigError, "read_key_gate_bias: expected a finite number"),
         ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),

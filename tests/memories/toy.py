@@ -163,6 +163,22 @@ LIBRARY = {
     "learned_lie_access": functools.partial(
         ub.LieAccessMemory, 2, "sphere", initial="learned", key_gate=False
     ),
+    "lie_access_of_many_heads": functools.partial(
+        ub.LieAccessMemory, 2, "poincare_disk", "softmax", read_heads=2, write_heads=3, capacity=6
+    ),
+    "learned_lie_access_of_many_heads": functools.partial(
+        ub.LieAccessMemory,
+        2,
+        "rotation",
+        initial="learned",
+        read_heads=2,
+        write_heads=2,
+        key_size=3,
+    ),
+    "random_access": functools.partial(ub.memories.RandomAccessMemory, 2, 3, sharpening=True),
+    "learned_random_access_with_a_tape": functools.partial(
+        ub.memories.RandomAccessMemory, 2, 3, tape=True, initial="learned"
+    ),
     "full_learned_lie_access": functools.partial(
         ub.LieAccessMemory, 2, "rotation", "softmax", initial="learned", capacity=4, drop=2
     ),

@@ -8,7 +8,7 @@ import torch
 import unbounded as ub
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
-from unbounded.memories.lie_access.groups import GROUPS
+from unbounded.memories.lie_access.groups import KERNEL_GROUPS
 
 
 def count(module):
@@ -50,13 +50,23 @@ def test_the_lstms_share_of_the_published_parameters(
 
 
 @pytest.mark.parametrize("variant", ["2016", "2017"])
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [kind.name for kind in KERNEL_GROUPS])
 @pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
-def test_kernel_and_reference_agree(group, weighting, variant):
+@pytest.mark.parametrize("heads", [(1, 1), (2, 1), (1, 2), (2, 3)])
+def test_kernel_and_reference_agree(group, weighting, variant, heads):
     torch.manual_seed(0)
     step = "normalised" if group == "scaling_rotation" else None
     memory = ub.LieAccessMemory(
-        4, group, weighting, step, variant=variant, initial="learned", capacity=6, drop=3
+        4,
+        group,
+        weighting,
+        step,
+        variant=variant,
+        initial="learned",
+        capacity=6,
+        drop=3,
+        read_heads=heads[0],
+        write_heads=heads[1],
     )
     layers = [ub.MemoryRNN(2, 6, memory, backend=b).double() for b in ("cpu", "reference")]
     layers[1].load_state_dict(layers[0].state_dict())

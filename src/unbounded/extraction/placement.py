@@ -10,7 +10,6 @@ from torch import Tensor
 
 from unbounded.errors import ConfigError
 from unbounded.memories import LieAccessMemory, Memory, TuringTape
-from unbounded.memories.lie_access.reference import WEIGHTINGS, squared_distances
 
 #: Weight from which a head is at a single place.
 SINGLE_PLACE: Final = 0.999
@@ -85,7 +84,9 @@ def check_addressed(memory: Memory[Any, Any]) -> None:
     if isinstance(memory, TuringTape) and memory.initial_cells == "random":
         error = "its initial cells are drawn for each string"
     if isinstance(memory, LieAccessMemory):
-        if memory.group.name != "translation":
+        if memory.read_heads > 1 or memory.write_heads > 1:
+            error = "it has several read heads or write heads"
+        elif memory.group.name != "translation":
             error = f"its heads move by the group {memory.group.name}, not by addition"
         elif memory.initial != "constant" or memory.capacity is not None:
             error = "it has an initial row, or drops rows"
@@ -143,10 +144,7 @@ def _on_keys(
     size, batch_size = memory.group.key_size, len(fields["value"])
     likeliest = torch.ones(batch_size)
     if before is not None and before.keys.shape[1]:
-        distances = squared_distances(after.read_key, before.keys)
-        shares = WEIGHTINGS[memory.weighting](
-            distances, before.strengths, fields.get("temperature")
-        )
+        shares = memory.read_weights(after.read_key, before, fields.get("temperature"))
         # Without a row nothing is read, with certainty.
         likeliest = torch.where(shares.sum(dim=-1) > 0, shares.amax(dim=-1), 1.0)
     placement.add(likeliest.unsqueeze(1), torch.zeros(batch_size, 1, dtype=torch.bool))

@@ -52,14 +52,23 @@ class KeyTrace:
     answers: int
 
 
+def has_keys(trace: Trace) -> bool:
+    """Whether a trace has the keys of one read head and one write head."""
+    keys = [trace.arrays.get(f"{who}_key") for who in ("read", "write")]
+    return all(key is not None and key.dim() == 3 for key in keys)
+
+
 def read_keys(trace: Trace, example: int = 0) -> KeyTrace:
     """Sequence `example` of the trace of a Lie-access memory, truncated to its length.
 
     Raises:
-        ConfigError: the trace is of another memory, or `example` is not in the batch.
+        ConfigError: the trace is of another memory or of several heads, or `example` is not in the
+            batch.
     """
     if "read_key" not in trace.arrays:
         raise ConfigError([f"trace: expected keys, got a trace of {trace.memory}"])
+    if not has_keys(trace):
+        raise ConfigError([f"trace: expected one head of each kind, got a trace of {trace.memory}"])
     steps, names = steps_and_symbols(trace, example)
 
     def array(name: str) -> Array:

@@ -11,7 +11,7 @@ from unbounded.figures.actions import draw_actions, has_actions, read_actions
 from unbounded.figures.answers import draw_answers
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import read_curves
-from unbounded.figures.keys import draw_keys
+from unbounded.figures.keys import draw_keys, has_keys
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.tape import draw_tape
 from unbounded.figures.traces import has_strengths
@@ -45,7 +45,7 @@ def draw_run(run_folder: Path) -> list[Path]:
         if has_actions(trace):
             rows = read_actions(trace)
             paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
-        elif "read_key" in trace.arrays:
+        elif has_keys(trace):
             paths += draw_keys(trace, figures, trace_file.stem, title=run_folder.name)
         elif has_strengths(trace):
             paths += draw_memory(trace, figures, trace_file.stem)

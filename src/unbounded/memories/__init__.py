@@ -48,6 +48,7 @@ from unbounded.memories.push_pop import (
     TwoEndedPushPop,
     quiet_deque,
 )
+from unbounded.memories.random_access import RandomAccessMemory, RandomAccessState
 from unbounded.memories.rolling_tape import RollingTape, RollInstruction, RollState
 from unbounded.memories.superposition import (
     ActionValue,
@@ -107,6 +108,8 @@ __all__ = [
     "NondeterministicState",
     "PushPop",
     "QueueState",
+    "RandomAccessMemory",
+    "RandomAccessState",
     "RollInstruction",
     "RollState",
     "RollingTape",

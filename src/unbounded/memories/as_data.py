@@ -8,7 +8,9 @@ from typing import Any, Final
 from unbounded.errors import ConfigError
 from unbounded.memories.core import Memory
 from unbounded.memories.dnc import DNC
-from unbounded.memories.lie_access import GROUPS, LieAccessMemory
+from unbounded.memories.lie_access import LieAccessMemory
+from unbounded.memories.lie_access.groups import KERNEL_GROUPS
+from unbounded.memories.lie_access.weightings import WEIGHTINGS
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
 from unbounded.memories.rolling_tape import RollingTape
 from unbounded.memories.superposition import (
@@ -33,7 +35,7 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "turing_tape": (TuringTape, _TAPE),
     "rolling_tape": (RollingTape, ("slots", "width", "tapes", "variant")),
     "dnc": (DNC, ("slots", "width", "read_heads", "links")),
-    "lie_access": (LieAccessMemory, ("width", "weighting", "variant", "key_gate", "action_gate")),
+    "lie_access": (LieAccessMemory, ("width", "variant", "key_gate", "action_gate")),
 }
 
 
@@ -103,11 +105,28 @@ def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
 
 
 def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
-    if type(memory.group) not in GROUPS.values():
+    if type(memory.group) not in KERNEL_GROUPS:
+        names = ", ".join(group.name for group in KERNEL_GROUPS)
         raise ConfigError(
-            [f"memory: expected a group of {', '.join(GROUPS)}, got {memory.group.name!r}"]
+            [
+                f"memory: expected a group of {names}, with keys of its own size, got "
+                f"{memory.group.name!r} with keys of size {memory.group.key_size}"
+            ]
+        )
+    if memory.read_heads > 1 or memory.write_heads > 1:
+        raise ConfigError(
+            [
+                "memory: expected one read head and one write head, got "
+                f"{memory.read_heads} and {memory.write_heads}"
+            ]
+        )
+    if memory.weighting_name not in WEIGHTINGS:
+        names = ", ".join(WEIGHTINGS)
+        raise ConfigError(
+            [f"memory: expected a weighting of {names}, got {memory.weighting_name!r}"]
         )
     options: dict[str, Any] = {"group": memory.group.name, "step": memory.step_length}
+    options["weighting"] = memory.weighting_name
     options["key_size"] = memory.group.key_size
     options["capacity"] = memory.capacity
     options["drop"] = None if memory.capacity is None else memory.drop

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from bucket.learning import Parity, RightLabels
 from bucket.network import Bucket, Leaky
-from bucket.shear import Shear
+from bucket.shear import Shear, nearest
 
-__all__ = ["Bucket", "Leaky", "Parity", "RightLabels", "Shear"]
+__all__ = ["Bucket", "Leaky", "Parity", "RightLabels", "Shear", "nearest"]

@@ -18,3 +18,9 @@ class Shear(Group):
     def act(self, action: Tensor, key: Tensor) -> Tensor:
         x, y = key.unbind(-1)
         return torch.stack([x + action[:, 0] * y, y], dim=-1)
+
+
+def nearest(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
+    """A weighting: strengths divided by 1 + the squared distance."""
+    parts = strengths / (1 + distances)
+    return parts / (parts.sum(-1, keepdim=True) + 1e-9)

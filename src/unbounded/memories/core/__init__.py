@@ -7,7 +7,7 @@ from unbounded.memories.core.backend import (
     choose_backend,
     without_autocast,
 )
-from unbounded.memories.core.head import ACTIVATIONS, Head
+from unbounded.memories.core.head import ACTIVATIONS, VALUE_ACTIVATIONS, Head
 from unbounded.memories.core.memory import InstructionT, Memory, StateT
 from unbounded.memories.core.rows import live_rows, read_rows
 from unbounded.memories.core.state import (
@@ -33,6 +33,7 @@ from unbounded.memories.core.state_field import (
 __all__ = [
     "ACTIVATIONS",
     "BACKENDS",
+    "VALUE_ACTIVATIONS",
     "Constant",
     "Drawn",
     "FirstOne",

@@ -26,6 +26,8 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "one_plus_relu": lambda tensor: 1 + F.relu(tensor),
     "one_plus_softplus": lambda tensor: 1 + F.softplus(tensor),
 }
+#: Activations of a stored value. A softmax would depend on the value's axes.
+VALUE_ACTIVATIONS: Final = tuple(name for name in ACTIVATIONS if name != "softmax")
 #: Those of the kernels, in the order of `Activation` in csrc/heads.h; one that is added is none.
 KERNEL_ACTIVATIONS: Final = tuple(ACTIVATIONS)
 

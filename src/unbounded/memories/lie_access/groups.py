@@ -3,7 +3,8 @@
 Axes: B batch, n coordinates of a key, A numbers of an action. No function divides by zero, for any
 input.
 
-Source: Yang 2016, arXiv:1602.08671; the sphere: Yang & Rush 2017, arXiv:1611.02854.
+Source: Yang 2016, arXiv:1602.08671, whose section on generalisation asks for the Poincare disk; the
+sphere: Yang & Rush 2017, arXiv:1611.02854.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from unbounded.checks import check_positive
+from unbounded.checks import check_positive, check_size
 from unbounded.custom_components import find_part
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.options import options_of
@@ -37,7 +38,8 @@ class Group(ABC):
     """A group and its action on keys.
 
     A custom group is a subclass with the class attributes below and `act`. Pass an instance or its
-    import path ("mypackage.Shear") as the memory's `group`.
+    import path ("mypackage.Shear") as the memory's `group`. With several heads, B counts the heads
+    of all sequences.
 
     Attributes:
         name: for messages and repr.
@@ -70,6 +72,17 @@ class Group(ABC):
     def place(self, key: Tensor) -> Tensor:
         """Map an interpolated key [B, n] to the nearest valid key, if not all of R^n is valid."""
         return key
+
+    def shorten(self, action: Tensor, floor: float) -> Tensor:
+        """Normalise the length of actions [B, A] if `has_length`: a / sqrt(|a|^2 + floor)."""
+        return shortened(action, floor)
+
+    def distance(self, key: Tensor, keys: Tensor) -> Tensor:
+        """Squared distances [...] of keys [..., n], whose other axes broadcast: |q - k|^2.
+
+        Its gradient must be finite, at equal keys too. Weightings expect the square of a distance.
+        """
+        return (key - keys).square().sum(-1)
 
 
 class Translation(Group):
@@ -151,12 +164,142 @@ class Sphere(Group):
         return shortened(key)
 
 
-#: By the name in configurations.
-GROUPS: Final[dict[str, type[Group]]] = {
+def rotated(skew: Tensor, key: Tensor) -> Tensor:
+    """Rotate keys [B, n] by exp(X) of skew-symmetric matrices X.
+
+    Args:
+        skew: the n (n - 1) / 2 numbers of X above its diagonal, row by row, [B, n (n - 1) / 2].
+    """
+    size = key.shape[-1]
+    above, columns = torch.triu_indices(size, size, 1, device=key.device)
+    places = torch.zeros(size, size, dtype=torch.int64, device=key.device)
+    numbers = torch.arange(above.shape[0], device=key.device)
+    places[above, columns] = places[columns, above] = numbers
+    signs = torch.ones(size, size, dtype=key.dtype, device=key.device)
+    matrix = skew[..., places] * (signs.triu(1) - signs.tril(-1))
+    return torch.matmul(torch.linalg.matrix_exp(matrix), key.unsqueeze(-1)).squeeze(-1)
+
+
+class SpecialOrthogonal(Group):
+    """SO(n) on R^n, n >= 2: the exponential of a skew-symmetric matrix.
+
+    An action is the n (n - 1) / 2 numbers above the matrix's diagonal. Interpolation is linear in
+    these, so that 0 moves nothing and any numbers are an action.
+    """
+
+    name = "rotation"
+    has_length = False
+
+    def __init__(self, key_size: int = 3) -> None:
+        check_size("key_size", key_size, least=2)
+        self.key_size, self.action_size = key_size, key_size * (key_size - 1) // 2
+        self.identity, self.origin = (0.0,) * self.action_size, (0.0,) * key_size
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """exp(X) k."""
+        return rotated(action, key)
+
+
+class ScaledSpecialOrthogonal(Group):
+    """R* x SO(n) on R^n, n >= 2: a rotation, and a factor on the length.
+
+    An action is the factor, followed by the numbers of a `SpecialOrthogonal`. Its length is that of
+    the factor: "normalised" makes it 1 or -1.
+    """
+
+    name = "scaling_rotation"
+    can_grow = True
+
+    def __init__(self, key_size: int = 3) -> None:
+        check_size("key_size", key_size, least=2)
+        self.key_size, self.action_size = key_size, 1 + key_size * (key_size - 1) // 2
+        self.identity = (1.0, *(0.0,) * (self.action_size - 1))
+        self.origin = (0.0,) * key_size
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """The factor times exp(X) k."""
+        return action[..., :1] * rotated(action[..., 1:], key)
+
+    def shorten(self, action: Tensor, floor: float) -> Tensor:
+        """The factor as c / sqrt(c^2 + floor)."""
+        return torch.cat([shortened(action[..., :1], floor), action[..., 1:]], dim=-1)
+
+
+#: Keys of the Poincare disk stay this far from its edge, so that 32 bits represent the distances.
+EDGE: Final = 1e-5
+
+
+#: Below this, two terms of a series stand for the square of arsinh(sqrt x).
+SMALL: Final = 1e-6
+
+
+class PoincareDisk(Group):
+    """SU(1, 1) on the Poincare disk |z| < 1: a rotation around 0, then a translation.
+
+    An action is a vector (2) and an angle. The vector's length is the hyperbolic distance of the
+    translation from 0, and its direction that of the translation. Interpolation is linear in these
+    three numbers, so that 0 moves nothing and any numbers are an action. Distances are hyperbolic.
+    Keys end `EDGE` before the edge, at a distance of 12.2 from 0.
+    """
+
+    name = "poincare_disk"
+    key_size, action_size = 2, 3
+    identity, origin = (0.0, 0.0, 0.0), (0.0, 0.0)
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """(u z + a) / (1 + conj(a) u z), u = e^(i angle), |a| = tanh(length / 2)."""
+        vector, angle = action[..., :2], action[..., 2]
+        length = (vector.square().sum(-1, keepdim=True) + LENGTH_FLOOR).sqrt()
+        point = self.place(vector * (torch.tanh(length / 2) / length))
+        turned = complex_product(torch.stack([angle.cos(), angle.sin()], dim=-1), key)
+        (a, b), (x, y) = point.unbind(-1), turned.unbind(-1)
+        # The divisor 1 + conj(a) z, of length at least EDGE.
+        below = torch.stack([1 + a * x + b * y, a * y - b * x], dim=-1)
+        conjugate = torch.stack([below[..., 0], -below[..., 1]], dim=-1)
+        square = below.square().sum(-1, keepdim=True)
+        return self.place(complex_product(turned + point, conjugate) / square)
+
+    def shorten(self, action: Tensor, floor: float) -> Tensor:
+        """The vector shortened; the angle has no length."""
+        return torch.cat([shortened(action[..., :2], floor), action[..., 2:]], dim=-1)
+
+    def place(self, key: Tensor) -> Tensor:
+        """The nearest key of length at most 1 - EDGE."""
+        most = 1 - EDGE
+        square = key.square().sum(-1, keepdim=True)
+        return torch.where(square > most**2, key * (most * square.clamp(min=most**2).rsqrt()), key)
+
+    def distance(self, key: Tensor, keys: Tensor) -> Tensor:
+        """arcosh(1 + 2 x)^2 = 4 arsinh(sqrt x)^2,  x = |q - k|^2 / (1 - |q|^2) / (1 - |k|^2)."""
+        key, keys = self.place(key), self.place(keys)
+        inside, others = (1 - point.square().sum(-1) for point in (key, keys))
+        x = (key - keys).square().sum(-1) / (inside * others)
+        # The derivative of sqrt is infinite at 0.
+        far = torch.where(x > SMALL, x, 1.0)
+        return torch.where(x > SMALL, 4 * far.sqrt().arcsinh().square(), 4 * x * (1 - x / 3))
+
+
+def rotation(key_size: int = 2) -> Group:
+    """SO(n) on R^n; for n = 2 as complex numbers."""
+    return Rotation() if key_size == 2 else SpecialOrthogonal(key_size)
+
+
+def scaling_rotation(key_size: int = 2) -> Group:
+    """R* x SO(n) on R^n; for n = 2 as complex numbers."""
+    return ScalingRotation() if key_size == 2 else ScaledSpecialOrthogonal(key_size)
+
+
+#: The groups of the kernels and of the explorer's page, in the order of `LieGroup` in
+#: csrc/lie_heads.h.
+KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (Translation, ScalingRotation, Rotation, Sphere)
+
+#: By the name in configurations: what makes the group, some of them for any size of keys.
+GROUPS: Final[dict[str, Callable[..., Group]]] = {
     "translation": Translation,
-    "scaling_rotation": ScalingRotation,
-    "rotation": Rotation,
+    "scaling_rotation": scaling_rotation,
+    "rotation": rotation,
     "sphere": Sphere,
+    "poincare_disk": PoincareDisk,
 }
 
 
@@ -187,7 +330,8 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
     if key_size not in (None, chosen.key_size):
         raise ShapeError(
             f"key_size: expected {chosen.key_size}, the size of the keys that the group "
-            f"{chosen.name} acts on, got {key_size}. Leave it out, or give group='translation'."
+            f"{chosen.name} acts on, got {key_size}. Leave it out, or give group='translation' or "
+            "'rotation'."
         )
     for size, numbers in (("action_size", "identity"), ("key_size", "origin")):
         expected, got = getattr(chosen, size), len(getattr(chosen, numbers))

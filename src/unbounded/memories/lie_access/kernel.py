@@ -9,11 +9,12 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
-from unbounded.memories.lie_access.groups import GROUPS
+from unbounded.memories.lie_access.groups import KERNEL_GROUPS, Group, Translation
 from unbounded.memories.lie_access.reference import STEPS, LieAccessMemory
+from unbounded.memories.lie_access.weightings import WEIGHTINGS
 
 #: In the order of `LieGroup` and `LieStep` in csrc/lie_heads.h.
-_GROUPS: Final = tuple(GROUPS)
+_GROUPS: Final = tuple(group.name for group in KERNEL_GROUPS)
 _STEPS: Final = tuple(STEPS)
 
 
@@ -27,7 +28,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
     name, memory_type = "lie_access", LieAccessMemory
     option_names = (
         "width", "key_size", "group", "is_softmax", "step", "has_key_gates", "has_action_gates",
-        "capacity", "drop",
+        "capacity", "drop", "read_heads", "write_heads",
     )  # fmt: skip
 
     @property
@@ -37,25 +38,30 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         return (
             memory.width,
             memory.group.key_size,
-            _GROUPS.index(memory.group.name),
-            int(memory.weighting == "softmax"),
+            KERNEL_GROUPS.index(type(memory.group)),
+            int(memory.weighting_name == "softmax"),
             _STEPS.index(memory.step_length),
             int(memory.key_gate),
             int(memory.action_gate),
             memory.capacity or 0,
             memory.drop,
+            memory.read_heads,
+            memory.write_heads,
         )
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> LieAccessMemory:
         """A memory with the sizes and choices of the options."""
-        width, key_size, group, is_softmax, step, key_gates, action_gates, capacity, drop = options
+        width, key_size, group, is_softmax, step, key_gates, action_gates = options[:7]
+        capacity, drop, read_heads, write_heads = options[7:]
         for name, place, choices in (("group", group, _GROUPS), ("step", step, _STEPS)):
             if not 0 <= place < len(choices):
                 raise ShapeError(f"{name}: expected a place in {choices}, got {place}.")
+        kind = KERNEL_GROUPS[group]
+        made: Group = Translation(key_size) if kind is Translation else kind()
         return LieAccessMemory(
             width,
-            _GROUPS[group],
+            made,
             "softmax" if is_softmax else "inverse_square",
             _STEPS[step],
             key_size=key_size,
@@ -63,24 +69,30 @@ class LieAccessStructure(Structure[LieAccessMemory]):
             action_gate=bool(action_gates),
             capacity=capacity or None,
             drop=drop if capacity else None,
+            read_heads=read_heads,
+            write_heads=write_heads,
         )
 
     @classmethod
     def why_not(cls, memory: LieAccessMemory) -> str | None:
-        """Custom groups have no kernel."""
-        if type(memory.group) in GROUPS.values():
-            return None
-        return f"no kernel knows the group {memory.group.name}"
+        """Custom groups and weightings have no kernel."""
+        if type(memory.group) not in KERNEL_GROUPS:
+            size = memory.group.key_size
+            return f"no kernel knows the group {memory.group.name} on keys of size {size}"
+        if memory.weighting_name not in WEIGHTINGS:
+            return f"no kernel knows the weighting {memory.weighting_name}"
+        return None
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
         """The instruction and the head positions of each step, and every row."""
         memory, group = self.memory, self.memory.group
-        leading, rows = (sizes.steps, sizes.batch), sizes.rows + sizes.steps
+        leading, heads = (sizes.steps, sizes.batch), memory.read_heads + memory.write_heads
+        rows = sizes.rows + memory.write_heads * sizes.steps
         padded = sizes.padded(rows)
         slots = (memory.capacity + 1) if memory.capacity else 0
         return {
             "instructions": Buffer((*leading, self.head_rows)),
-            "places": Buffer((*leading, 2 * (group.key_size + group.action_size))),
+            "places": Buffer((*leading, heads * (group.key_size + group.action_size))),
             "keys": Buffer((sizes.batch, group.key_size, padded)),
             "strengths": Buffer((sizes.batch, padded)),
             "values": Buffer((sizes.batch, rows * memory.width + sizes.lanes)),

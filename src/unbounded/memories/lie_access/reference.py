@@ -9,16 +9,18 @@ Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_number, check_positive, is_batched
+from unbounded.checks import check_bool, check_number, check_positive, check_shape, is_batched
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
 from unbounded.memories.core import (
+    ACTIVATIONS,
+    VALUE_ACTIVATIONS,
     Constant,
     Fixed,
     Head,
@@ -30,7 +32,14 @@ from unbounded.memories.core import (
     portable,
     read_rows,
 )
-from unbounded.memories.lie_access.groups import Group, chosen_group, shortened
+from unbounded.memories.lie_access.groups import (
+    Group,
+    ScaledSpecialOrthogonal,
+    SpecialOrthogonal,
+    Translation,
+    chosen_group,
+)
+from unbounded.memories.lie_access.weightings import WEIGHTINGS, Weighting, chosen_weighting
 
 INITIAL: Final = ("constant", "learned")
 GATES: Final = ("sigmoid", "hard_sigmoid")
@@ -87,6 +96,9 @@ VARIANTS: Final[dict[str, LieVariant]] = {
 @portable
 class LieAccessInstruction(NamedTuple):
     """The instruction of a read head, a write head and the new row.
+
+    With several heads their fields have an axis of R read heads or W write heads after the batch:
+    read_key is [B, R, n], read_key_gate [B, R], value [B, W, M], strength [B, W].
 
     Fields:
         read_key: candidate key, [B, n]. read_key_gate: g, [B] in [0, 1]; 1 takes the candidate.
@@ -146,6 +158,8 @@ INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
 class LieAccessState(NamedTuple):
     """Rows, the oldest first, and the positions of the heads.
 
+    With several heads their fields have an axis of R read heads or W write heads after the batch.
+
     Fields:
         keys: k, [B, N, n]. values: v, [B, N, M]. strengths: s, [B, N] in [0, 1].
         read_key: q, [B, n]. read_action: a, [B, A], as it was applied. write_key, write_action:
@@ -175,21 +189,29 @@ class Rows(NamedTuple):
 
 
 def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
-    """Append a row to each sequence.
+    """Append rows to each sequence, one for each write head.
 
     Args:
-        rows: N rows. new: one row per sequence, [B, 1, ...].
-        capacity: largest number of rows; None for no limit.
-        drop: number of oldest rows, at most `capacity`, that are dropped if a sequence has
-            `capacity` rows and writes another.
+        rows: N rows. new: W rows per sequence, [B, W, ...].
+        capacity: largest number of rows, at least W; None for no limit.
+        drop: number of oldest rows, at most `capacity`, that are dropped if a sequence has no free
+            place and writes another.
     Returns:
-        N + 1 rows, or N at capacity. There the oldest place without a row is removed. A sequence
-        that writes with strength 0 stays as it is.
+        N + W rows, or N if these exceed the capacity. Then the new rows are written one after the
+        other; for each the oldest place without a row is removed. A sequence that writes with
+        strength 0 stays as it is.
     """
-    count = rows.strengths.shape[1]
-    if capacity is None or count < capacity:
+    count = new.strengths.shape[1]
+    if capacity is None or rows.strengths.shape[1] + count <= capacity:
         return Rows(*(torch.cat(pair, dim=1) for pair in zip(rows, new, strict=True)))
-    places = torch.arange(count, device=rows.strengths.device)
+    for head in range(count):
+        rows = _replaced(rows, Rows(*(field[:, head : head + 1] for field in new)), drop)
+    return rows
+
+
+def _replaced(rows: Rows, new: Rows, drop: int) -> Rows:
+    """Write a row [B, 1, ...] without another place; see `appended`."""
+    places = torch.arange(rows.strengths.shape[1], device=rows.strengths.device)
     is_row, writes = ~(rows.strengths <= 0), ~(new.strengths <= 0)
     lost = is_row.all(dim=1, keepdim=True) & (places < drop)
     free = (lost | ~is_row).to(torch.int8).argmax(dim=1, keepdim=True)
@@ -204,62 +226,6 @@ def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
     return Rows(*fields)
 
 
-#: epsilon, added to squared distances. It limits the derivative of a weight by a key to
-#: 1 / sqrt(epsilon). The derivative at distance 0 is 0: only the squared distance is a divisor.
-DISTANCE_FLOOR: Final = 1e-10
-#: Added to temperatures.
-TEMPERATURE_FLOOR: Final = 1e-6
-#: A smaller sum of weights counts as 0.
-TOTAL_FLOOR: Final = 1e-37
-
-
-def squared_distances(key: Tensor, keys: Tensor) -> Tensor:
-    """|q - k_i|^2, [B, N], from the head's key q [B, n] and keys [B, N, n]."""
-    return (key.unsqueeze(1) - keys).square().sum(-1)
-
-
-def _shares(parts: Tensor, strengths: Tensor) -> Tensor:
-    """Share of each row in the sum of `parts` weighted by `strengths`, [B, N], both [B, N]."""
-    parts = torch.where(strengths <= 0, 0, strengths * parts)
-    total = parts.sum(-1, keepdim=True)
-    return parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
-
-
-def inverse_square(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
-    """InvNorm: w_i = s_i / (d_i + epsilon) / sum_j s_j / (d_j + epsilon), [B, N].
-
-    Args:
-        distances: squared, [B, N]. strengths: s, [B, N] in [0, 1]. temperature: None.
-    """
-    del temperature
-    return _shares(1 / (distances + DISTANCE_FLOOR), strengths)
-
-
-def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
-    """SoftMax: w_i = s_i exp(-d_i / T) / sum_j s_j exp(-d_j / T), [B, N].
-
-    Args:
-        distances: squared, [B, N]. strengths: s, [B, N] in [0, 1].
-        temperature: T, [B], at least 0; 1e-6 is added. Larger is flatter.
-    """
-    if temperature is None or distances.shape[1] == 0:
-        return torch.zeros_like(distances)
-    is_row = ~(strengths <= 0)
-    # A common factor changes no weight. Relative to the nearest row, the largest power is 1.
-    nearest = torch.where(is_row, distances, torch.inf).amin(-1, keepdim=True).detach()
-    nearest = torch.where(nearest == torch.inf, 0, nearest)
-    farther = torch.where(is_row, distances, nearest) - nearest
-    powers = torch.exp(-farther / (temperature.unsqueeze(-1) + TEMPERATURE_FLOOR))
-    return _shares(powers, strengths)
-
-
-#: By the name that configurations use.
-WEIGHTINGS: Final[dict[str, Callable[[Tensor, Tensor, Tensor | None], Tensor]]] = {
-    "inverse_square": inverse_square,
-    "softmax": softmax,
-}
-
-
 _DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
 
 
@@ -271,21 +237,23 @@ def first_strength(parameter: Tensor) -> Tensor:
 class LieAccessMemory(Memory[LieAccessState, Any]):
     """Rows of a key, a value and a strength; heads move over the keys by actions of a Lie group.
 
-    A step moves both heads, reads the previous rows, then appends a row at the write head.
+    A step moves the heads, reads the previous rows, then appends a row at each write head.
 
     Args:
         width: M, size of the stored values.
-        group: the group of the actions: "translation" of R^n, "scaling_rotation" R* x SO(2),
-            "rotation" SO(2), "sphere" for SO(3) on the sphere, or a custom Group or its import
-            path.
+        group: the group of the actions: "translation" of R^n, "scaling_rotation" R* x SO(n),
+            "rotation" SO(n), "sphere" for SO(3) on the sphere, "poincare_disk" for the isometries
+            of the hyperbolic plane, or a custom Group or its import path.
         weighting: how a row's distance from the read head gives its weight: "inverse_square"
-            (InvNorm), or "softmax" with a temperature in each step.
+            (InvNorm), or "softmax" with a temperature in each step. Or a custom function of squared
+            distances [..., N], strengths [..., N] and temperatures [...] or None, which returns
+            weights [..., N], or its import path.
         step: normalisation of an action's length: none ("free"), to 1 ("normalised"), below 1
             ("bounded"), or to 1 before the interpolation ("normalised_candidate"). The last lets a
             learned initial action keep its length. None takes the variant's. Actions of rotation
             and sphere have no length, so all choices are equal for them.
         variant: "2016" or "2017", the defaults of `step` and `action_gate`.
-        key_size: n of a translation, 2 by default; the other groups have fixed sizes.
+        key_size: n of translations and rotations, 2 by default; the other groups have fixed sizes.
         key_gate: whether the candidate key is interpolated with the previous key.
         action_gate: whether the candidate action is interpolated with the previous action; None
             takes the variant's.
@@ -299,14 +267,21 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         gates: "sigmoid", or "hard_sigmoid" (not in the papers), which is exactly 0 up to -2.5 and 1
             from 2.5 on. A closed gate then leaks nothing, and a path is straight at any length.
         initial: "constant" starts without rows, with keys at the group's origin and actions at its
-            identity; "learned" starts with one row. Row, heads and read vector are then parameters.
-        capacity: largest number of rows; None for no limit.
+            identity; "learned" starts with a row for each write head. Rows, heads and read vector
+            are then parameters.
+        capacity: largest number of rows, a multiple of the write heads; None for no limit.
         drop: number of oldest rows dropped at once at capacity, 1 by default.
+        value_activation: of the written value, one of the activations but softmax.
+        temperature: whether each step gives a temperature; None for softmax alone. A custom
+            weighting can ask for one.
+        read_heads, write_heads: R and W, numbers of heads (one of each in the papers). The read
+            vector has R M numbers.
     Raises:
         ChoiceError: an unknown choice. DTypeError: a gate option is no bool.
         ShapeError: a size is no positive integer, or the group's keys have another size.
-        ConfigError: `drop` exceeds the capacity, a bias is no number, or the import path has no
-            group.
+        ConfigError: `drop` exceeds the capacity, which is no multiple of the write heads, a bias is
+            no number, an import path has no group or weighting, or `temperature` disagrees with the
+            weighting.
     Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. docs/memories.md lists
         what the papers leave open and the deviations from them.
     """
@@ -319,7 +294,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self,
         width: int = 20,
         group: str | Group = "translation",
-        weighting: str = "inverse_square",
+        weighting: str | Weighting = "inverse_square",
         step: str | None = None,
         *,
         variant: str = "2016",
@@ -333,15 +308,21 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         initial: str = "constant",
         capacity: int | None = None,
         drop: int | None = None,
+        value_activation: str = "tanh",
+        temperature: bool | None = None,
+        read_heads: int = 1,
+        write_heads: int = 1,
     ) -> None:
         check_positive("width", width)
+        check_positive("read_heads", read_heads)
+        check_positive("write_heads", write_heads)
         variant = str(variant)
         for kind, name, valid in (
-            ("weighting", weighting, WEIGHTINGS),
             ("variant", variant, VARIANTS),
             ("step", step if step is not None else "free", STEPS),
             ("initial", initial, INITIAL),
             ("gates", gates, GATES),
+            ("value_activation", value_activation, VALUE_ACTIVATIONS),
         ):
             if not isinstance(name, str) or name not in valid:
                 raise ChoiceError(kind, name, valid)
@@ -352,28 +333,45 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         ):
             if bias is not None:
                 check_number(name, bias)
-        _check_cap(capacity, drop)
+        _check_cap(capacity, drop, write_heads)
         chosen = VARIANTS[variant]
         action_gate = chosen.action_gate if action_gate is None else action_gate
         check_bool("key_gate", key_gate)
         check_bool("action_gate", action_gate)
-        self.width, self.group, self.weighting = width, chosen_group(group, key_size), weighting
+        self.width, self.group = width, chosen_group(group, key_size)
+        self.weighting, self._weigh = weighting, chosen_weighting(weighting)
+        self.temperature = _has_temperature(self._weigh, temperature)
         self.step_length = chosen.step if step is None else step
         self.variant, self.key_gate, self.action_gate = variant, key_gate, action_gate
         self.write_gate_bias, self.read_key_gate_bias = write_gate_bias, read_key_gate_bias
         self.strength_bias, self.gates, self.initial = strength_bias, gates, initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop
-        self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, weighting == "softmax"]
+        self.value_activation = value_activation
+        self.read_heads, self.write_heads = read_heads, write_heads
+        self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, self.temperature]
 
     def __repr__(self) -> str:
-        size = f", key_size={self.group.key_size}" if self.group.name == "translation" else ""
-        cap = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
+        group, has_sizes = self.group, (Translation, SpecialOrthogonal, ScaledSpecialOrthogonal)
+        size = f", key_size={group.key_size}" if isinstance(group, has_sizes) else ""
+        others = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
+        if self.value_activation != "tanh":
+            others += f", value_activation={self.value_activation!r}"
+        if self.read_heads > 1 or self.write_heads > 1:
+            others += f", read_heads={self.read_heads}, write_heads={self.write_heads}"
         return (
             f"LieAccessMemory(width={self.width}, group={self.group.name!r}, "
-            f"weighting={self.weighting!r}, step={self.step_length!r}{size}, "
+            f"weighting={self.weighting_name!r}, step={self.step_length!r}{size}, "
             f"key_gate={self.key_gate}, action_gate={self.action_gate}, "
-            f"initial={self.initial!r}{cap})"
+            f"initial={self.initial!r}{others})"
         )
+
+    @property
+    def weighting_name(self) -> str:
+        """The weighting's name in WEIGHTINGS, or the name of a custom function."""
+        for name, function in WEIGHTINGS.items():
+            if self._weigh is function:
+                return name
+        return getattr(self._weigh, "__name__", type(self._weigh).__name__)
 
     @property
     def dropped_beyond(self) -> int | None:
@@ -383,51 +381,54 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     @property
     def heads(self) -> tuple[Head, ...]:
         """Key, key gate, action and action gate of reader and writer; value, strength; T."""
-        key, action = (self.group.key_size,), (self.group.action_size,)
+        key_size, action_size = self.group.key_size, self.group.action_size
+        readers, writers = _axes(self.read_heads), _axes(self.write_heads)
         heads = []
-        for who, key_bias, action_bias in (
-            ("read", self.read_key_gate_bias, None),
-            ("write", self.write_gate_bias, self.write_gate_bias),
+        for who, axes, key_bias, action_bias in (
+            ("read", readers, self.read_key_gate_bias, None),
+            ("write", writers, self.write_gate_bias, self.write_gate_bias),
         ):
             heads += [
-                Head(f"{who}_key", key, "identity"),
-                Head(f"{who}_key_gate", (), self.gates, key_bias, gate=True),
-                Head(f"{who}_action", action, "identity"),
-                Head(f"{who}_action_gate", (), self.gates, action_bias, gate=True),
+                Head(f"{who}_key", (*axes, key_size), "identity"),
+                Head(f"{who}_key_gate", axes, self.gates, key_bias, gate=True),
+                Head(f"{who}_action", (*axes, action_size), "identity"),
+                Head(f"{who}_action_gate", axes, self.gates, action_bias, gate=True),
             ]
         heads += [
-            Head("value", (self.width,), "tanh"),
-            Head("strength", (), "sigmoid", self.strength_bias, gate=True),
-            Head("temperature", (), "softplus"),
+            Head("value", (*writers, self.width), self.value_activation),
+            Head("strength", writers, "sigmoid", self.strength_bias, gate=True),
+            Head("temperature", readers, "softplus"),
         ]
         return tuple(head for head in heads if head.name in self.Instruction._fields)
 
     @property
     def read_vector_size(self) -> int:
-        """M."""
-        return self.width
+        """R M."""
+        return self.read_heads * self.width
 
     @property
     def read_vector_initializer(self) -> Initializer:
-        """Zeros, or tanh of a parameter."""
-        return Learned(_DRAWN, torch.tanh) if self.initial == "learned" else Constant(0.0)
+        """Zeros, or a parameter through the activation of values."""
+        through = ACTIVATIONS[self.value_activation]
+        return Learned(_DRAWN, through) if self.initial == "learned" else Constant(0.0)
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Keys, values, strengths (each step adds a row); key and action of both heads."""
+        """Keys, values, strengths (a step adds W rows); key and action of the heads."""
         group, learned = self.group, self.initial == "learned"
 
         def field(name: str, axes: tuple[int, ...], initializer: Initializer) -> StateField:
-            grown = ((0, 1), int(learned), self.capacity)
+            writers = self.write_heads
+            grown = ((0, writers), writers * int(learned), self.capacity)
             return StateField(name, ("N", *axes), *grown, initializer=initializer)
 
-        key, action = (group.key_size,), (group.action_size,)
         key_initializer: Initializer = Fixed(group.origin)
         action_initializer: Initializer = Fixed(group.identity)
         keys: Initializer = Constant(0.0)
         values = strengths = keys
         if learned:
-            keys, values = Learned(_DRAWN, group.place), Learned(_DRAWN, torch.tanh)
+            keys = Learned(_DRAWN, group.place)
+            values = Learned(_DRAWN, ACTIVATIONS[self.value_activation])
             strengths = Learned(_DRAWN, first_strength)
             # Without a gate the initial value has no effect.
             key_initializer = Learned(_DRAWN, group.place) if self.key_gate else key_initializer
@@ -435,13 +436,17 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
                 Learned(_DRAWN, group.normalise) if self.action_gate else action_initializer
             )
         return (
-            field("keys", key, keys),
+            field("keys", (group.key_size,), keys),
             field("values", (self.width,), values),
             field("strengths", (), strengths),
-            StateField("read_key", key, initializer=key_initializer),
-            StateField("read_action", action, initializer=action_initializer),
-            StateField("write_key", key, initializer=key_initializer),
-            StateField("write_action", action, initializer=action_initializer),
+            *(
+                StateField(f"{who}_{part}", (*_axes(count), size), initializer=initializer)
+                for who, count in (("read", self.read_heads), ("write", self.write_heads))
+                for part, size, initializer in (
+                    ("key", group.key_size, key_initializer),
+                    ("action", group.action_size, action_initializer),
+                )
+            ),
         )
 
     @property
@@ -459,7 +464,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         return state._replace(keys=keys, values=values, strengths=strengths)
 
     def step(self, state: LieAccessState, instruction: Any) -> tuple[Tensor, LieAccessState]:
-        """Move the heads, read the previous rows, then append a row.
+        """Move the heads, read the previous rows, then append a row for each write head.
 
         k' = g k~ + (1 - g) k_{t-1};  a_t = h a~ + (1 - h) a_{t-1};  k_t = a_t . k'
         a_t, or a~, is normalised as the option `step` says before it is applied.
@@ -467,10 +472,10 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
         Args:
             state: keys [B, N, n], values [B, N, M], strengths [B, N]; key [B, n] and action [B, A]
-                of both heads.
+                of both heads, or [B, R, n], [B, W, n] and so on of several.
             instruction: see LieAccessInstruction.
         Returns:
-            read vector [B, M], 0 without rows, and the next state, one row longer below the
+            read vector [B, R M], 0 without rows, and the next state, W rows longer below the
             capacity.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
@@ -486,37 +491,64 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         write_key, write_action = self._move(
             "write", instruction, state.write_key, state.write_action
         )
-        distances = squared_distances(read_key, state.keys)
-        temperature = instruction.temperature if self.weighting == "softmax" else None
-        weights = WEIGHTINGS[self.weighting](distances, state.strengths, temperature)
+        temperature = instruction.temperature if self.temperature else None
+        weights = self.read_weights(read_key, state, temperature)
         rows = Rows(state.keys, state.values, state.strengths)
-        new = (
-            write_key.unsqueeze(1),
-            instruction.value.unsqueeze(1),
-            instruction.strength.unsqueeze(1),
-        )
-        rows = appended(rows, Rows(*new), self.capacity, self.drop)
+        new = Rows(write_key, instruction.value, instruction.strength)
+        if self.write_heads == 1:
+            new = Rows(*(field.unsqueeze(1) for field in new))
+        rows = appended(rows, new, self.capacity, self.drop)
         after = LieAccessState(*rows, read_key, read_action, write_key, write_action)
-        return read_rows(weights, state.values), after
+        if self.read_heads == 1:
+            return read_rows(weights, state.values), after
+        return torch.matmul(weights, state.values).flatten(1), after
+
+    def read_weights(
+        self, read_key: Tensor, rows: LieAccessState, temperature: Tensor | None
+    ) -> Tensor:
+        """The weight of each row, [B, N], from the read head's key [B, n].
+
+        With several read heads, [B, R, N] from keys [B, R, n].
+
+        Raises:
+            ShapeError: a custom group or weighting returns another shape.
+        """
+        keys, strengths = rows.keys, rows.strengths
+        if self.read_heads > 1:
+            keys = keys.unsqueeze(1)
+            strengths = strengths.unsqueeze(1).expand(-1, self.read_heads, -1)
+        distances = self.group.distance(read_key.unsqueeze(-2), keys)
+        expected = tuple(strengths.shape)
+        check_shape(f"distances of group {self.group.name}", distances, expected)
+        weights = self._weigh(distances, strengths, temperature)
+        check_shape(f"weights of weighting {self.weighting_name}", weights, expected)
+        return weights
 
     def _move(
         self, who: str, instruction: Any, key_before: Tensor, action_before: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The head's next key [B, n] and action [B, A]."""
+        """The next keys [B, n] and actions [B, A] of the heads, or [B, R, n] and [B, R, A]."""
         group, (floor, candidate) = self.group, STEPS[self.step_length]
-        key, action = getattr(instruction, f"{who}_key"), getattr(instruction, f"{who}_action")
+
+        def listed(field: Tensor) -> Tensor:
+            """To a group, the heads of a sequence are further sequences."""
+            return field.flatten(0, -2)
+
+        key = listed(getattr(instruction, f"{who}_key"))
+        action = listed(getattr(instruction, f"{who}_action"))
         if self.key_gate:
-            gate = getattr(instruction, f"{who}_key_gate").unsqueeze(-1)
-            key = gate * key + (1 - gate) * key_before
+            gate = listed(getattr(instruction, f"{who}_key_gate").unsqueeze(-1))
+            key = gate * key + (1 - gate) * listed(key_before)
         if floor is not None and group.has_length and candidate:
-            action = shortened(action, floor)
+            action = group.shorten(action, floor)
         if self.action_gate:
-            gate = getattr(instruction, f"{who}_action_gate").unsqueeze(-1)
-            action = group.mix(gate, action, action_before)
+            gate = listed(getattr(instruction, f"{who}_action_gate").unsqueeze(-1))
+            action = group.mix(gate, action, listed(action_before))
         if floor is not None and group.has_length and not candidate:
-            action = shortened(action, floor)
+            action = group.shorten(action, floor)
         action = group.normalise(action)
         key = group.act(action, group.place(key))
+        key, action = key.reshape(key_before.shape), action.reshape(action_before.shape)
         if not self.can_grow:
             return key, action
         if torch.compiler.is_compiling() or is_batched(key):
@@ -540,9 +572,33 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         )
 
 
-def _check_cap(capacity: int | None, drop: int | None) -> None:
+def _has_temperature(weigh: Weighting, wanted: bool | None) -> bool:
+    """Whether each step gives a temperature."""
+    name = next((name for name, function in WEIGHTINGS.items() if function is weigh), None)
+    if wanted is None:
+        return name == "softmax"
+    check_bool("temperature", wanted)
+    if name is not None and wanted != (name == "softmax"):
+        needs = "needs a temperature" if name == "softmax" else "takes no temperature"
+        raise ConfigError([f"temperature: {name} {needs}, got {wanted}. Leave it out"])
+    return wanted
+
+
+def _axes(count: int) -> tuple[int, ...]:
+    """The axis of heads; none for one head."""
+    return () if count == 1 else (count,)
+
+
+def _check_cap(capacity: int | None, drop: int | None, write_heads: int) -> None:
     if capacity is not None:
         check_positive("capacity", capacity)
+        if capacity % write_heads:
+            raise ConfigError(
+                [
+                    f"capacity: expected a multiple of the {write_heads} write heads, which each "
+                    f"write a row in a step, got {capacity}"
+                ]
+            )
     if drop is None:
         return
     check_positive("drop", drop)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_choice, check_number, check_positive, is_batched
 from unbounded.errors import ConfigError, DTypeError, MemoryOverflowError, ShapeError
 from unbounded.memories.core import (
-    ACTIVATIONS,
+    VALUE_ACTIVATIONS,
     Constant,
     Head,
     Memory,
@@ -29,8 +29,6 @@ from unbounded.memories.core import (
 
 #: The number in an empty cell, unless another is chosen.
 EMPTY = -1.0
-#: Activations of a value. A softmax would depend on whether cells are vectors.
-VALUE_ACTIVATIONS = tuple(name for name in ACTIVATIONS if name != "softmax")
 #: A cell within this many machine epsilons of the empty value does not count as overflow.
 HARDENING = 64
 #: The action that keeps every cell.

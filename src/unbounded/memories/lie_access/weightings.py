@@ -1,0 +1,82 @@
+"""Weightings: how the distances of rows from a read head give their weights.
+
+Axes: N rows; further axes come before it. A row of strength 0 counts as absent.
+
+Source: Yang 2016, arXiv:1602.08671, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from unbounded.custom_components import find_function
+
+#: Weights [..., N] of squared distances and strengths, [..., N], and temperatures, [...] or None.
+Weighting = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+#: epsilon, added to squared distances. It limits the derivative of a weight by a key to
+#: 1 / sqrt(epsilon). The derivative at distance 0 is 0: only the squared distance is a divisor.
+DISTANCE_FLOOR: Final = 1e-10
+#: Added to temperatures.
+TEMPERATURE_FLOOR: Final = 1e-6
+#: A smaller sum of weights counts as 0.
+TOTAL_FLOOR: Final = 1e-37
+
+
+def shares(parts: Tensor, strengths: Tensor) -> Tensor:
+    """Share of each row in the sum of `parts` weighted by `strengths`, all [..., N].
+
+    A row of strength 0 has share 0 and no gradient. Use it in a custom weighting.
+    """
+    parts = torch.where(strengths <= 0, 0, strengths * parts)
+    total = parts.sum(-1, keepdim=True)
+    return parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
+
+
+def inverse_square(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
+    """InvNorm: w_i = s_i / (d_i + epsilon) / sum_j s_j / (d_j + epsilon), [..., N].
+
+    Args:
+        distances: squared, [..., N]. strengths: s, [..., N] in [0, 1]. temperature: None.
+    """
+    del temperature
+    return shares(1 / (distances + DISTANCE_FLOOR), strengths)
+
+
+def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
+    """SoftMax: w_i = s_i exp(-d_i / T) / sum_j s_j exp(-d_j / T), [..., N].
+
+    Args:
+        distances: squared, [..., N]. strengths: s, [..., N] in [0, 1].
+        temperature: T, [...], at least 0; 1e-6 is added. Larger is flatter.
+    """
+    if temperature is None or distances.shape[-1] == 0:
+        return torch.zeros_like(distances)
+    is_row = ~(strengths <= 0)
+    # A common factor changes no weight. Relative to the nearest row, the largest power is 1.
+    nearest = torch.where(is_row, distances, torch.inf).amin(-1, keepdim=True).detach()
+    nearest = torch.where(nearest == torch.inf, 0, nearest)
+    farther = torch.where(is_row, distances, nearest) - nearest
+    powers = torch.exp(-farther / (temperature.unsqueeze(-1) + TEMPERATURE_FLOOR))
+    return shares(powers, strengths)
+
+
+#: By the name that configurations use.
+WEIGHTINGS: Final[dict[str, Weighting]] = {"inverse_square": inverse_square, "softmax": softmax}
+
+
+def chosen_weighting(weighting: str | Weighting) -> Weighting:
+    """The function of a name or import path, or the given function.
+
+    Raises:
+        ChoiceError: no weighting has this name. ConfigError: the package of a path was not
+            imported, or has no such function.
+    """
+    if callable(weighting):
+        return weighting
+    parameters = ("distances", "strengths", "temperature")
+    return find_function("weighting", weighting, WEIGHTINGS, parameters)

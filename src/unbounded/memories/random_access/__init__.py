@@ -1,0 +1,5 @@
+"""RAM and RAM/tape, the memories that Yang & Rush compare Lie access with."""
+
+from unbounded.memories.random_access.reference import RandomAccessMemory, RandomAccessState
+
+__all__ = ["RandomAccessMemory", "RandomAccessState"]
