@@ -107,7 +107,7 @@ def test_a_run_of_every_task(row: int, data: Path, tmp_path: Path, device: str) 
     result = train_run(config, root=tmp_path, quiet=True)
     assert evaluate_run(result.folder, device=device)["rows"] == result.report["rows"]
     evaluate_run(result.folder, device="cpu")
-    if config.task["name"] in ("penn_treebank", "text", "stack_language"):
+    if config.task["name"] in ("penn_treebank", "text", "stack_language", "dynamic_ngrams"):
         return  # never right or wrong: nothing to harden
     hardened = harden_run(result.folder, {"batches": 1, "cool": 0}, quiet=True)
     assert hardened["hardened"] is not None

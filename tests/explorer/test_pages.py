@@ -366,6 +366,7 @@ def test_a_page_replaces_a_page_and_no_other_file(tmp_path: Path) -> None:
         ("word_problem", {"group": "A4xZ5"}, True),
         ("flare", {"language": "dyck_2_3", "ns": 1.0}, True),
         ("stack_language", {"language": "dyck"}, True),
+        ("dynamic_ngrams", {}, True),
         ("mqar", {}, True),
     ],
 )

@@ -42,6 +42,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "repeat_copy": "Copy bit vectors a given number of times, and then output the end.",
         "associative_recall": "Recall the item that came after the queried one; an item is three "
         "bit vectors.",
+        "dynamic_ngrams": "Predict bits of an N-gram source that is new in each sequence.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
         "text": "Predict the next word of your own text, from a folder (--data FOLDER).",
         "even_pairs": "Is the number of neighbours that differ odd?",
@@ -204,7 +205,12 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "penn_treebank",
     ),
     "brackets (Deleu & Dureau 2016)": ("dyck_prefixes", "dyck"),
-    "bit vectors (Graves et al. 2014)": ("ntm_copy", "repeat_copy", "associative_recall"),
+    "bits (Graves et al. 2014)": (
+        "ntm_copy",
+        "repeat_copy",
+        "associative_recall",
+        "dynamic_ngrams",
+    ),
     "the Chomsky hierarchy (Delétang et al. 2023)": (
         "even_pairs",
         "modular_arithmetic",

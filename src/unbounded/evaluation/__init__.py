@@ -17,6 +17,7 @@ from unbounded.evaluation.metric_sets import (
     metric_set_of,
 )
 from unbounded.evaluation.metrics import sequence_scores
+from unbounded.evaluation.ngrams import NGramModel, NGramResult, ngram_result
 from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import details, make_report, table
 from unbounded.evaluation.score import Score, score
@@ -40,6 +41,8 @@ __all__ = [
     "Evaluator",
     "LengthScore",
     "MetricSet",
+    "NGramModel",
+    "NGramResult",
     "Place",
     "Removal",
     "Score",
@@ -53,6 +56,7 @@ __all__ = [
     "make_report",
     "memory_use",
     "metric_set_of",
+    "ngram_result",
     "percent_of_lengths",
     "read_symbols",
     "remove_unused",

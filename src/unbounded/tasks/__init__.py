@@ -8,6 +8,7 @@ from unbounded.tasks.bit_tasks import AssociativeRecall, BitCopy, BitTask, Repea
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.dyck import DyckMembership, DyckPrefixes
+from unbounded.tasks.dynamic_ngrams import DynamicNGrams, optimal_probabilities
 from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
@@ -46,6 +47,7 @@ __all__ = [
     "Doubled",
     "DyckMembership",
     "DyckPrefixes",
+    "DynamicNGrams",
     "Example",
     "FilePairs",
     "Grammar",
@@ -79,6 +81,7 @@ __all__ = [
     "check_program",
     "chunks",
     "make_task",
+    "optimal_probabilities",
     "read_penn_treebank",
     "read_text",
     "task_factory",

@@ -14,6 +14,7 @@ from unbounded.tasks import algorithmic, answers, bit_tasks, dyck, state_trackin
 from unbounded.tasks.associative_queries import mqar
 from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
+from unbounded.tasks.dynamic_ngrams import dynamic_ngrams
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
@@ -208,6 +209,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "ntm_copy": bit_tasks.ntm_copy,
     "repeat_copy": bit_tasks.repeat_copy,
     "associative_recall": bit_tasks.associative_recall,
+    "dynamic_ngrams": dynamic_ngrams,
     "penn_treebank": penn_treebank,
     "text": text,
     **CHOMSKY,

@@ -3,7 +3,8 @@
 The bound is the mean of -log p(w) under the distribution that the strings are drawn from, so a
 model of it has a difference of 0 in the mean.
 
-Source: DuSell & Chiang 2020, arXiv:2010.04674, section 4.
+Sources: DuSell & Chiang 2020, arXiv:2010.04674, section 4; of dynamic N-grams Graves et al. 2014,
+arXiv:1410.5401, section 4.4.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _NATS, _SYMBOLS, _BOUND, _NAN = range(4)
 
 
 class AboveBound(MetricSet):
-    """Scores the cross entropy of whole strings, their ends among them.
+    """Scores the cross entropy of whole strings, with their ends where a task has these.
 
     Each length of a range that has strings has `count` of them; `every` is the step from one of
-    these lengths to the next. The bound has the length uniform over those of the range.
+    these lengths to the next. Where an end is predicted, the bound has the length uniform over
+    those of the range.
     """
 
     fields = ("count", "lengths", "every")
