@@ -139,7 +139,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a draft file that atomically replaces `path` after the block.
 
     A link stays, and its target is replaced, except in a run folder. Pipes and devices are written
-    directly. The file gets the mode of a new file.
+    directly. The file gets the permissions of any new file.
 
     Raises:
         StorageError: the disk is full or read-only; the old file stays and the draft is removed. Or

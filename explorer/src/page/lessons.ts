@@ -65,6 +65,10 @@ const TASKS: Record<string, string> = {
   dyck: 'The task: decide after each symbol whether the brackets so far are balanced; u opens and d closes.',
 }
 
+/** Where a pop removes a vector, and where a read begins. */
+const END: Record<string, string> = { stack: 'on top', queue: 'at the front', deque: 'at an end' }
+const START: Record<string, string> = { stack: 'the top', queue: 'the front', deque: 'each end' }
+
 /** Symbols and words that need a meaning, in the order in which a reader meets them. */
 export function termsOf(task: TaskData, kind: string): [string, string][] {
   const terms: [string, string][] = []
@@ -72,10 +76,11 @@ export function termsOf(task: TaskData, kind: string): [string, string][] {
   if (task.inputs.includes('|||')) terms.push(['|||', 'ends the source; the answer follows'])
   if (task.outputs.includes('</s>')) terms.push(['</s>', 'ends the answer'])
   if (task.answer_token !== null) terms.push(['input in the answer', `${task.inputs[task.answer_token]} at each step, not the network's own output`])
-  if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step'], ['pop', 'removes the vector at an end'])
+  if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step, with a strength'], ['pop', `removes the vector ${END[kind]}`])
   if (kind !== 'none') {
     terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])
-    terms.push(['read vector', 'the output of the memory; it goes to the controller at the next step'])
+    const rows = kind in END ? `: vectors from ${START[kind]} on, until their strengths sum to 1;` : ';'
+    terms.push(['read vector', `the output of the memory${rows} it goes to the controller at the next step`])
   }
   return terms
 }
@@ -125,7 +130,7 @@ export function tourOf(session: Session): Stop[] {
   const lastStop: Stop = session.isLive && kind !== 'none'
     ? {
         title: 'Change a step by hand', part: 'edit', step: writing,
-        text: `Here the network writes ${session.symbolAt(writing)}. ${CHANGES[kind] ?? ''} Then play on: the rest is computed again, and the first error is marked. “Undo the changes” restores the network.`,
+        text: `Here the memory stores ${session.symbolAt(writing)}. ${CHANGES[kind] ?? ''} Then play on: the rest is computed again, and the first error is marked. “Undo the changes” restores the network.`,
       }
     : { title: 'The distribution', part: 'outputs', step: last, text: 'The bars are the probabilities of the output symbols. This page has a stored trace, so steps cannot be changed.' }
   const ended = inAnswer ? '||| ends the source. ' : ''
@@ -133,7 +138,7 @@ export function tourOf(session: Session): Stop[] {
     rows: [
       { title: 'Push', part: 'flow', step: writing, text: `The heads set the gates, and the push gate stores a vector of this step. ${happening(session, writing, ['push'])}` },
       { title: `The items of the ${kind}`, part: 'memory', step: full, text: `${ended}The list shows the items: the blue bar is the strength, the amber bar the weight in the read vector. The map shows all strengths over time.` },
-      { title: 'Pop and read', part: 'flow', step: leaving, text: `A pop removes the item at the end. ${happening(session, leaving, ['pop', 'read'])} The controller gets this read vector at the next step.` },
+      { title: 'Pop and read', part: 'flow', step: leaving, text: `A pop removes the item ${END[kind]}. ${happening(session, leaving, ['pop', 'read'])} The controller gets this read vector at the next step.` },
     ],
     cells: [
       { title: kind === 'superposition_list' ? 'Insert' : 'Push', part: 'flow', step: writing, text: `The heads give each action a weight. ${happening(session, writing, ['push'])}` },

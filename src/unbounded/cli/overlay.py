@@ -275,10 +275,7 @@ def compose_config(
     whole = next((file for file in read if file.of_run), None)
     if whole is not None and protocol is not None:
         raise ConfigError(
-            [
-                f"protocol: {whole.path} is of a run and names every option; give --protocol or "
-                "--config"
-            ]
+            [f"protocol: {whole.path} is a run's whole config; give --protocol or --config"]
         )
     modules = (*_modules(named, options), *imports)
     import_modules(modules)

@@ -106,7 +106,7 @@ def assemble(
 
 
 def _matrix(sums: Sequence[Terms], columns: Mapping[str, int]) -> Tensor:
-    """A matrix with one row per sum."""
+    """A matrix with one row for each weighted sum of the network."""
     matrix = torch.zeros(len(sums), len(columns))
     for row, terms in enumerate(sums):
         for name, weight in terms.items():

@@ -320,7 +320,9 @@ def open_session(
     """
     kind = weights.weight_ih.device.type
     if kind not in SESSIONS:
-        raise BackendError(f"open_session: no kernel for {kind} is run a few steps at a time.")
+        raise BackendError(
+            f"open_session: on {kind} a kernel runs whole sequences, not a few steps at a time."
+        )
     session = SESSIONS[kind]
     return session(structure, activations, controller, weights, initial, room)
 

@@ -53,7 +53,7 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
         raise ConfigError(
             [
                 f"memory: the explorer cannot show a {type(memory).__name__}; it shows "
-                f"{', '.join(KINDS)}. A memory of the library is added to KINDS of "
+                f"{', '.join(KINDS)}. To show another memory of the library, add it to KINDS of "
                 "memories/as_data.py"
             ]
         )

@@ -64,7 +64,7 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
         layer: a batch-first layer, forward(x, state, lengths) -> (output, state).
         like: a tensor of the dtype and device of the later inputs.
     """
-    # Sessions run on the CPU only, and without a call of the layer.
+    # Sessions run on the CPU only. They bypass the layer's forward and its hooks.
     if not isinstance(layer, MemoryRNN) or len(layer.layers) > 1 or like.device.type != "cpu":
         return _LayerStream(layer)
     part = layer.only_layer()

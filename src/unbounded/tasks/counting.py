@@ -128,7 +128,7 @@ class Counting(SequenceSource):
         return 1 if chosen is None else len(self.alphabet) - chosen
 
     def _of_runs(self, n: Integers, m: Integers, letter: Integers) -> Sequences:
-        """The sequences with these n, m and letter numbers, [K] each."""
+        """Build K sequences from their n, m and indices of letters, each [K]."""
         form = FORMS[self.form]
         runs = np.stack(form.runs(n, m, len(self.alphabet), self.repeats), axis=1)
         ends = np.cumsum(runs, axis=1)

@@ -181,7 +181,7 @@ class Parity(Counted):
 
 
 class First(Counted):
-    """The first symbol is 1."""
+    """The strings that begin with the symbol 1."""
 
     alphabet = ("0", "1")
     start = 0

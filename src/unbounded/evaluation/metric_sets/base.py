@@ -22,7 +22,7 @@ from unbounded.training.hook import Score
 SURENESS = 1e-3
 #: A row of a report.
 Row = Mapping[str, Any]
-#: Column of a table -> its number; None where the report has none.
+#: Maps a column of a table to its value; None where the report has no value.
 Values = dict[str, float | None]
 
 
@@ -149,7 +149,7 @@ class MetricSet(ABC):
         fields: fields of `EvaluationConfig` that are meaningful.
         validates_on: default range of the stop rule: "train" or "test".
         columns: columns of a table, with their numbers of digits.
-        groups: title -> its columns, separated by strokes.
+        groups: maps a title to the names of its columns, separated by slashes.
         shown: the group whose median is shown.
         spread: the column whose spread is shown, and its title.
         selection_metric: the criterion for choosing among runs, lower is better; never of the test

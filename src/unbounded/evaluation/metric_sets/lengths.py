@@ -65,7 +65,7 @@ is right: each symbol that the rest determines was the likeliest."""
         mixed = task.judged(evaluator.seed, "validation", start, streams, lengths)
         middle = (lengths.minimum + lengths.maximum) / 2
         alone = [
-            # About as many steps as a mixed stream, so that each costs one row more.
+            # About as many steps as a stream of mixed lengths: each sequence costs one row more.
             evaluator.task.with_sequences(max(2, int(sequences * middle / n))).judged(
                 evaluator.seed, "validation", start, 1, LengthRange(n, n)
             )

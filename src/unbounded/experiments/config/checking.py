@@ -18,7 +18,7 @@ def check_number(
     most: float = math.inf,
     above: bool = False,
 ) -> None:
-    """Check a number from `least` (or above it) to `most`."""
+    """Check that a number is between `least`, which may be excluded, and `most`."""
     low = value > least if above else value >= least
     if not (low and value <= most and math.isfinite(value)):
         bound = f"above {least:g}" if above else f"at least {least:g}"

@@ -178,7 +178,7 @@ def train_run(
         check_same_run(folder, config)
         check_data(folder, config, planned.task)
     if resume and not replaced and (report := folder.report()) is not None:
-        # Nothing else is written, so the disk may be read-only.
+        # A finished run is only read, so the disk may be read-only.
         if main and not folder.is_run:
             # The threads and kernels of its training are unknown.
             folder.write_config(to_dict(config), report.get("data", {}))

@@ -50,7 +50,7 @@ program, and "normal" from N(0, 1)."""
 
 #: The headings of two initializations: of output embeddings, and of the weights of symbols.
 OUTPUTS, SYMBOLS = "output weights", "symbol weights"
-#: Settings with a column in tables whose grids vary them: heading -> the column's text.
+#: Settings that get a column if the grid varies them: a heading, and the text of a cell.
 _SETTINGS: dict[str, Callable[[RunConfig], str]] = {
     "clip": lambda config: f"{config.training.clip:g}",
     "batch size": lambda config: str(config.training.batch_size),

@@ -80,7 +80,7 @@ class Rule:
     Fields:
         where: axis -> patterns of its labels, one of which must match; all axes must match.
         change: settings.
-        options: option -> values, as inner axes.
+        options: maps an option to its values; each is an inner loop.
         seeds: seeds; None for those of the study.
         alternatives: sets of inner axes and seeds, each of which is laid out on its own.
         protocol: the protocol of the preset; False for that of the study.
@@ -106,7 +106,7 @@ class Grid:
 
     Fields:
         outer: axes whose values are settings, or that rules refer to; "task" is one of them.
-        options: option -> values: the inner axes, in the order of their loops.
+        options: maps an option to its values; each is an inner loop, in this order.
         draws: option -> distribution.
         draw_count, draw_seed: number of random points, and their seed.
         seeds: seeds of the runs.

@@ -13,7 +13,7 @@ from unbounded.errors import BackendError
 from unbounded.kernels.gpu import _device
 from unbounded.kernels.gpu.programs import whole
 
-#: Sizes of a tile: rows or units times lanes, and terms of a sum taken at once.
+#: Sizes of a tile: its rows or units, its columns, and how many terms a sum adds at once.
 TILE, CHUNK = 16, 128
 #: Rows of a memory scanned at once, and numbers of their values loaded at once.
 SCAN, NUMBERS = 32, 8192

@@ -48,7 +48,7 @@ class Head(NamedTuple):
         activation: one of ACTIVATIONS.
         bias: initial value of every bias of the head, or of each along its last axis; None keeps
             the random draw of the layer.
-        gate: whether it is a choice, such as push, that a discrete data structure takes fully or
+        gate: whether it is an action, such as push, that a discrete data structure takes fully or
             not at all. Hardening drives it to 0 or 1, or a softmax to one choice.
     """
 

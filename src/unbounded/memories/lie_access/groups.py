@@ -45,7 +45,7 @@ class Group(ABC):
         name: for messages and repr.
         key_size: n. action_size: A, number of outputs of the controller for an action.
         identity: the action [A] that moves nothing. origin: the initial key [n] of the heads.
-        has_length: whether a memory's option `step` may change the length of actions.
+        has_length: whether an action has a length, which a memory's option `step` may limit.
         can_grow: whether keys can grow exponentially with the number of steps.
     """
 

@@ -191,7 +191,7 @@ class NeuralStack(PushPopMemory[StackState]):
 
     Args:
         width: M, size of the stored vectors.
-        pop_bias: initial bias of the pop head. With -1 pushed values live long enough for push and
+        pop_bias: initial bias of the pop head. At -1, pushed values live long enough for push and
             pop to receive gradients (Appendix B).
         push_bias: initial bias of the push head. None keeps the random draw: initial pushes are
             near 0.5. With 3 they are near 1, and a network learns less often to push strength 0.5
@@ -247,7 +247,7 @@ class NeuralQueue(PushPopMemory[QueueState]):
 
     Args:
         width: M, size of the stored vectors.
-        pop_bias: initial bias of the pop head. With -1 pushed values live long enough for push and
+        pop_bias: initial bias of the pop head. At -1, pushed values live long enough for push and
             pop to receive gradients (Appendix B).
         push_bias: initial bias of the push head. None keeps the random draw: initial pushes are
             near 0.5. With 3 they are near 1, and a network learns less often to push strength 0.5

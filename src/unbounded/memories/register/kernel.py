@@ -1,4 +1,4 @@
-"""The register of the kernels (csrc/register.h)."""
+"""The kernel of the memory `Register` (csrc/register.h)."""
 
 from __future__ import annotations
 
