@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unbounded.evaluation import METRIC_SETS
@@ -12,9 +14,14 @@ from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
+from unbounded.experiments.tables.study_file import (
+    RUNS,
+    add_to_study_file,
+    read_study_file,
+)
 from unbounded.experiments.trials.studies import load_study
 from unbounded.memories import MEMORIES
+from unbounded.tasks import make_task, optimal_probabilities
 
 
 @pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
@@ -118,3 +125,35 @@ def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
     assert f"4 of {len(study.trials)} runs are finished" in text
     svg = next(path for path in draw_tasks(study, tmp_path) if path.name == "lengths_dyck.svg")
     assert "AUC on words of semi-length up to n" in svg.read_text()
+
+
+def test_dynamic_ngrams_of_the_page_are_those_of_the_runs_and_the_bound():
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs/reproducing/graves2014.md").read_text("utf-8")
+    reports = read_study_file(root / "results/graves2014/dynamic_ngrams.jsonl.xz").values()
+    task = make_task("dynamic_ngrams")
+    batch = task.batch(1, "test", 0, 1000)
+    bound = -task.log_probabilities(batch, task.test_lengths).mean() / math.log(2)
+    bits = batch.targets.numpy()
+
+    def shown(name: str, value: float) -> str:
+        return f"| {name} | {value:.1f} | {value - bound:.1f} |"
+
+    ones = optimal_probabilities(bits, 5)
+    shorter = -np.log2(np.where(bits == 1, ones, 1 - ones)).sum(axis=1).mean()
+    expected = [
+        shown("a fair coin", 200),
+        shown("the estimator, contexts of four bits", shorter),
+        shown("the estimator, contexts of five bits", bound),
+    ]
+    names = {"turing_tape-lstm": "NTM", "lstm-1": "LSTM"}
+    for report in reports:
+        (row,) = report["rows"]
+        assert (report["seed"], row["count"], row["lengths"]) == (1, 1000, "200:200")
+        assert report["batches"] * report["config"]["training"]["batch_size"] == 64_000
+        assert 200 * row["bound"] / math.log(2) == pytest.approx(bound)
+        value = 200 * row["nats_per_symbol"] / math.log(2)
+        expected.append(shown(f"{names[report['model']]}, 64 000 sequences, one seed", value))
+    assert len(expected) == 5
+    assert [line for line in expected if line not in page] == []
+    assert f"has {bound:.1f} bits a sequence" in page
