@@ -242,7 +242,7 @@ def test_a_protocol_and_the_config_of_a_run_exclude_each_other(
     path = tmp_path / "config.yaml"
     path.write_text("task: copy\nused: {threads: 1}\n")
     said = failing(capsys, "train", "--config", str(path), "--protocol", "paper")
-    assert "is of a run and names every option; give --protocol or --config" in said
+    assert "is a run's whole config; give --protocol or --config" in said
     path.write_text("task: copy\nused: 5\n")
     assert "a config has no option 'used'" in failing(capsys, "train", "--config", str(path))
 

@@ -539,7 +539,7 @@ def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:
 
 
 def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
-    for option in ({"group": "rotation", "key_size": 3}, {"capacity": 10, "drop": 20}):
+    for option in ({"group": "sphere", "key_size": 5}, {"capacity": 10, "drop": 20}):
         config = composed(overlay(preset_of("answer_copy"), {"model": {"memory": option}}))
         (error,) = errors(config)
         assert "has no gates" not in error
