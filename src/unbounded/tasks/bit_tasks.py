@@ -16,7 +16,7 @@ import torch
 from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange, named_ranges
-from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
+from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.task import Example, Task
 
 
@@ -108,10 +108,7 @@ class BitTask(Task):
     def _drawn(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> tuple[Integers, Integers, Integers, Integers]:
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         return self.draw(stream, start + np.arange(size), chosen)
 
 

@@ -19,7 +19,6 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.randomness import (
-    LAST_INDEX,
     Integers,
     Stream,
     Words,
@@ -292,10 +291,7 @@ class DyckMembership(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> tuple[Integers, Integers]:
         """Tokens [B, T] and semi-lengths [B]."""
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         indices = start + np.arange(size)
         length_words, choices = (
             words[:, 0] for words in stream.words(indices[:, None], np.zeros(1, dtype=np.int64))
@@ -464,10 +460,7 @@ class DyckPrefixes(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> tuple[Integers, Integers, Integers]:
         """Strings and labels [B, T], and the length of each string [B]."""
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, chosen.maximum)
         steps = chosen.minimum + bounded(length_words, len(chosen))

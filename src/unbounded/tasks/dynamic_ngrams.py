@@ -16,9 +16,7 @@ from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.pcfg import Floats
 from unbounded.tasks.questions import Lengths
 from unbounded.tasks.randomness import (
-    LAST_INDEX,
     Integers,
-    Stream,
     bounded,
     unit_floats,
     whole_number,
@@ -122,10 +120,7 @@ class DynamicNGrams(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> tuple[Integers, Integers]:
         """Bits [B, T] and the number of bits of each sequence [B]."""
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         contexts = 2 ** (self.order - 1)
         length_words, words = stream.sequence_words(
             start + np.arange(size), contexts + chosen.maximum

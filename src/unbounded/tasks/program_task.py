@@ -29,7 +29,7 @@ from unbounded.tasks.programs import (
     operator_errors,
     words_of,
 )
-from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Stream, whole_number
+from unbounded.tasks.randomness import SPLITS, whole_number
 from unbounded.tasks.task import Example, Task
 
 #: Most digits of a number.
@@ -123,10 +123,7 @@ class ProgramTask(Task):
 
         Args and errors as for `batch`.
         """
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)
         if errors:
             raise ConfigError([f"lengths: {message}" for message in errors])

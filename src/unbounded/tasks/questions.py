@@ -20,7 +20,6 @@ from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.randomness import (
-    LAST_INDEX,
     Integers,
     Stream,
     Words,
@@ -270,10 +269,7 @@ class QuestionTask(Task):
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> Pairs:
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)
         if errors:
             raise ConfigError([f"lengths: {error}" for error in errors])

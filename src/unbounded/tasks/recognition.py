@@ -24,7 +24,7 @@ from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.languages import LANGUAGES, Language
 from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.questions import Lengths
-from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
+from unbounded.tasks.randomness import Integers, Stream, bounded
 from unbounded.tasks.task import Example, Task
 
 START, END = "<s>", "</s>"
@@ -252,10 +252,7 @@ class Recognition(Task):
     def _strings(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> Strings:
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         file = self._file(split, chosen)
         if file is not None:
             return self._of_file(file, stream, start + np.arange(size), chosen)

@@ -21,7 +21,6 @@ from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.pcfg import Floats, Production, WeightedGrammar
 from unbounded.tasks.questions import Lengths
 from unbounded.tasks.randomness import (
-    LAST_INDEX,
     Integers,
     Stream,
     bounded,
@@ -234,10 +233,7 @@ class LanguageModel(Task):
     def _strings(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> list[list[int]]:
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)
         if errors:
             raise ConfigError([f"lengths: {error}" for error in errors])

@@ -21,12 +21,9 @@ from unbounded.tasks.chomsky import BITS, DIGITS, MODULUS, Rule, SimpleArithmeti
 from unbounded.tasks.lengths import LengthRange, named_ranges
 from unbounded.tasks.questions import Lengths, QuestionSource, QuestionTask, question
 from unbounded.tasks.randomness import (
-    LAST_INDEX,
     Integers,
-    Stream,
     Words,
     bounded,
-    whole_number,
 )
 from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.task import Example, Task
@@ -153,10 +150,7 @@ class WordProblem(Task):
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> tuple[Integers, Integers]:
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         length_words, words = stream.sequence_words(start + np.arange(size), chosen.maximum)
         counts = chosen.minimum + bounded(length_words, len(chosen))
         return bounded(words[:, : int(counts.max())], len(self.input_vocabulary)), counts

@@ -12,7 +12,7 @@ from unbounded.checks import check_choice, check_kind
 from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.randomness import SPLITS
+from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Stream, whole_number
 
 #: The layouts of a task's batches.
 #: pairs: a source, then its target, each symbol of which is fed back. answer: the same, but only
@@ -228,3 +228,17 @@ class Task(ABC):
         """
         check_choice("split", split, SPLITS)
         return self.train_lengths if split == "train" else self.test_lengths
+
+    def _request(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> tuple[Stream, int, int, LengthRange]:
+        """Check the arguments of `batch`: the random stream, first index, size, and lengths.
+
+        Raises:
+            ChoiceError: there is no such split. ConfigError: another argument is out of range.
+        """
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        return stream, start, size, chosen

@@ -18,7 +18,7 @@ from torch import Tensor
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
+from unbounded.tasks.randomness import Integers, Stream
 from unbounded.tasks.task import Example, Task
 
 START, SEPARATOR, END = "<s>", "|||", "</s>"
@@ -277,10 +277,7 @@ class TransductionTask(Task):
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> Pairs:
-        stream = Stream(seed, split)
-        start = whole_number("start", start, 0, LAST_INDEX)
-        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
-        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)
         if errors:
             raise ConfigError([f"lengths: {error}" for error in errors])
