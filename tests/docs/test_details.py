@@ -1,4 +1,4 @@
-"""The table of what decides a reproduction is made of the committed runs; its pairs are fair."""
+"""The table of details that change a result is made of the committed runs; its pairs are fair."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-FOLDER = ROOT / "results" / "decides"
-PAGE = (ROOT / "docs" / "reproducing" / "decides.md").read_text(encoding="utf-8")
+FOLDER = ROOT / "results" / "details"
+PAGE = (ROOT / "docs" / "reproducing" / "details.md").read_text(encoding="utf-8")
 ROWS = json.loads((FOLDER / "table.json").read_text(encoding="utf-8"))["rows"]
 
 
 @pytest.fixture(scope="module")
-def decides():
-    return runpy.run_path(str(ROOT / "docs" / "make_decides.py"), run_name="make_decides")
+def details():
+    return runpy.run_path(str(ROOT / "docs" / "make_details.py"), run_name="make_details")
 
 
-def test_the_committed_table_is_made_of_the_committed_runs(decides):
-    table = decides["table"]()
-    assert (FOLDER / "table.json").read_text(encoding="utf-8") == decides["json_of"](table) + "\n"
-    assert (FOLDER / "table.md").read_text(encoding="utf-8") == decides["markdown"](table)
-    assert decides["filled"](PAGE, table) == PAGE
+def test_the_committed_table_is_made_of_the_committed_runs(details):
+    table = details["table"]()
+    assert (FOLDER / "table.json").read_text(encoding="utf-8") == details["json_of"](table) + "\n"
+    assert (FOLDER / "table.md").read_text(encoding="utf-8") == details["markdown"](table)
+    assert details["filled"](PAGE, table) == PAGE
 
 
-def test_the_page_has_at_most_ten_rows_and_the_strongest_first(decides):
-    lines = PAGE.split(decides["BEGIN"])[1].split(decides["END"])[0].splitlines()[3:]
+def test_the_page_has_at_most_ten_rows_and_the_strongest_first(details):
+    lines = PAGE.split(details["BEGIN"])[1].split(details["END"])[0].splitlines()[3:]
     effects = [abs(float(re.search(r"\| ([+-]\d\.\d\d) \|", line)[1])) for line in lines]
     assert 0 < len(effects) <= 10
     assert effects == sorted(effects, reverse=True)

@@ -1,9 +1,9 @@
-"""Make the table of what decides a reproduction: python docs/make_decides.py.
+"""Make the table of details that change a result: python docs/make_details.py.
 
 The papers leave details open: initial weights, batches by length, how a rate falls. The committed
 runs of results/ are compared in pairs of settings that differ in one such detail and in nothing
-else that reaches a weight. The comparisons go to results/decides/, and the strongest one of each
-detail to docs/reproducing/decides.md. Nothing is trained.
+else that reaches a weight. The comparisons go to results/details/, and the strongest one of each
+detail to docs/reproducing/details.md. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from unbounded.experiments.tables.study_file import read_study_file
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-OUT = RESULTS / "decides"
-PAGE = ROOT / "docs" / "reproducing" / "decides.md"
-BEGIN, END = "<!-- decides: python docs/make_decides.py -->", "<!-- end of decides -->"
-COMMAND = "python docs/make_decides.py"
+OUT = RESULTS / "details"
+PAGE = ROOT / "docs" / "reproducing" / "details.md"
+BEGIN, END = "<!-- details: python docs/make_details.py -->", "<!-- end of details -->"
+COMMAND = "python docs/make_details.py"
 #: Rows of the page.
 MOST_ROWS = 10
 
@@ -380,11 +380,12 @@ def row(
     after: int | None = None,
 ) -> dict[str, Any] | None:
     """One comparison by one metric; None if a run lacks it."""
-    numbers = [[measure(run) for run in side] for side in sides]
-    if any(number is None for side in numbers for number in side):
+    measured = [[measure(run) for run in side] for side in sides]
+    numbers = [[number for number in side if number is not None] for side in measured]
+    if numbers != measured:
         return None
     task = sides[0][0].report["task"]
-    first, second = (median(side) for side in numbers)  # type: ignore[type-var]
+    first, second = (median(side) for side in numbers)
     if is_perplexity:
         effect = (math.log(first) - math.log(second)) / math.log(SYMBOLS[task])
     else:
@@ -630,7 +631,7 @@ def page_table(data: Mapping[str, Any]) -> str:
 def markdown(data: Mapping[str, Any]) -> str:
     """Every comparison as Markdown."""
     text = [
-        "# What decides a reproduction",
+        "# Details that change a result",
         "",
         f"Made by `{COMMAND}` from the committed runs. Each row compares settings that differ in "
         "one detail. The effect is the difference of the medians, second minus first, as a share "
