@@ -50,7 +50,7 @@ def tiny_streams(task: str = "anbn", **training: Any) -> RunConfig:
         model=ModelConfig(**copy.deepcopy(STACK)),
         training=laid_over(TRAINING, options, training),
         evaluation={"count": 6, "streams": 2},
-        hardware=HardwareConfig(device="cpu", threads=1, backend="reference"),
+        hardware=HardwareConfig(device="cpu", threads=1),
     )
 
 
