@@ -213,6 +213,10 @@ class HardeningConfig:
             symbol, or share of incorrect sequences); null for no such stop.
         patience: give up after this many checks in a row without a clearly better hardened model; 0
             for never.
+        logit_noise: random offset on the logits of the gates in each gradient step, at most this
+            times what sharpening has added to a logit of 1; 0 for none. Every gate then keeps a
+            distance from its threshold, also after pairs of symbols that are rare in training. Not
+            for superposition stacks and lists, whose heads have no biases.
         tolerance: largest accepted increase of the validation error, as a share of sequences; above
             it, hardening goes back and takes smaller steps.
         cool: length of the final cooling, in multiples of `every` batches. The inverse temperature
@@ -233,6 +237,7 @@ class HardeningConfig:
     settle: CountOrNone = 0
     enough: Annotated[float, Range(0, 1e3)] | None = None
     patience: CountOrNone = 0
+    logit_noise: Annotated[float, Range(0, 1e3)] = 0.0
     tolerance: Annotated[float, Range(0, 1)] = 0.03
     cool: CountOrNone = 0
     validation_count: Count | None = None
