@@ -56,9 +56,16 @@ def test_only_gates_move_and_come_back_after_an_error() -> None:
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     context = noise_of(model).around_step(1, 0)
     assert context is not None
-    with pytest.raises(RuntimeError, match="stop"), context:
-        moved = {n for n, w in model.state_dict().items() if not torch.equal(w, before[n])}
-        raise RuntimeError("stop")
+    moved = set()
+
+    def step() -> None:
+        with context:
+            state = model.state_dict().items()
+            moved.update(name for name, weight in state if not torch.equal(weight, before[name]))
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        step()
     assert moved == {"sequence.layer.layers.0.heads.bias"}
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(weight, before[name])
