@@ -105,8 +105,8 @@ def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
 
 
 def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
-    if type(memory.group) not in KERNEL_GROUPS:
-        names = ", ".join(group.name for group in KERNEL_GROUPS)
+    if type(memory.group) not in KERNEL_GROUPS[:4]:
+        names = ", ".join(group.name for group in KERNEL_GROUPS[:4])
         raise ConfigError(
             [
                 f"memory: expected a group of {names}, with keys of its own size, got "
