@@ -120,8 +120,8 @@ class MemoryModel(
             numbers, as in the program of Joulin & Mikolov 2015, or "glorot_parts" for a separate
             draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
             2016 (layers with gates keep "glorot" at the last two).
-        output_initialization: of the output embedding: "normal" for N(0, 1), "torch", "sums" or
-            "glorot" with biases of 0.
+        output_initialization: of the output embedding: "normal" for N(0, 1), "small_normal" for
+            N(0, 0.3^2), "torch", "sums", or "glorot" with biases of 0.
         symbol_initialization: of the columns of one-hot symbols: "as_model", "sums", or "normal"
             for N(0, 1). With many symbols, small columns are initially hard to tell apart, and
             large ones of rare symbols stay as drawn. Embeddings are N(0, 1) at "as_model", and can

@@ -64,7 +64,8 @@ class ModelConfig:
             DeltaNet and DeltaProduct have none to learn.
         initialization: of the layer: glorot, torch (PyTorch's own), sums (Joulin & Mikolov), or
             glorot_parts (Deleu & Dureau).
-        output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.
+        output_initialization: of the output embedding: normal for N(0, 1), small_normal for
+            N(0, 0.3^2), torch, sums or glorot.
         symbol_initialization: of the columns of one-hot symbols: as_model, sums, or normal for
             N(0, 1). Of embeddings: as_model, which is N(0, 1), or sums.
         input_bits: with embedding_size null, number of low bits of a symbol's number that are an
