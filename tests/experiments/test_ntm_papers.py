@@ -29,6 +29,7 @@ from unbounded.tasks import make_task, optimal_probabilities
     [
         *((paper, name) for paper in ("deleu2016", "graves2014") for name in ("laptop", "paper")),
         *(("deleu2016", name) for name in ("program", "locations", "brackets")),
+        ("graves2014", "sort"),
     ],
 )
 def test_no_cell_has_a_error(paper: str, name: str):

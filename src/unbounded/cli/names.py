@@ -42,6 +42,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "repeat_copy": "Copy bit vectors a given number of times, and then output the end.",
         "associative_recall": "Recall the item that came after the queried one; an item is three "
         "bit vectors.",
+        "vector_priority_sort": "Output the bit vectors of highest priority, in the order of their "
+        "priorities.",
         "dynamic_ngrams": "Predict bits of an N-gram source that is new in each sequence.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
         "text": "Predict the next word of your own text, from a folder (--data FOLDER).",
@@ -209,6 +211,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "ntm_copy",
         "repeat_copy",
         "associative_recall",
+        "vector_priority_sort",
         "dynamic_ngrams",
     ),
     "the Chomsky hierarchy (Delétang et al. 2023)": (

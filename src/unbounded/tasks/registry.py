@@ -221,6 +221,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "ntm_copy": bit_tasks.ntm_copy,
     "repeat_copy": bit_tasks.repeat_copy,
     "associative_recall": bit_tasks.associative_recall,
+    "vector_priority_sort": bit_tasks.vector_priority_sort,
     "dynamic_ngrams": dynamic_ngrams,
     "penn_treebank": penn_treebank,
     "text": text,

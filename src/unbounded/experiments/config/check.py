@@ -185,7 +185,7 @@ def model_errors(model: ModelConfig) -> list[str]:
         embedding_size=model.embedding_size,
         input_bits=model.input_bits,
     )
-    lines += bit_errors(model.input_bits, model.embedding_size)
+    lines += bit_errors(model.input_bits, model.embedding_size, model.input_number)
     lines += dropout_errors(model.dropout)
     if model.tied_embeddings:
         lines += tie_errors(0, 0, model.embedding_size)

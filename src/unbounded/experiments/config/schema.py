@@ -71,6 +71,7 @@ class ModelConfig:
         input_bits: with embedding_size null, number of low bits of a symbol's number that are an
             input each; the bits above them form one numeric input. 0 for one numeric input only,
             null for one-hot.
+        input_number: that numeric input as it is (plain), or as a fraction in [-1, 1) (fraction).
         map_initial_state: make each learned number of the initial state the sum of two parameters,
             as in the program of Yang & Rush 2017.
         answer_writes: on tasks with a constant input while answering, whether the memory is written
@@ -91,6 +92,7 @@ class ModelConfig:
     output_initialization: str = "normal"
     symbol_initialization: str = "as_model"
     input_bits: int | None = None
+    input_number: str = "plain"
     map_initial_state: bool = False
     answer_writes: bool | None = True
 
