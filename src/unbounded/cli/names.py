@@ -158,6 +158,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "linear": "The learning rate decays linearly to 0 at the end of the budget.",
         "cooldown": "The learning rate stays until the run would stop, and then decays linearly to "
         "0.",
+        "decay": "The learning rate stays at first, and is then multiplied by a factor again and "
+        "again.",
     },
     "papers": {
         "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, "

@@ -123,7 +123,8 @@ class TrainingConfig:
         learning_rate: learning rate, above 0.
         schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which
             is constant until the run would stop (solved, stalled, or the budget almost used up)
-            and then falls linearly to 0.
+            and then falls linearly to 0; or decay, which is constant for a number of batches and
+            then multiplied by a factor again and again.
         batch_size: sequences per batch, over all processes; on streams and texts, number of
             parallel streams.
         length_bucketing: number of batches whose examples are sorted by length and regrouped, to
