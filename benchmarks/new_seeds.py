@@ -39,10 +39,11 @@ def run_folder(root: Path, seed: int) -> Path | None:
 
 
 def rule_of(task: str) -> str:
-    """The rule of a task's hardening: batches between two steps, and its noise."""
+    """The rule of a task's hardening: batches between two steps, its noise and its cooling."""
     hardening = preset_of(task)["hardening"]
-    noise = hardening.get("logit_noise")
-    return f"{hardening['every']}" + (f", noise {noise:g}" if noise else "")
+    names = {"logit_noise": "noise", "cool": "cool"}
+    others = [f"{word} {hardening[name]:g}" for name, word in names.items() if hardening.get(name)]
+    return ", ".join([f"{hardening['every']}", *others])
 
 
 def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
