@@ -217,7 +217,7 @@ class HardeningConfig:
             symbol, or share of incorrect sequences); null for no such stop.
         patience: give up after this many checks in a row without a clearly better hardened model; 0
             for never.
-        logit_noise: random offset on the logits of the gates in each gradient step, at most this
+        logit_noise: offset of random sign on the logits of the gates in each gradient step: this
             times what sharpening has added to a logit of 1; 0 for none. Every gate then keeps a
             distance from its threshold, also after pairs of symbols that are rare in training. Not
             for superposition stacks and lists, whose heads have no biases.

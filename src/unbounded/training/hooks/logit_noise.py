@@ -21,7 +21,7 @@ class LogitNoise(Hook):
     those pairs an error whose logit is nearer to 0 than the offset. So every logit learns to keep
     that distance.
 
-    The offset of a gate is uniform in [-most (k - 1), most (k - 1)], where k is the inverse
+    The offset of a gate is most (k - 1) or its negative, equally likely, where k is the inverse
     temperature: gates that are still soft have none, because a queue of half pushed vectors does
     not survive it. It follows from seed, batch and chunk. The gradient is that of the shifted
     network, and the offset is subtracted after the step.
@@ -30,7 +30,7 @@ class LogitNoise(Hook):
         model: has a memory with gates. Heads without biases, as of superposition stacks, have no
             noise.
         seed: seed of the offsets.
-        most: greatest offset, in units of the logits before hardening; above 0.
+        most: size of the offset, in units of the logits before hardening; above 0.
         inverse_temperature: returns that of the gates now, at least 1.
     Source: added here. Noise on a logit makes a unit binary in Salakhutdinov & Hinton 2009,
         Semantic hashing, where it is drawn for each unit and example.
@@ -44,15 +44,15 @@ class LogitNoise(Hook):
 
     def around_step(self, batch: int, chunk: int) -> AbstractContextManager[None] | None:
         """The offsets of a gradient step; None while the gates have their own temperature."""
-        greatest = self._most * (self._inverse_temperature() - 1)
-        return self._shifted(greatest, batch, chunk) if greatest > 0 else None
+        size = self._most * (self._inverse_temperature() - 1)
+        return self._shifted(size, batch, chunk) if size > 0 else None
 
     @contextmanager
-    def _shifted(self, greatest: float, batch: int, chunk: int) -> Iterator[None]:
+    def _shifted(self, size: float, batch: int, chunk: int) -> Iterator[None]:
         generator = random.Random(f"logit noise {self._seed} {batch} {chunk}")
 
         def offsets(bias: Tensor) -> Tensor:
-            return bias.new_tensor([generator.uniform(-greatest, greatest) for _ in bias])
+            return bias.new_tensor([generator.choice((-size, size)) for _ in bias])
 
         shifts = [(bias, offsets(bias)) for bias in gate_biases(self._model)]
         with torch.no_grad():
