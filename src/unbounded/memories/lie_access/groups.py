@@ -289,7 +289,7 @@ def scaling_rotation(key_size: int = 2) -> Group:
     return ScalingRotation() if key_size == 2 else ScaledSpecialOrthogonal(key_size)
 
 
-#: The groups of the kernels and of the explorer's page, in the order of `LieGroup` in
+#: The groups of the kernels, in the order of `LieGroup` in
 #: csrc/lie_heads.h.
 KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (Translation, ScalingRotation, Rotation, Sphere)
 
