@@ -171,7 +171,7 @@ export function tourOf(session: Session): Stop[] {
     ],
     runs: [
       { title: 'Push', part: 'flow', step: writing, text: `The head weighs all transitions. A share is a part of the weight of all runs. ${happening(session, writing, ['push', 'keep', 'pop'])}` },
-      { title: 'Where the symbol on top comes from', part: 'memory', step: full, text: `${ended}Each column of the first map is a step. It shows which step pushed the symbol that is on top now: up the diagonal while runs push, and back down while they pop.` },
+      { title: 'Where the symbol on top comes from', part: 'memory', step: full, text: `${ended}Each column of the first map is a step. It shows which step pushed the symbol that is on top now: up the diagonal where runs push, and back down where they pop.` },
       { title: 'Read', part: 'flow', step: leaving, text: `The read vector has the shares of all states and top symbols. ${happening(session, leaving, ['pop', 'read'])}` },
     ],
     keys: [

@@ -5,7 +5,7 @@
 // sums the runs from row i to row j, [top at i, top at j, 1 + W], where the symbol that was pushed on row
 // i is on top at j. Its channel 0 has their weights, channel 1 + m these times element m of the vector.
 
-import type { Vector } from '../tensors.ts'
+import { type Vector, joined } from '../tensors.ts'
 import { type MemoryMaker, type MemoryState, fieldsOf, optionOf } from './memory.ts'
 
 /** A term of a sum that is smaller by this factor, as a log, does not change it. */
@@ -37,7 +37,7 @@ class LogSums {
   }
 }
 
-export function logSumExp(logs: Vector): number {
+function logSumExp(logs: Vector): number {
   const sum = new LogSums(1)
   for (const log of logs) sum.add(0, log)
   return sum.logs[0]
@@ -137,8 +137,10 @@ export const nondeterministicStack: MemoryMaker = (data) => {
   }
 
   /** What was pushed at the start is the bottom symbol, whatever has replaced it. */
-  const withBottom = (block: Vector, bottom: Vector): Vector =>
-    block.map((log, at) => (at % channels > 0 ? block[at - (at % channels)] + logSigmoid(bottom[(at % channels) - 1]) : log))
+  const withBottom = (block: Vector, bottom: Vector): Vector => block.map((log, at) => {
+    const channel = at % channels
+    return channel > 0 ? block[at - channel] + logSigmoid(bottom[channel - 1]) : log
+  })
 
   /** Add the runs of a block, of which `before` has the log weights at its first row, to sums by top. */
   const addRuns = (sums: LogSums, before: Vector, block: Vector, most = channels): void => {
@@ -158,13 +160,6 @@ export const nondeterministicStack: MemoryMaker = (data) => {
   }
 
   const rowOf = (flat: Vector, row: number): Vector => flat.subarray(row * tops, (row + 1) * tops)
-
-  const added = (flat: Vector, row: Vector): Vector => {
-    const all = new Float64Array(flat.length + row.length)
-    all.set(flat)
-    all.set(row, flat.length)
-    return all
-  }
 
   return {
     begin(initial) {
@@ -200,8 +195,8 @@ export const nondeterministicStack: MemoryMaker = (data) => {
       now.forEach((log, top) => heights.add(top, log))
       const next = {
         blocks: [...state.blocks, column],
-        weights: added(weights, now), start: added(start, Float64Array.of(0)), bottom,
-        heights: added(state.heights, heights.logs),
+        weights: joined(weights, now), start: joined(start, Float64Array.of(0)), bottom,
+        heights: joined(state.heights, heights.logs),
       }
       const pushes = column.map((block, row) => Math.exp(runWeight(rowOf(weights, row), block) - total))
       const origins = Int32Array.from([...state.origins, step])
