@@ -100,7 +100,7 @@ inPage('with reduced motion it plays', async (page) => {
 
 inPage('a typed input is answered', async (page) => {
   await page.getByRole('textbox', { name: 'Input' }).fill('s1 s2 s3')
-  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await page.getByRole('button', { name: 'Use this input' }).click()
   assert.deepEqual(await verdicts(page), ['All 4 outputs that count are correct.'])
   assert.equal(await counter(page), '1 / 8')
   await page.getByRole('slider', { name: 'step', exact: true }).fill('4')
@@ -131,6 +131,32 @@ inPage('a strength is changed by hand and the rest of the run follows', async (p
   assert.deepEqual(await verdicts(page), ['All 4 outputs that count are correct.'])
 })
 
+inPage('the first error can be gone to from afar', async (page) => {
+  const jump = page.getByRole('button', { name: 'Go to the first error' })
+  assert.equal(await jump.count(), 0)
+  await page.getByRole('button', { name: 'to the end' }).click()
+  await jump.click()
+  assert.match(await counter(page), /^6 \//)
+  assert.ok(await page.locator('.first.error').isVisible())
+  assert.equal(await jump.count(), 0)
+}, { hash: '#input=s1+s2+s3&step=2&edits=2.push.0=0' })
+
+inPage('popped items look different from items not pushed', async (page) => {
+  const legend = page.locator('.map .scale')
+  assert.match(await legend.textContent(), /popped.*not pushed/)
+  const shown = await page.locator('.map canvas').evaluate((canvas) => {
+    const { width, height } = canvas
+    const { data } = canvas.getContext('2d').getImageData(0, 0, width, height)
+    const at = (step, row) => [...data.subarray(4 * (row * width + step), 4 * (row * width + step) + 4)]
+    // The second row is s1: not pushed at step 1, in the queue at step 2, popped at the end.
+    return { before: at(0, 1), there: at(1, 1), after: at(width - 1, 1), never: at(width - 1, height - 1) }
+  })
+  assert.equal(shown.before[3], 0)
+  assert.equal(shown.never[3], 0)
+  assert.equal(shown.after[3], 255)
+  assert.notDeepEqual(shown.after, shown.there)
+}, { hash: '#input=s1+s2' })
+
 inPage('an action is changed by hand', async (page) => {
   await page.getByRole('textbox', { name: 'Input' }).fill('aabbaabb')
   await page.keyboard.press('Enter')
@@ -154,7 +180,7 @@ inPage('two runs open side by side', async (page) => {
   assert.equal(await page.locator('.stage').count(), 2)
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'it is too wide')
   await page.getByLabel('Compare with').selectOption('')
-  await page.waitForFunction(() => location.hash.includes('input='))
+  await page.waitForFunction(() => location.hash.includes('input=') && !location.hash.includes('second='))
   await page.reload()
   assert.equal(await page.locator('.stage').count(), 1)
 }, { runs: () => byHand().slice(0, 2) })
@@ -163,6 +189,8 @@ inPage('the future is hidden until it is played', async (page) => {
   const seen = () => page.locator('.ribbon [data-step] span:visible').evaluateAll((spans) => spans.filter((span) => getComputedStyle(span).visibility === 'visible').map((span) => span.textContent).join(' ').trim())
   // The source is known, the answer is not.
   assert.equal(await page.locator('.ribbon [data-step]:not(.future)').count(), 2)
+  assert.match(await page.locator('.ribbon .future:not(.given)').first().getAttribute('title'), /^Not played yet: in the answer/)
+  assert.match(await page.locator('.terms').textContent(), /\?an input that is not played yet/)
   assert.match(await seen(), /^<s> \S+ +s1 \S+ +s2 \|\|\|$/)
   assert.match(await page.locator('.verdict').textContent(), /Play on/)
   await page.locator('.map .frame').hover({ position: { x: 600, y: 5 } })
@@ -252,7 +280,7 @@ const BAD = {
 for (const [text, message] of Object.entries(BAD)) {
   inPage(`bad input ${text.slice(0, 12)}`, async (page) => {
     await page.getByRole('textbox', { name: 'Input' }).fill(text)
-    await page.getByRole('button', { name: 'Run', exact: true }).click()
+    await page.getByRole('button', { name: 'Use this input' }).click()
     assert.match(await page.getByRole('alert').textContent(), message)
     assert.match((await verdicts(page))[0], /correct/)
     await page.getByRole('textbox', { name: 'Input' }).fill('s1')

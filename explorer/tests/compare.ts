@@ -39,7 +39,8 @@ function difference(own: ArrayLike<number>, python: ArrayLike<number>): number {
   if (own.length !== python.length) return Number.POSITIVE_INFINITY
   let most = 0
   for (let i = 0; i < own.length; i++) {
-    const apart = Math.abs(own[i] - python[i])
+    // The log of 0 is infinite on both sides.
+    const apart = own[i] === python[i] ? 0 : Math.abs(own[i] - python[i])
     most = apart <= most ? most : Number.isNaN(apart) ? Number.POSITIVE_INFINITY : apart
   }
   return most

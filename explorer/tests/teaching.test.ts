@@ -33,7 +33,7 @@ const sampled = (run: RunData): Session => new Session(run, planOfSample(run, ru
 const queue = (): Session => typed(titled('Copy with a queue, set by hand'), 's1 s2')
 
 test('every memory has an introduction of three sentences, of at most 25 words each', () => {
-  const kinds = ['stack', 'queue', 'deque', 'superposition_stack', 'superposition_list', 'turing_tape', 'rolling_tape', 'dnc', 'lie_access', 'none']
+  const kinds = ['stack', 'queue', 'deque', 'superposition_stack', 'superposition_list', 'turing_tape', 'rolling_tape', 'dnc', 'nondeterministic_stack', 'lie_access', 'random_access', 'none']
   expect(Object.keys(INTRODUCTIONS)).toEqual(kinds)
   const lengths = Object.values(INTRODUCTIONS).flatMap(([, ...sentences]) => {
     expect(sentences).toHaveLength(3)
@@ -45,7 +45,7 @@ test('every memory has an introduction of three sentences, of at most 25 words e
 
 test('the symbols that a task has are explained, and no others', () => {
   const { task } = titled('Copy with a queue, set by hand')
-  expect(termsOf(task, 'queue').map(([term]) => term)).toEqual(['<s>', '|||', '</s>', 'push', 'pop', 'gate', 'read vector'])
+  expect(termsOf(task, 'queue').map(([term]) => term)).toEqual(['<s>', '|||', '?', '</s>', 'push', 'pop', 'gate', 'read vector'])
   expect(taskText(task)).toBe('The task: repeat the source.')
   const stream = titled('a^n b^n with a superposition stack, set by hand').task
   expect(termsOf(stream, 'superposition_stack').map(([term]) => term)).toEqual(['gate', 'read vector'])

@@ -28,6 +28,7 @@ describe('typed symbols', () => {
     expect(() => readSymbols(taskOf('copy'), ' ')).toThrow('Type at least one symbol, such as s0 s1 s2.')
     expect(() => readSymbols(taskOf('copy'), 's1 s9')).toThrow('Symbol 2, “s9”, is unknown here. Symbols: s0 s1 s2, with blanks between them.')
     expect(() => readSymbols(taskOf('anbn'), 'a'.repeat(MOST_SYMBOLS + 1))).toThrow('Type at most 500 symbols; these are 501.')
+    expect(() => readSymbols(taskOf('anbn'), 'aab', 2)).toThrow('Type at most 2 symbols; these are 3.')
   })
 })
 

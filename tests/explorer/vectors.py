@@ -91,6 +91,45 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "name": "lie_access", "width": 2, "key_size": 3, "capacity": 3, "drop": 2,
         "step": "free",
     },
+    "keys with heads": {
+        "name": "lie_access", "width": 2, "read_heads": 3, "write_heads": 2, "initial": "learned",
+        "weighting": "softmax",
+    },
+    "keys with heads and a cap": {
+        "name": "lie_access", "width": 2, "read_heads": 2, "write_heads": 2, "capacity": 4,
+        "drop": 3, "group": "sphere",
+    },
+    "keys that turn in four dimensions": {
+        "name": "lie_access", "width": 2, "group": "rotation", "key_size": 4,
+        "initial": "learned", "value_activation": "relu",
+    },
+    "keys that turn and grow": {
+        "name": "lie_access", "width": 2, "group": "scaling_rotation", "key_size": 3,
+        "step": "bounded", "gates": "hard_sigmoid",
+    },
+    "keys on a disk": {
+        "name": "lie_access", "width": 2, "group": "poincare_disk", "initial": "learned",
+    },
+    "keys on a disk with heads": {
+        "name": "lie_access", "width": 2, "group": "poincare_disk", "read_heads": 2,
+        "write_heads": 2, "weighting": "softmax", "step": "bounded", "value_activation": "sigmoid",
+    },
+    "runs of an automaton": {"name": "nondeterministic_stack", "states": 2, "symbols": 2},
+    "runs with vectors": {
+        "name": "nondeterministic_stack", "states": 1, "symbols": 2, "width": 2, "window": 4,
+    },
+    "runs with normalized weights": {
+        "name": "nondeterministic_stack", "states": 2, "symbols": 1, "width": 1,
+        "normalized": True,
+    },
+    "rows by their keys": {
+        "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 3,
+        "sharpening": True,
+    },
+    "rows by their keys and their neighbours": {
+        "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 2, "tape": True,
+        "initial": "learned",
+    },
 }  # fmt: skip
 
 _SIZES: Final[dict[str, Any]] = {"inputs": 5, "outputs": 4, "hidden_size": 6, "embedding_size": 3}
@@ -147,6 +186,23 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
         "memory": {"name": "rolling_tape", "slots": 7, "width": 3}, "length_token": 1,
     },
     "GRU alone": {"memory": "none", "controller": "gru"},
+    "LSTM with a nondeterministic stack": {
+        "memory": {"name": "nondeterministic_stack", "states": 2, "symbols": 2, "width": 1},
+    },
+    "LSTM with several heads on a disk": {
+        "memory": {
+            "name": "lie_access", "width": 3, "group": "poincare_disk", "read_heads": 2,
+            "write_heads": 2, "initial": "learned",
+        },
+        "read_only_token": 1,
+    },
+    "GRU with rows by their keys": {
+        "memory": {
+            "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 2,
+            "tape": True, "sharpening": True,
+        },
+        "controller": "gru",
+    },
 }  # fmt: skip
 
 
@@ -185,7 +241,30 @@ TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"bits": 2},
         {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
     ),
-}
+    "reversal": (
+        {"symbols": 2}, {"memory": {"name": "nondeterministic_stack", "states": 2, "symbols": 2}},
+    ),
+    "answer_copy": (
+        {"symbols": 3},
+        {
+            "memory": {
+                "name": "lie_access", "width": 2, "group": "poincare_disk", "read_heads": 2,
+                "write_heads": 2,
+            },
+            "read_only_token": 1,
+        },
+    ),
+    "answer_odd_first": (
+        {"symbols": 3},
+        {
+            "memory": {
+                "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 3,
+                "tape": True, "initial": "learned",
+            },
+            "read_only_token": 1,
+        },
+    ),
+}  # fmt: skip
 
 
 def memory_of(part: dict[str, Any]) -> Memory[Any, Any]:
@@ -311,6 +390,8 @@ def write() -> None:
     tasks = [task_case(name, *options) for name, options in TASKS.items()]
     for name, cases in (("memories", memories), ("models", models), ("tasks", tasks)):
         text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
+        # JSON has no infinity; both languages read this number as one.
+        text = text.replace("-Infinity", "-1e999")
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
     (FOLDER / "traces.json").write_text(json.dumps(traced_case()) + "\n", encoding="utf-8")
 

@@ -286,13 +286,19 @@ def test_equal_heads_read_and_write_the_same():
     assert_close(after_both.keys[:, 1::2], after.keys, "keys")
 
 
+class FartherDisk(PoincareDisk):
+    """A group with the name of another, and a distance of its own."""
+
+    def distance(self, key, keys):
+        return 4 * super().distance(key, keys)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"write_heads": 2}, "memory: expected one read head and one write head, got 1 and 2"),
         ({"weighting": lambda d, s, t: s}, "expected a weighting of inverse_square, softmax, got"),
-        ({"group": "poincare_disk"}, "expected a group of .*, sphere.* 'poincare_disk' with keys"),
-        ({"group": "rotation", "key_size": 3}, "'rotation' with keys of size 3"),
+        ({"group": SpecialOrthogonal(2)}, r"got 'rotation' with keys of size 2 \(SpecialOrthog"),
+        ({"group": FartherDisk()}, r"group of translation, .*, got 'poincare_disk' .* \(Farther"),
     ],
 )
 def test_what_the_explorer_does_not_show(options, message):

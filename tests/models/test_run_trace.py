@@ -60,9 +60,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "copy",
         {"memory": {"name": "dnc", "slots": 7, "width": 4, "read_heads": 2}},
     ),
+    "nondeterministic_stack": (
+        "copy",
+        {"memory": {"name": "nondeterministic_stack", "states": 2, "symbols": 2, "width": 2}},
+    ),
     "lie_access": (
         "answer_copy",
         {"memory": {"name": "lie_access", "width": 5, "initial": "learned"}, "read_only_token": 1},
+    ),
+    "random_access": (
+        "answer_copy",
+        {"memory": {"name": "unbounded.memories.RandomAccessMemory", "width": 5, "tape": True}},
     ),
 }  # fmt: skip
 

@@ -11,6 +11,11 @@ export function sizeOf(head: Head): number {
   return head.shape.reduce((product, axis) => product * axis, 1)
 }
 
+/** Whether each number of a head is a gate in 0..1 of its own: of one head, or of each of several. */
+export function isPlainGate(head: Head): boolean {
+  return head.gate && head.shape.length <= 1 && head.activation !== 'softmax'
+}
+
 /** The instruction that a hidden state gives. */
 export function instructionOf(
   heads: Head[],

@@ -1,6 +1,6 @@
 // What a model is given to read, and its targets: from a typed source or a stored sample.
 
-import type { RunData, SampleData, TaskData } from '../data.ts'
+import type { MemoryData, RunData, SampleData, TaskData } from '../data.ts'
 import { targetsOf } from './rules/index.ts'
 
 export interface Plan {
@@ -20,9 +20,17 @@ export interface Plan {
 
 /** Symbols of a source beyond which a page would be slow, and hard to read. */
 export const MOST_SYMBOLS = 500
+/** The same of a memory whose time grows with the cube of the steps. */
+const MOST_OF_CUBIC = 100
+
+/** Symbols of a source at most, by the memory that reads them. */
+export function mostSymbols(memory: MemoryData | null): number {
+  const isCubic = memory?.kind === 'nondeterministic_stack' && memory.options.window === null
+  return isCubic ? MOST_OF_CUBIC : MOST_SYMBOLS
+}
 
 /** The symbols of a typed text; throws an Error that says what to do. */
-export function readSymbols(task: TaskData, text: string): number[] {
+export function readSymbols(task: TaskData, text: string, most = MOST_SYMBOLS): number[] {
   const [first, count] = task.source
   const names = task.inputs.slice(first, first + count)
   const single = names.every((name) => [...name].length === 1)
@@ -30,9 +38,7 @@ export function readSymbols(task: TaskData, text: string): number[] {
   const letters = names.includes(' ') ? text : text.replace(/\s+/g, '')
   const words = single ? [...letters] : text.split(/\s+/).filter((word) => word)
   if (words.length === 0) throw new Error(`Type at least one symbol, such as ${names.slice(0, 3).join(' ')}.`)
-  if (words.length > MOST_SYMBOLS) {
-    throw new Error(`Type at most ${MOST_SYMBOLS} symbols; these are ${words.length}.`)
-  }
+  if (words.length > most) throw new Error(`Type at most ${most} symbols; these are ${words.length}.`)
   return words.map((word, place) => {
     const found = names.indexOf(word)
     if (found < 0) {

@@ -2,7 +2,7 @@
 
 import type { PageData, RunData } from '../data.ts'
 import { Model } from '../machine/model.ts'
-import { type Plan, planOf, planOfSample, readSymbols, sourceOf, writeSymbols } from '../machine/plan.ts'
+import { type Plan, mostSymbols, planOf, planOfSample, readSymbols, sourceOf, writeSymbols } from '../machine/plan.ts'
 import { Replay } from '../machine/replay.ts'
 import { drawn } from '../machine/rules/index.ts'
 import { type Moment, readAddress, writeAddress } from './address.ts'
@@ -122,7 +122,8 @@ export class App {
   }
 
   private plan(run: RunData, place: number, moment: Moment): Plan {
-    if (moment.typed !== null) return planOf(run.task, readSymbols(run.task, moment.typed))
+    const typed = (text: string): Plan => planOf(run.task, readSymbols(run.task, text, mostSymbols(run.model.memory)))
+    if (moment.typed !== null) return typed(moment.typed)
     const first = this.data.runs[moment.run]
     const sample = first.samples[moment.sample] ?? first.samples[0]
     if (!sample) throw new Error('There is no sample in this page; type an input.')
@@ -130,7 +131,7 @@ export class App {
     // Beside another run: the same input, read in this run's own symbols.
     const source = sourceOf(first.task, sample)
     if (source === null) return planOfSample(run, run.samples[moment.sample] ?? run.samples[0])
-    return planOf(run.task, readSymbols(run.task, writeSymbols(first.task, source)))
+    return typed(writeSymbols(first.task, source))
   }
 
   private stage(sessions: Session[]): void {

@@ -1,7 +1,7 @@
 // The gates of a step, changed by hand; the rest of the run follows.
 
 import type { Head } from '../data.ts'
-import { sizeOf } from '../machine/heads.ts'
+import { isPlainGate, sizeOf } from '../machine/heads.ts'
 import { el, short, write } from './dom.ts'
 import type { Session } from './session.ts'
 import { MOVES } from './views/rolling.ts'
@@ -20,13 +20,15 @@ export class Editor {
     const controls: HTMLElement[] = []
     const memory = session.run.model.memory
     for (const head of memory?.heads ?? []) {
-      // Decisions of a single number in 0..1, and the actions of stacks and lists.
-      if (head.gate && sizeOf(head) === 1) controls.push(this.slider(head.name, changed))
+      // Gates, and the actions of stacks, lists and tapes.
+      if (isPlainGate(head)) {
+        for (let place = 0; place < sizeOf(head); place++) controls.push(this.slider(head, place, changed))
+      }
       if (head.gate && head.name === 'action') controls.push(...this.choices(head, (memory!.kind === 'rolling_tape' ? MOVES : ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
     }
     this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
     this.element = el(
-      'fieldset', { class: controls.length > 6 ? 'edit many' : 'edit', 'data-part': 'edit' }, el('legend', {}, 'Change this step by hand'), el('p', { class: 'faint' }, 'Set a value and play on: the rest of the run is computed again.'), ...controls, this.forget,
+      'fieldset', { class: controls.length <= 6 ? 'edit' : controls[0].querySelector('select') ? 'edit many' : 'edit sliders', 'data-part': 'edit' }, el('legend', {}, 'Change this step by hand'), el('p', { class: 'faint' }, 'Set a value and play on: the rest of the run is computed again.'), ...controls, this.forget,
     )
     this.element.hidden = controls.length === 0 || !session.isLive
   }
@@ -42,19 +44,21 @@ export class Editor {
     this.forget.hidden = !this.session.edited
   }
 
-  private slider(name: string, changed: () => void): HTMLElement {
+  private slider(head: Head, place: number, changed: () => void): HTMLElement {
+    const { name } = head
+    const text = name.replaceAll('_', ' ')
     const output = el('output')
     const input = el('input', { type: 'range', min: 0, max: 1, step: 0.01 })
     input.addEventListener('input', () => {
-      this.session.edit(this.step, name, 0, Number(input.value))
+      this.session.edit(this.step, name, place, Number(input.value))
       changed()
     })
     this.updates.push((step) => {
-      const value = this.session.steps[step]?.instruction?.[name]?.[0] ?? 0
+      const value = this.session.steps[step]?.instruction?.[name]?.[place] ?? 0
       if (input.value !== String(value)) input.value = String(value)
       write(output, short(value))
     })
-    return el('label', {}, el('span', {}, name.replaceAll('_', ' ')), input, output)
+    return el('label', {}, el('span', {}, sizeOf(head) > 1 ? `${text} ${place + 1}` : text), input, output)
   }
 
   /** Of each stack or list the action that is taken to its full weight. */

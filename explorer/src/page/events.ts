@@ -1,9 +1,12 @@
 // What happens in the memory at a step: pushes, pops, moves, writes and reads, in words and weights.
 
-import type { MemoryState } from '../machine/memories/memory.ts'
+import { headNames } from '../machine/memories/memory.ts'
+import { TRANSITIONS } from '../machine/memories/nondeterministic_stack.ts'
 import { type End, popped } from '../machine/memories/strengths.ts'
 import { short } from './dom.ts'
 import type { Session } from './session.ts'
+import { pushText, sizesOf, topName, topPushes, topShares } from './views/automaton.ts'
+import { headKeys, keyText } from './views/plane.ts'
 import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
 
@@ -45,7 +48,8 @@ export function eventsOf(session: Session, step: number): MemoryEvent[] {
   if (kind in ACTIONS) return actionEvents(session, step)
   if (kind === 'turing_tape' || kind === 'dnc') return tapeEvents(session, step)
   if (kind === 'rolling_tape') return rollingEvents(session, step)
-  return kind === 'lie_access' ? keyEvents(session, step) : []
+  if (kind === 'nondeterministic_stack') return automatonEvents(session, step)
+  return kind === 'lie_access' || kind === 'random_access' ? keyEvents(session, step) : []
 }
 
 /** Every action but a jump of the paper's form writes under the head before it moves. */
@@ -69,14 +73,9 @@ function rollingEvents(session: Session, step: number): MemoryEvent[] {
   return events
 }
 
-/** The state before a step. */
-export function stateBefore(session: Session, step: number): MemoryState {
-  return (step > 0 ? session.steps[step - 1].state.memory : session.model.begin().memory)!
-}
-
 function rowEvents(session: Session, step: number, ends: Gates[]): MemoryEvent[] {
   const { instruction, state } = session.steps[step]
-  const before = stateBefore(session, step)
+  const before = session.before(step)
   const events: MemoryEvent[] = []
   let strengths = before.fields.strengths
   for (const end of ends) {
@@ -142,21 +141,45 @@ function tapeEvents(session: Session, step: number): MemoryEvent[] {
 }
 
 function keyEvents(session: Session, step: number): MemoryEvent[] {
+  const { key_size: keySize, write_heads: count } = session.run.model.memory!.options
   const { instruction, state } = session.steps[step]
-  const { fields, origins, weights } = state.memory!
-  const at = (key: Float64Array): string => `(${[...key.subarray(0, 2)].map(short).join(', ')})`
-  const strength = instruction!.strength[0]
+  const { origins, weights } = state.memory!
   const events: MemoryEvent[] = []
-  if (strength >= LEAST) {
-    const text = `write: ${session.symbolAt(step)} becomes a row at ${at(fields.write_key)} with strength ${short(strength)}`
+  const several = Number(count ?? 1) > 1
+  headNames('write', Number(count ?? 1)).forEach((name, head) => {
+    const strength = instruction!.strength[head]
+    if (strength < LEAST) return
+    const at = keyText(headKeys(state.memory!, 'write', Number(keySize))[head])
+    const text = `${several ? name : 'write'}: ${session.symbolAt(step)} becomes a row at ${at} with strength ${short(strength)}`
     events.push({ kind: 'write', weight: strength, origins: [step], text })
-  }
-  const read = weights?.read ?? new Float64Array()
-  const rows = [...read.keys()].filter((row) => read[row] >= LEAST).sort((a, b) => read[b] - read[a]).slice(0, 3)
-  const what = rows.map((row) => `${session.symbolAt(origins[row]) || 'an initial row'} with weight ${short(read[row])}`).join(', ')
+  })
+  Object.entries(weights ?? {}).forEach(([name, read], head) => {
+    const rows = [...read.keys()].filter((row) => read[row] >= LEAST).sort((a, b) => read[b] - read[a]).slice(0, 3)
+    const what = rows.map((row) => `${session.symbolAt(origins[row]) || 'an initial row'} with weight ${short(read[row])}`).join(', ')
+    events.push({
+      kind: 'read', weight: rows.length ? read[rows[0]] : 0, origins: rows.map((row) => origins[row]),
+      text: `${name} at ${keyText(headKeys(state.memory!, 'read', Number(keySize))[head])}: ${what || 'no row near it'}`,
+    })
+  })
+  return events
+}
+
+/** What the runs of the automaton do, and what most of them have on top. */
+function automatonEvents(session: Session, step: number): MemoryEvent[] {
+  const memory = session.steps[step].state.memory!
+  const does = { push: `push a symbol at input ${session.symbolAt(step)}`, replace: 'replace the symbol on top', pop: 'pop the symbol on top' }
+  const events = TRANSITIONS.map((name, place): MemoryEvent => {
+    const weight = memory.shown!.transitions[place]
+    return { kind: name === 'replace' ? 'keep' : name, weight, origins: name === 'push' ? [step] : [], text: `${short(weight)} of the runs ${does[name]}` }
+  }).filter(({ weight }) => weight >= LEAST)
+  const sizes = sizesOf(session.run.model.memory!)
+  const shares = topShares(memory, sizes)
+  const best = shares.indexOf(Math.max(...shares))
+  const [likeliest] = topPushes(memory)
+  const where = likeliest ? `; on top is mostly ${pushText(session, likeliest.origin).replace(/^pushed/, 'what was pushed')}` : ''
   events.push({
-    kind: 'read', weight: rows.length ? read[rows[0]] : 0, origins: rows.map((row) => origins[row]),
-    text: `read head at ${at(fields.read_key)}: ${what || 'no row near it'}`,
+    kind: 'read', weight: shares[best], origins: likeliest && likeliest.origin >= 0 ? [likeliest.origin] : [],
+    text: `read: ${topName(sizes, best)} with share ${short(shares[best])}${where}`,
   })
   return events
 }

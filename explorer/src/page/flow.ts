@@ -1,17 +1,21 @@
 // The drawing of a step: input, controller, heads, memory, read vector, output; what happens moves.
 
 import { emptyOf, widthOf } from '../machine/memories/superposition.ts'
+import { TRANSITIONS } from '../machine/memories/nondeterministic_stack.ts'
+import { isPlainGate } from '../machine/heads.ts'
 import { outputText } from '../machine/run.ts'
 import { el, short, write } from './dom.ts'
-import { type MemoryEvent, LEAST, eventsOf, stateBefore } from './events.ts'
+import { type MemoryEvent, LEAST, eventsOf } from './events.ts'
 import type { Session } from './session.ts'
+import { sizesOf, topName, topPushes, topShares } from './views/automaton.ts'
 import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
 
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
 const MEMORIES: Record<string, string> = {
   stack: 'Stack', queue: 'Queue', deque: 'Deque', superposition_stack: 'Stacks', superposition_list: 'Lists',
-  turing_tape: 'Tape', rolling_tape: 'Rolling tape', dnc: 'Slots', lie_access: 'Rows with keys',
+  turing_tape: 'Tape', rolling_tape: 'Rolling tape', dnc: 'Slots', nondeterministic_stack: 'Runs of an automaton',
+  lie_access: 'Rows with keys', random_access: 'Rows with keys',
 }
 /** Gates and memory cells at most. */
 const MOST_GATES = 5
@@ -30,8 +34,13 @@ export function gatesOf(session: Session, step: number): Gate[] {
   const memory = session.run.model.memory
   const instruction = session.steps[step]?.instruction
   if (!memory || !instruction) return []
+  if (memory.kind === 'nondeterministic_stack') {
+    const { transitions } = session.steps[step].state.memory!.shown!
+    return TRANSITIONS.map((name, place) => ({ name, text: '', value: transitions[place] }))
+  }
   const gates: Gate[] = []
-  for (const { name, shape, gate } of memory.heads) {
+  for (const head of memory.heads) {
+    const { name, shape } = head
     const numbers = instruction[name]
     const text = name.replaceAll('_', ' ')
     const styles = memory.kind === 'rolling_tape' ? MOVES : ACTIONS[memory.kind]
@@ -42,7 +51,9 @@ export function gatesOf(session: Session, step: number): Gate[] {
         const best = own.indexOf(Math.max(...own))
         gates.push({ name: count > 1 ? `${place + 1}` : '', text: styles[best].name, value: own[best] })
       }
-    } else if (gate && numbers.length === 1) gates.push({ name: text, text: '', value: numbers[0] })
+    } else if (isPlainGate(head)) {
+      numbers.forEach((value, place) => gates.push({ name: numbers.length > 1 ? `${text} ${place + 1}` : text, text: '', value }))
+    }
     else if (name.endsWith('_shift')) {
       const best = numbers.indexOf(Math.max(...numbers))
       const by = best - (numbers.length - 1) / 2
@@ -87,7 +98,8 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
     })
   }
   if (memory.kind === 'rolling_tape') return rollingCells(session, step)
-  if (memory.kind === 'lie_access') {
+  if (memory.kind === 'nondeterministic_stack') return automatonCells(session, step)
+  if (memory.kind === 'lie_access' || memory.kind === 'random_access') {
     const { strengths } = state.fields
     const rows = [...strengths.keys()].filter((row) => strengths[row] >= LEAST).slice(-MOST_CELLS)
     for (const row of strengths.keys()) if (reads.has(state.origins[row]) && !rows.includes(row)) rows.unshift(row)
@@ -99,7 +111,7 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   }
   const leaving = new Set(events.filter(({ kind }) => kind === 'pop').flatMap(({ origins }) => origins))
   const { strengths } = state.fields
-  const before = stateBefore(session, step)
+  const before = session.before(step)
   const gone = [...before.origins.keys()].filter((row) => leaving.has(before.origins[row]) && before.fields.strengths[row] >= LEAST)
   const cell = (row: number): Cell => {
     const origin = state.origins[row]
@@ -120,6 +132,22 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   // What a deque's bottom loses stands after its last cell.
   const below = memory.kind === 'deque' ? left.filter((row) => row < before.origins.length / 2) : []
   return [{ name: '', cells: [...out(left.filter((row) => !below.includes(row)).slice(-2)), ...cells, ...out(below.slice(0, 2))] }]
+}
+
+/** The likeliest tops, and where they were pushed. */
+function automatonCells(session: Session, step: number): CellRow[] {
+  const memory = session.steps[step].state.memory!
+  const sizes = sizesOf(session.run.model.memory!)
+  const shares = topShares(memory, sizes)
+  const likely = [...shares.keys()].filter((top) => shares[top] >= LEAST).sort((a, b) => shares[b] - shares[a]).slice(0, MOST_CELLS)
+  return [
+    { name: 'on top', cells: likely.map((top) => ({ text: topName(sizes, top), state: 'read', strength: shares[top] })) },
+    {
+      name: 'pushed at', cells: topPushes(memory).slice(0, MOST_CELLS).map(({ origin, share }) => ({
+        text: origin < 0 ? 'bottom' : `${origin + 1} ${session.symbolAt(origin)}`, state: origin === step ? 'in' : 'read', strength: share,
+      })),
+    },
+  ]
 }
 
 /** The cells around the head of each tape, which is read in the middle. */

@@ -46,10 +46,20 @@ export const INTRODUCTIONS: Record<string, [title: string, ...sentences: string[
     'The write head takes a free slot, or finds one by its content; a read head can free the slot that it has read.',
     'A read head finds a slot by its content, or goes to the slot written before or after its last one.',
   ],
+  nondeterministic_stack: [
+    'Nondeterministic stack', 'This memory holds all stacks that an automaton with weighted transitions can have at once.',
+    'At each step a transition pushes a symbol, replaces the symbol on top or pops it, and leads to a state.',
+    'A run of the automaton is one choice of transitions; the read vector has the share of the runs with each state and top symbol.',
+  ],
   lie_access: [
-    'Lie-access memory', 'A Lie-access memory holds rows, each a vector at a point of a plane.',
-    'A write adds a row at the write head, and a read returns the rows near the read head.',
+    'Lie-access memory', 'A Lie-access memory holds rows, each a vector at a point, its key.',
+    'A write adds a row at a write head, and a read returns the rows near a read head.',
     'Each head moves by a shift or a turn from its last point, or jumps to a new point.',
+  ],
+  random_access: [
+    'Random-access memory', 'A random-access memory holds rows, each a vector with a key.',
+    'A write adds a row with a new key; a read returns the rows whose keys have a large inner product with its key.',
+    'With a tape, the read key can also be the key of the row after or before the one that was read last.',
   ],
   none: [
     'No external memory', 'This network has no external memory.',
@@ -74,11 +84,13 @@ export function termsOf(task: TaskData, kind: string): [string, string][] {
   const terms: [string, string][] = []
   if (task.inputs.includes('<s>')) terms.push(['<s>', 'starts the sequence'])
   if (task.inputs.includes('|||')) terms.push(['|||', 'ends the source; the answer follows'])
+  if (task.output_to_input !== null) terms.push(['?', `an input that is not played yet: in the answer, each input is the network's own last output`])
   if (task.outputs.includes('</s>')) terms.push(['</s>', 'ends the answer'])
   if (task.answer_token !== null) terms.push(['input in the answer', `${task.inputs[task.answer_token]} at each step, not the network's own output`])
   if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step, with a strength'], ['pop', `removes the vector ${END[kind]}`])
+  if (kind === 'nondeterministic_stack') terms.push(['weight of a run', 'the product of the weights of its transitions, which a head sets at each step'])
+  else if (kind !== 'none') terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])
   if (kind !== 'none') {
-    terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])
     const rows = kind in END ? `: vectors from ${START[kind]} on, until their strengths sum to 1;` : ';'
     terms.push(['read vector', `the output of the memory${rows} it goes to the controller at the next step`])
   }
@@ -116,6 +128,7 @@ export function tourOf(session: Session): Stop[] {
   const kind = session.run.model.memory?.kind ?? 'none'
   const { steps, plan, task } = session
   if (kind === 'none' || steps.length === 0) return []
+  const form = FORMS[kind] ?? 'rows'
   const last = steps.length - 1
   const inAnswer = plan.then !== 'stop'
   const start = task.inputs.includes('<s>') ? ' <s> starts the sequence, and grey outputs have no target.' : ' Grey outputs have no target.'
@@ -125,14 +138,15 @@ export function tourOf(session: Session): Stop[] {
   }
   const writing = stepWith(session, ({ kind: each, weight, origins }, step) => (each === 'push' || each === 'write') && weight >= 0.5 && (origins.includes(step) || each === 'write') && (step > 0 || !inAnswer), Math.min(1, last))
   const full = inAnswer ? Math.min(last, plan.prompt - 1) : fullest(session)
-  const leaving = stepWith(session, ({ kind: each, weight, origins }, step) => step > writing && weight >= 0.5 && (each === 'pop' || each === 'move') && (origins.length > 0 || kind.startsWith('superposition')), full)
+  const leaving = stepWith(session, ({ kind: each, weight, origins }, step) => step > writing && weight >= 0.5 && (each === 'pop' || each === 'move') && (origins.length > 0 || form !== 'rows'), full)
   const reading = stepWith(session, ({ kind: each, weight }, step) => step >= full && each === 'read' && weight >= 0.3, full)
-  const lastStop: Stop = session.isLive && kind !== 'none'
+  const noChange = session.isLive ? 'This memory has no gates that could be changed by hand.' : 'This page has a stored trace, so steps cannot be changed.'
+  const lastStop: Stop = session.isLive && kind in CHANGES
     ? {
         title: 'Change a step by hand', part: 'edit', step: writing,
         text: `Here the memory stores ${session.symbolAt(writing)}. ${CHANGES[kind] ?? ''} Then play on: the rest is computed again, and the first error is marked. “Undo the changes” restores the network.`,
       }
-    : { title: 'The distribution', part: 'outputs', step: last, text: 'The bars are the probabilities of the output symbols. This page has a stored trace, so steps cannot be changed.' }
+    : { title: 'The distribution', part: 'outputs', step: last, text: `The bars are the probabilities of the output symbols. ${noChange}` }
   const ended = inAnswer ? '||| ends the source. ' : ''
   const middle: Record<string, [Stop, Stop, Stop]> = {
     rows: [
@@ -155,14 +169,24 @@ export function tourOf(session: Session): Stop[] {
       { title: 'The ring', part: 'memory', step: full, text: `${ended}The upper map shows the cells around the head at every step, the lower one the moves. The head stays in the middle, and the cells move.` },
       { title: 'Read', part: 'flow', step: reading, text: `The read vector is the cell under the head. ${happening(session, reading, ['read'])}` },
     ],
+    runs: [
+      { title: 'Push', part: 'flow', step: writing, text: `The head weighs all transitions. A share is a part of the weight of all runs. ${happening(session, writing, ['push', 'keep', 'pop'])}` },
+      { title: 'Where the symbol on top comes from', part: 'memory', step: full, text: `${ended}Each column of the first map is a step. It shows which step pushed the symbol that is on top now: up the diagonal where runs push, and back down where they pop.` },
+      { title: 'Read', part: 'flow', step: leaving, text: `The read vector has the shares of all states and top symbols. ${happening(session, leaving, ['pop', 'read'])}` },
+    ],
     keys: [
-      { title: 'Write', part: 'flow', step: writing, text: `The write head moves first, and then adds a row at its point. ${happening(session, writing, ['write'])}` },
-      { title: 'The plane', part: 'memory', step: full, text: `${ended}Each dot is a row; the circle is the read head, the square the write head. The line is the path of the read head so far.` },
-      { title: 'Read', part: 'flow', step: reading, text: `The nearest rows get the largest weights. ${happening(session, reading, ['read'])}` },
+      { title: 'Write', part: 'flow', step: writing, text: `${kind === 'lie_access' ? 'The write head moves first, and then adds a row at its point.' : 'A write adds a row at the key that a head gives.'} ${happening(session, writing, ['write'])}` },
+      { title: 'The plane', part: 'memory', step: full, text: `${ended}Each dot is a row; a circle is a read head, a square a write head. A line is the path of a read head so far.` },
+      { title: 'Read', part: 'flow', step: reading, text: `${kind === 'lie_access' ? 'The rows nearest to a read head' : 'The rows whose keys have the largest inner product with the read key'} get the largest weights. ${happening(session, reading, ['read'])}` },
     ],
   }
-  const form = kind.startsWith('superposition') ? 'cells' : kind === 'turing_tape' || kind === 'dnc' ? 'tape' : kind === 'rolling_tape' ? 'ring' : kind === 'lie_access' ? 'keys' : 'rows'
   return [first, ...middle[form], lastStop]
+}
+
+/** The form of the tour by the kind of memory, where it is no row of items with strengths. */
+const FORMS: Record<string, string> = {
+  superposition_stack: 'cells', superposition_list: 'cells', turing_tape: 'tape', dnc: 'tape', rolling_tape: 'ring',
+  nondeterministic_stack: 'runs', lie_access: 'keys', random_access: 'keys',
 }
 
 const CHANGES: Record<string, string> = {
@@ -172,7 +196,7 @@ const CHANGES: Record<string, string> = {
   turing_tape: 'Move the write gate: at 1 the head goes to content, at 0 it moves from its last slot.',
   rolling_tape: 'Choose another move: all later cells are under the head at another step.',
   dnc: 'Move the allocation gate: at 1 the head writes to a free slot, at 0 by content.',
-  lie_access: 'Move strength to 0: the row is not written.',
+  lie_access: 'Move strength to 0: the row is not written.', random_access: 'Move strength to 0: the row is not written.',
 }
 
 /** The step at which the memory has the most written cells or strength. */
@@ -181,7 +205,7 @@ function fullest(session: Session): number {
   session.steps.forEach(({ state }, step) => {
     if (!state.memory) return
     const { strengths, cells } = state.memory.fields
-    const held = strengths ? strengths.reduce((sum, each) => sum + each, 0) : cells.reduce((sum, each) => sum + Math.max(0, each), 0)
+    const held = state.memory.shown?.height ? state.memory.shown.height[0] : strengths ? strengths.reduce((sum, each) => sum + each, 0) : cells.reduce((sum, each) => sum + Math.max(0, each), 0)
     if (held > most + 1e-6) [best, most] = [step, held]
   })
   return best

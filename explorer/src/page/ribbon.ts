@@ -12,6 +12,9 @@ const PADDING = 0.85
 /** The mark of a step that was changed by hand. */
 const PENCIL = 0.9
 
+/** What is told of a "?". */
+const UNKNOWN = "Not played yet: in the answer, each input is the network's own last output."
+
 export class Ribbon {
   readonly element = el('div', {
     class: 'ribbon', tabindex: 0, role: 'group', 'aria-label': 'steps: input, predicted, target', 'data-part': 'ribbon',
@@ -132,7 +135,9 @@ export class Ribbon {
   private veil(place: number, column: HTMLElement): void {
     const hidden = !this.session.future && place > this.current
     column.classList.toggle('future', hidden)
-    column.classList.toggle('given', hidden && this.session.isGiven(place))
+    const given = hidden && this.session.isGiven(place)
+    column.classList.toggle('given', given)
+    column.title = hidden && !given ? UNKNOWN : ''
   }
 
   /** The column at a place of the line. */

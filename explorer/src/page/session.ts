@@ -2,6 +2,7 @@
 
 import type { RunData, TaskData } from '../data.ts'
 import { Model } from '../machine/model.ts'
+import type { MemoryState } from '../machine/memories/memory.ts'
 import type { Plan } from '../machine/plan.ts'
 import { Replay } from '../machine/replay.ts'
 import { type Edits, type Step, runPlan } from '../machine/run.ts'
@@ -54,9 +55,14 @@ export class Session {
     return Object.keys(this.edits).length > 0
   }
 
-  /** Whether the input of a step is known before it is played. */
+  /** Whether the input of a step is known before it is played: it is in the source, or always the same. */
   isGiven(step: number): boolean {
-    return step < this.plan.given.length
+    return step < this.plan.given.length || this.plan.then === 'answer'
+  }
+
+  /** The state of the memory before a step. */
+  before(step: number): MemoryState {
+    return (step > 0 ? this.steps[step - 1].state.memory : this.model.begin().memory)!
   }
 
   /** The input symbol of a step. */

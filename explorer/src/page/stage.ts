@@ -1,6 +1,7 @@
 // One run at work: its ribbon of steps, its memory, the table of the step, and the edits.
 
-import { el, write } from './dom.ts'
+import { firstError } from '../machine/run.ts'
+import { el, shown, write } from './dom.ts'
 import { Editor } from './edit.ts'
 import { Flow } from './flow.ts'
 import type { Part } from './lessons.ts'
@@ -20,6 +21,8 @@ export class Stage {
   readonly element: HTMLElement
   readonly session: Session
   private readonly verdict = el('p', { class: 'verdict', role: 'status' })
+  /** Goes to the first error, which may be out of sight. */
+  private readonly jump: HTMLButtonElement
   private readonly ribbon: Ribbon
   private readonly view: View
   private readonly table: StepTable
@@ -38,6 +41,7 @@ export class Stage {
       if (text) inspected.textContent = text
     }
     this.ribbon = new Ribbon(session, seek)
+    this.jump = el('button', { type: 'button', click: () => seek(firstError(session.steps) ?? 0) }, 'Go to the first error')
     const kind = session.run.model.memory?.kind ?? 'none'
     this.view = (VIEWS[kind] ?? noView)(session, inspect, seek)
     this.table = new StepTable(session, this.view)
@@ -51,7 +55,7 @@ export class Stage {
     this.element = el(
       'article', { class: 'stage' },
       titled ? el('h2', {}, session.run.title) : null,
-      this.ribbon.element, this.verdict, this.flow.element,
+      this.ribbon.element, el('div', { class: 'judged' }, this.verdict, this.jump), this.flow.element,
       el('div', { class: 'details' }, this.outputs.element, this.editor.element),
       this.view.element, inspected, this.table.element,
       el('p', { class: 'faint' }, session.run.note),
@@ -108,6 +112,8 @@ export class Stage {
   private judge(): void {
     const { text, correct } = verdictOf(this.session, this.session.future ? undefined : this.shown)
     write(this.verdict, text)
+    const error = firstError(this.session.steps)
+    shown(this.jump, error !== null && error !== this.shown && (this.session.future || error < this.shown))
     this.verdict.classList.toggle('bad', correct === false)
     this.verdict.classList.toggle('good', correct === true)
   }

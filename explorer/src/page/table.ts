@@ -33,7 +33,7 @@ export class StepTable {
     if (step.target !== null) rows.push(['target', outputText(task, step.target)])
     if (step.instruction) rows.push(...this.view.words(place))
     for (const [name, numbers] of Object.entries(step.instruction ?? {})) {
-      rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
+      if (numbers.length > 0) rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
     }
     if (step.instruction) rows.push(['read vector', numbersText(step.state.readVector)])
     write(this.caption, `Step ${place + 1} of ${steps.length}`)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.core import Memory
 from unbounded.memories.dnc import DNC
 from unbounded.memories.lie_access import LieAccessMemory
-from unbounded.memories.lie_access.groups import KERNEL_GROUPS
+from unbounded.memories.lie_access.groups import GROUPS, Group, chosen_group
 from unbounded.memories.lie_access.weightings import WEIGHTINGS
+from unbounded.memories.nondeterministic_stack import NondeterministicStack
 from unbounded.memories.push_pop import NeuralDeque, NeuralQueue, NeuralStack
+from unbounded.memories.random_access import RandomAccessMemory
 from unbounded.memories.rolling_tape import RollingTape
 from unbounded.memories.superposition import (
     SuperpositionList,
@@ -35,8 +37,16 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "turing_tape": (TuringTape, _TAPE),
     "rolling_tape": (RollingTape, ("slots", "width", "tapes", "variant")),
     "dnc": (DNC, ("slots", "width", "read_heads", "links")),
+    "nondeterministic_stack": (
+        NondeterministicStack, ("states", "symbols", "width", "window", "normalized"),
+    ),
     "lie_access": (LieAccessMemory, ("width", "variant", "key_gate", "action_gate")),
-}
+    "random_access": (RandomAccessMemory, ("width", "key_size", "tape", "sharpening")),
+}  # fmt: skip
+#: Options of a Lie-access memory that are omitted at their defaults.
+_LIE_DEFAULTS: Final = {
+    "value_activation": "tanh", "gates": "sigmoid", "read_heads": 1, "write_heads": 1,
+}  # fmt: skip
 
 
 def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
@@ -105,19 +115,12 @@ def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
 
 
 def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
-    if type(memory.group) not in KERNEL_GROUPS[:4]:
-        names = ", ".join(group.name for group in KERNEL_GROUPS[:4])
+    group = memory.group
+    if not _is_named(group):
         raise ConfigError(
             [
-                f"memory: expected a group of {names}, with keys of its own size, got "
-                f"{memory.group.name!r} with keys of size {memory.group.key_size}"
-            ]
-        )
-    if memory.read_heads > 1 or memory.write_heads > 1:
-        raise ConfigError(
-            [
-                "memory: expected one read head and one write head, got "
-                f"{memory.read_heads} and {memory.write_heads}"
+                f"memory: expected a group of {', '.join(GROUPS)}, given by its name, got "
+                f"{group.name!r} with keys of size {group.key_size} ({type(group).__name__})"
             ]
         )
     if memory.weighting_name not in WEIGHTINGS:
@@ -125,9 +128,20 @@ def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
         raise ConfigError(
             [f"memory: expected a weighting of {names}, got {memory.weighting_name!r}"]
         )
-    options: dict[str, Any] = {"group": memory.group.name, "step": memory.step_length}
+    options: dict[str, Any] = {"group": group.name, "step": memory.step_length}
     options["weighting"] = memory.weighting_name
-    options["key_size"] = memory.group.key_size
+    options["key_size"] = group.key_size
     options["capacity"] = memory.capacity
     options["drop"] = None if memory.capacity is None else memory.drop
-    return options
+    others = {name: getattr(memory, name) for name in _LIE_DEFAULTS}
+    return options | {name: it for name, it in others.items() if it != _LIE_DEFAULTS[name]}
+
+
+def _is_named(group: Group) -> bool:
+    """Whether the name of a group and the size of its keys give this group again."""
+    if group.name not in GROUPS:
+        return False
+    try:
+        return type(chosen_group(group.name, group.key_size)) is type(group)
+    except ShapeError:
+        return False

@@ -2,7 +2,7 @@
 
 import type { Vector } from '../tensors.ts'
 import { contentWeights } from './addressing.ts'
-import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
+import { type MemoryMaker, fieldsOf, headNames, optionOf } from './memory.ts'
 
 /** A slot comes from the last step in which the head wrote there with at least this weight. */
 const WROTE = 0.5
@@ -92,9 +92,7 @@ export const dnc: MemoryMaker = (data) => {
     },
     weights({ fields }) {
       const named: Record<string, Vector> = {}
-      for (let r = 0; r < readers; r++) {
-        named[readers > 1 ? `read head ${r + 1}` : 'read head'] = fields.read_weights.subarray(r * slots, (r + 1) * slots)
-      }
+      headNames('read', readers).forEach((name, r) => { named[name] = fields.read_weights.subarray(r * slots, (r + 1) * slots) })
       named['write head'] = fields.write_weights
       return named
     },

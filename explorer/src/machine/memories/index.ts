@@ -4,7 +4,9 @@ import { deque } from './deque.ts'
 import { dnc } from './dnc.ts'
 import { lieAccess } from './lie_access.ts'
 import type { MemoryMaker } from './memory.ts'
+import { nondeterministicStack } from './nondeterministic_stack.ts'
 import { queue } from './queue.ts'
+import { randomAccess } from './random_access.ts'
 import { rollingTape } from './rolling_tape.ts'
 import { stack } from './stack.ts'
 import { superpositionList } from './superposition_list.ts'
@@ -20,5 +22,7 @@ export const MEMORIES: Record<string, MemoryMaker> = {
   turing_tape: turingTape,
   rolling_tape: rollingTape,
   dnc,
+  nondeterministic_stack: nondeterministicStack,
   lie_access: lieAccess,
+  random_access: randomAccess,
 }

@@ -1,26 +1,35 @@
-// The Lie-access memory: move both heads, read what was there, append a row at the write head. Yang
+// The Lie-access memory: move the heads, read what was there, append a row at each write head. Yang
 // 2016, arXiv:1602.08671, section 3.
 
 import type { Instruction } from '../heads.ts'
 import { grown } from '../grown.ts'
 import { type Vector, joined } from '../tensors.ts'
-import { GROUPS, shortened } from './groups.ts'
-import { type MemoryMaker, type MemoryState, fieldsOf, optionOf } from './memory.ts'
-import { readRows } from './strengths.ts'
+import { groupOf } from './groups.ts'
+import { type MemoryMaker, fieldsOf, headNames, optionOf } from './memory.ts'
+import { readRows, shares } from './strengths.ts'
 
 const DISTANCE_FLOOR = 1e-10
 const TEMPERATURE_FLOOR = 1e-6
-const TOTAL_FLOOR = 1e-37
 /** What is added to the square of an action's length; null leaves the length as it is. */
 const STEPS: Record<string, number | null> = {
   free: null, normalised: 1e-12, bounded: 1, normalised_candidate: 1e-12,
 }
 
+/** Rows of the memory, each with the step and the write head that it came from. */
+interface Rows {
+  keys: Vector
+  values: Vector
+  strengths: Vector
+  origins: Int32Array
+  writers: Int32Array
+}
+
 export const lieAccess: MemoryMaker = (data) => {
   const width = optionOf(data, 'width')
   const keySize = optionOf(data, 'key_size')
-  const group = GROUPS[String(data.options.group)]
-  if (!group) throw new Error(`This page does not know the group ${String(data.options.group)}.`)
+  const counts = { read: Number(data.options.read_heads ?? 1), write: Number(data.options.write_heads ?? 1) }
+  const readers = headNames('read', counts.read)
+  const group = groupOf(String(data.options.group), keySize)
   const floor = STEPS[String(data.options.step)]
   /** Whether the candidate is brought to a length before it is mixed, and not the action after. */
   const candidateFirst = data.options.step === 'normalised_candidate'
@@ -28,67 +37,81 @@ export const lieAccess: MemoryMaker = (data) => {
   const drop = Number(data.options.drop ?? 1)
   const isSoftmax = data.options.weighting === 'softmax'
 
-  const mixed = (gate: Vector | undefined, fresh: Vector, old: Vector): Vector =>
-    gate ? fresh.map((number, i) => gate[0] * number + (1 - gate[0]) * old[i]) : fresh
+  const partOf = (numbers: Vector, head: number, count: number): Vector => {
+    const size = numbers.length / count
+    return numbers.subarray(head * size, (head + 1) * size)
+  }
 
-  const moved = (who: string, instruction: Instruction, state: MemoryState): [Vector, Vector] => {
-    const key = mixed(instruction[`${who}_key_gate`], instruction[`${who}_key`], state.fields[`${who}_key`])
-    const bounded = (action: Vector): Vector =>
-      floor !== null && group.hasLength ? shortened(action, floor) : action
-    const candidate = candidateFirst ? bounded(instruction[`${who}_action`]) : instruction[`${who}_action`]
-    let action = mixed(instruction[`${who}_action_gate`], candidate, state.fields[`${who}_action`])
-    if (!candidateFirst) action = bounded(action)
-    action = group.normalise(action)
-    return [group.act(action, group.place(key)), action]
+  /** The next key and action of a head. */
+  const moved = (who: 'read' | 'write', head: number, instruction: Instruction, fields: Record<string, Vector>): [Vector, Vector] => {
+    const own = (numbers: Vector): Vector => partOf(numbers, head, counts[who])
+    const mixed = (name: string, fresh: Vector): Vector => {
+      const gate = instruction[`${who}_${name}_gate`]?.[head]
+      if (gate === undefined) return fresh
+      const old = own(fields[`${who}_${name}`])
+      return fresh.map((number, i) => gate * number + (1 - gate) * old[i])
+    }
+    const bounded = (action: Vector): Vector => (floor === null ? action : group.shorten(action, floor))
+    const candidate = own(instruction[`${who}_action`])
+    const action = candidateFirst ? mixed('action', bounded(candidate)) : bounded(mixed('action', candidate))
+    const applied = group.normalise(action)
+    return [group.act(applied, group.place(mixed('key', own(instruction[`${who}_key`])))), applied]
   }
 
   return {
     begin(initial) {
       const fields = fieldsOf(initial)
-      return { fields, origins: new Int32Array(fields.strengths.length).fill(-1) }
+      const none = new Int32Array(fields.strengths.length).fill(-1)
+      // A row that was learned stands for each write head.
+      return { fields, origins: none, shown: { writers: Float64Array.from(none.keys(), (row) => row % counts.write) } }
     },
     step(state, instruction, step) {
       const { keys, values, strengths } = state.fields
-      const [readKey, readAction] = moved('read', instruction, state)
-      const [writeKey, writeAction] = moved('write', instruction, state)
-      const distances = strengths.map((_, row) => {
-        let sum = 0
-        for (let k = 0; k < keySize; k++) sum += (readKey[k] - keys[row * keySize + k]) ** 2
-        return sum
+      const fields: Record<string, Vector> = {}
+      for (const who of ['read', 'write'] as const) {
+        const heads = Array.from({ length: counts[who] }, (_, head) => moved(who, head, instruction, state.fields))
+        fields[`${who}_key`] = joined(...heads.map(([key]) => key))
+        fields[`${who}_action`] = joined(...heads.map(([, action]) => action))
+      }
+      const weights: Record<string, Vector> = {}
+      readers.forEach((name, head) => {
+        const readKey = partOf(fields.read_key, head, counts.read)
+        const distances = strengths.map((_, row) => group.distance(readKey, keys.subarray(row * keySize, (row + 1) * keySize)))
+        weights[name] = isSoftmax
+          ? softmaxWeights(distances, strengths, instruction.temperature[head])
+          : inverseSquares(distances, strengths)
       })
-      const weights = isSoftmax
-        ? softmaxWeights(distances, strengths, instruction.temperature[0])
-        : inverseSquares(distances, strengths)
-      const rows = appended({ keys, values, strengths }, state.origins, [writeKey, instruction.value, instruction.strength], step)
-      const fields = {
-        ...rows.fields,
-        read_key: readKey, read_action: readAction, write_key: writeKey, write_action: writeAction,
+      const readVector = joined(...readers.map((name) => readRows(weights[name], values, width)))
+      let rows: Rows = { keys, values, strengths, origins: state.origins, writers: Int32Array.from(state.shown!.writers) }
+      const grows = capacity === null || strengths.length + counts.write <= capacity
+      for (let head = 0; head < counts.write; head++) {
+        const fresh = [partOf(fields.write_key, head, counts.write), partOf(instruction.value, head, counts.write), instruction.strength.subarray(head, head + 1)]
+        rows = appended(rows, fresh, [step, head], grows)
       }
       return {
-        readVector: readRows(weights, values, width),
-        state: { fields, origins: rows.origins, weights: { read: weights } },
+        readVector,
+        state: {
+          fields: { keys: rows.keys, values: rows.values, strengths: rows.strengths, ...fields },
+          origins: rows.origins, weights, shown: { writers: Float64Array.from(rows.writers) },
+        },
       }
     },
     weights: (state) => state.weights ?? {},
   }
 
   /** A row more; at the capacity the oldest make room. */
-  function appended(
-    rows: Record<'keys' | 'values' | 'strengths', Vector>, origins: Int32Array,
-    [key, value, strength]: Vector[], step: number,
-  ): MemoryState {
+  function appended(rows: Rows, [key, value, strength]: Vector[], [step, writer]: [number, number], grows: boolean): Rows {
     const count = rows.strengths.length
-    const joinedTo = (kept: number[], held: Vector): MemoryState => ({
-      fields: {
-        keys: grown(new Float64Array(), picked(rows.keys, keySize, kept), key),
-        values: grown(new Float64Array(), picked(rows.values, width, kept), value),
-        strengths: joined(picked(held, 1, kept), strength),
-      },
-      origins: Int32Array.from([...kept.map((row) => origins[row]), step]),
+    const joinedTo = (kept: number[], held: Vector): Rows => ({
+      keys: grown(new Float64Array(), picked(rows.keys, keySize, kept), key),
+      values: grown(new Float64Array(), picked(rows.values, width, kept), value),
+      strengths: joined(picked(held, 1, kept), strength),
+      origins: Int32Array.from([...kept.map((row) => rows.origins[row]), step]),
+      writers: Int32Array.from([...kept.map((row) => rows.writers[row]), writer]),
     })
     const all = Array.from({ length: count }, (_, row) => row)
-    if (capacity === null || count < capacity) return joinedTo(all, rows.strengths)
-    if (strength[0] <= 0) return { fields: rows, origins }
+    if (grows) return joinedTo(all, rows.strengths)
+    if (strength[0] <= 0) return rows
     const full = rows.strengths.every((each) => each > 0)
     const left = rows.strengths.map((each, row) => (full && row < drop ? 0 : each))
     const free = Math.max(0, left.findIndex((each) => each <= 0))
@@ -99,13 +122,6 @@ export const lieAccess: MemoryMaker = (data) => {
 function picked(numbers: Vector, width: number, rows: number[]): Vector {
   if (rows.length * width === numbers.length) return numbers
   return joined(...rows.map((row) => numbers.subarray(row * width, (row + 1) * width)))
-}
-
-/** Each part of the sum of all; a row without strength is no row. */
-function shares(parts: Vector, strengths: Vector): Vector {
-  const weighed = parts.map((part, row) => (strengths[row] <= 0 ? 0 : strengths[row] * part))
-  const total = weighed.reduce((sum, each) => sum + each, 0)
-  return weighed.map((each) => (total <= TOTAL_FLOOR ? 0 : each / total))
 }
 
 function inverseSquares(distances: Vector, strengths: Vector): Vector {

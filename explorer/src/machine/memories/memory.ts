@@ -12,6 +12,8 @@ export interface MemoryState {
   origins: Int32Array
   /** What was read of each row, where the state alone does not tell. */
   weights?: Record<string, Vector>
+  /** What else a view shows that the fields do not tell. */
+  shown?: Record<string, Vector>
 }
 
 export interface Memory {
@@ -34,4 +36,9 @@ export function fieldsOf(initial: Record<string, Tensor>): Record<string, Vector
   const fields: Record<string, Vector> = {}
   for (const [name, tensor] of Object.entries(initial)) fields[name] = Float64Array.from(tensor.data)
   return fields
+}
+
+/** The names of the heads of one kind, with numbers where there are several. */
+export function headNames(who: 'read' | 'write', count: number): string[] {
+  return Array.from({ length: count }, (_, head) => (count > 1 ? `${who} head ${head + 1}` : `${who} head`))
 }

@@ -1,7 +1,10 @@
-// What stack, queue and deque share: rows of values with strengths, read and popped from an end.
+// What memories of rows with strengths share. Stack, queue and deque are read and popped from an end:
 // Grefenstette et al. 2015, arXiv:1506.02516.
 
 import type { Vector } from '../tensors.ts'
+
+/** A smaller sum of weights counts as 0. */
+const TOTAL_FLOOR = 1e-37
 
 export type End = 'top' | 'bottom'
 
@@ -36,6 +39,13 @@ export function readRows(weights: Vector, values: Vector, width: number): Vector
     for (let k = 0; k < width; k++) readVector[k] += weight * values[i * width + k]
   }
   return readVector
+}
+
+/** Each part of the sum of all, weighed by strengths; a row without strength is no row. */
+export function shares(parts: Vector, strengths: Vector): Vector {
+  const weighed = parts.map((part, row) => (strengths[row] <= 0 ? 0 : strengths[row] * part))
+  const total = weighed.reduce((sum, each) => sum + each, 0)
+  return weighed.map((each) => (total <= TOTAL_FLOOR ? 0 : each / total))
 }
 
 function forEachFrom(count: number, end: End, visit: (i: number) => void): void {

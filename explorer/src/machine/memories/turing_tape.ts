@@ -4,7 +4,7 @@
 import type { Instruction } from '../heads.ts'
 import type { Vector } from '../tensors.ts'
 import { addressed } from './addressing.ts'
-import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
+import { type MemoryMaker, fieldsOf, headNames, optionOf } from './memory.ts'
 
 /** A cell comes from the last step in which a head was there with at least this weight. */
 const WROTE = 0.5
@@ -75,10 +75,9 @@ export const turingTape: MemoryMaker = (data) => {
     weights(state) {
       const named: Record<string, Vector> = {}
       for (const who of ['read', 'write'] as const) {
-        for (let head = 0; head < counts[who]; head++) {
-          const name = counts[who] > 1 ? `${who} head ${head + 1}` : `${who} head`
+        headNames(who, counts[who]).forEach((name, head) => {
           named[name] = state.fields[`${who}_weights`].subarray(head * slots, (head + 1) * slots)
-        }
+        })
       }
       return named
     },

@@ -1,5 +1,6 @@
 // The views by the name of the memory.
 
+import { automatonView } from './automaton.ts'
 import { noView } from './none.ts'
 import { planeView } from './plane.ts'
 import { rollingView } from './rolling.ts'
@@ -18,5 +19,7 @@ export const VIEWS: Record<string, ViewMaker> = {
   turing_tape: tapeView,
   rolling_tape: rollingView,
   dnc: tapeView,
+  nondeterministic_stack: automatonView,
   lie_access: planeView,
+  random_access: planeView,
 }

@@ -6,22 +6,28 @@ import type { Session } from '../session.ts'
 
 /** The value of a row that only separates others. */
 export const GAP = -1
+/** The value of a cell whose content was there and is gone. */
+export const GONE = -2
 /** Of a label and of a row, in pixels. */
 const LABEL = 14
 const [LEAST_HEIGHT, MOST_HEIGHT] = [48, 264]
 const MOST_TICKS = 8
+/** How dark a cell is whose content is gone; as .scale .gone in style.css. */
+const GONE_SHADE = 0.3
 
 export interface MapData {
   title: string
   steps: number
   rows: number
-  /** In 0..1, NaN where there is nothing, GAP between groups of rows. */
+  /** In 0..1, NaN where there is nothing, GAP between groups of rows, GONE where something was. */
   value(step: number, row: number): number
   textOf(step: number, row: number): string
   label(row: number): string
   hue: Hue | ((row: number) => Hue)
   /** What a cell of the least and of the largest value means, and an empty one. */
   legend: [least: string, most: string, none: string]
+  /** What a cell means that is GONE; empty where a map has none. */
+  gone?: string
 }
 
 export class StepMap {
@@ -62,16 +68,18 @@ export class StepMap {
     this.canvas.width = Math.max(1, steps)
     this.canvas.height = Math.max(1, rows)
     const context = this.canvas.getContext('2d')
-    let hasNone = false
+    const seen = { none: false, gone: false }
     if (context) {
       const image = context.createImageData(this.canvas.width, this.canvas.height)
       for (let row = 0; row < rows; row++) {
         for (let step = 0; step < steps; step++) {
           const value = data.value(step, row)
           // Nothing is drawn where nothing is: the hatched ground is seen.
-          if (Number.isNaN(value)) { hasNone = true; continue }
-          const isGap = value === GAP
-          image.data.set(isGap ? opaque(0.25, 'grey') : opaque(value, typeof data.hue === 'string' ? data.hue : data.hue(row)), 4 * (row * steps + step))
+          if (Number.isNaN(value)) { seen.none = true; continue }
+          if (value === GONE) seen.gone = true
+          const own = typeof data.hue === 'string' ? data.hue : data.hue(row)
+          const colour = value === GAP ? opaque(0.25, 'grey') : value === GONE ? opaque(GONE_SHADE, 'orange') : opaque(value, own)
+          image.data.set(colour, 4 * (row * steps + step))
         }
       }
       context.putImageData(image, 0, 0)
@@ -90,7 +98,8 @@ export class StepMap {
     const [least, most, none] = data.legend
     this.legend.replaceChildren(
       el('span', { class: 'ramp' }, least, el('i', { class: typeof data.hue === 'string' ? data.hue : 'grey' }), most),
-      ...(hasNone ? [el('span', { class: 'none' }, el('i'), none)] : []),
+      ...(seen.gone ? [el('span', { class: 'gone' }, el('i'), data.gone ?? '')] : []),
+      ...(seen.none ? [el('span', { class: 'none' }, el('i'), none)] : []),
     )
   }
 
@@ -135,4 +144,18 @@ export function strideOf(steps: number): number {
   let stride = 1
   for (let k = 0; Math.ceil(steps / stride) > MOST_TICKS; k++) stride *= k % 3 === 1 ? 2.5 : 2
   return stride
+}
+
+/** Groups of rows with a row between them, which is at no place of any group. */
+export function groupedRows(groups: number, size: number): {
+  count: number
+  at<T>(row: number, between: T, found: (group: number, place: number) => T): T
+} {
+  return {
+    count: groups * (size + 1) - 1,
+    at: (row, between, found) => {
+      const place = row % (size + 1)
+      return place === size ? between : found(Math.floor(row / (size + 1)), place)
+    },
+  }
 }

@@ -1,9 +1,10 @@
 // Stack, queue and deque: a column of items with their strengths, and the strengths over time.
 
 import type { MemoryState } from '../../machine/memories/memory.ts'
-import { el, resized, short, write } from '../dom.ts'
+import { el, short, write } from '../dom.ts'
 import type { Session } from '../session.ts'
-import { StepMap } from './map.ts'
+import { Lines } from './lines.ts'
+import { GONE, StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
 /** Rows of less strength are not drawn, and no more rows than these. */
@@ -18,65 +19,30 @@ const ENDS: Record<string, { first: string; last: string; newestFirst: boolean }
   deque: { first: 'top', last: 'bottom', newestFirst: true },
 }
 
-interface Item {
-  element: HTMLElement
-  symbol: HTMLElement
-  track: HTMLElement
-  lengths: string
-  value: HTMLElement
-  textOf: () => string
-}
-
 export const rowsView: ViewMaker = (session, inspect, seek): View => {
   const kind = session.run.model.memory?.kind ?? 'stack'
   const ends = ENDS[kind]
-  const list = el('ol', { class: 'rows', 'aria-label': `items of the ${kind}, ${ends.first} first` })
+  const list = new Lines(inspect, `items of the ${kind}, ${ends.first} first`, true)
   const more = el('p', { class: 'faint' })
   const legend = el('p', { class: 'legend' }, el('span', { class: 'of strength' }, 'strength'), el('span', { class: 'of read' }, 'read'))
   const map = new StepMap(session, inspect, seek)
   const element = el(
     'div', { class: 'memory' },
-    el('div', { class: 'column' }, el('p', { class: 'rows-head', 'aria-hidden': 'true' }, el('span', {}, 'item'), el('span', {}, 'strength and read weight'), el('span', {}, 'strength')), el('p', { class: 'end' }, ends.first), list, more, el('p', { class: 'end' }, ends.last), legend),
+    el('div', { class: 'column' }, el('p', { class: 'rows-head', 'aria-hidden': 'true' }, el('span', {}, 'item'), el('span', {}, 'strength and read weight'), el('span', {}, 'strength')), el('p', { class: 'end' }, ends.first), list.element, more, el('p', { class: 'end' }, ends.last), legend),
     map.element,
   )
-  const items: Item[] = []
-
-  const itemAt = (place: number): Item => {
-    if (!items[place]) {
-      const parts = { symbol: el('span', { class: 'symbol' }), track: el('span', { class: 'track' }), value: el('span', { class: 'value' }) }
-      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, lengths: '', textOf: () => '' }
-      item.element.append(parts.symbol, parts.track, parts.value)
-      const tell = (): void => {
-        item.element.setAttribute('aria-label', item.textOf())
-        inspect(item.textOf())
-      }
-      item.element.addEventListener('pointerenter', tell)
-      item.element.addEventListener('focus', tell)
-      items[place] = item
-    }
-    return items[place]
-  }
-
   const show = (step: number): void => {
     const state = session.steps[step]?.state.memory
     if (!state || !session.model.memory) return
     const weights = Object.values(session.model.memory.weights(state))
     const rows = strongRows(state, ends.newestFirst)
     const visible = rows.slice(0, MOST_ROWS)
-    visible.forEach((row, place) => {
-      const item = itemAt(place)
-      const strength = state.fields.strengths[row]
-      const read = Math.max(...weights.map((each) => each[row]))
-      write(item.symbol, session.symbolAt(state.origins[row]))
-      const lengths = `${percent(strength)} 70%, ${percent(read)} 30%`
-      if (item.lengths !== lengths) {
-        item.lengths = lengths
-        item.track.style.backgroundSize = lengths
-      }
-      write(item.value, short(strength))
-      item.textOf = () => rowText(session, state, row, weights)
-    })
-    resized(list, items.slice(0, visible.length).map((item) => item.element))
+    list.show(visible.map((row) => ({
+      symbol: session.symbolAt(state.origins[row]),
+      text: short(state.fields.strengths[row]),
+      bars: [state.fields.strengths[row], Math.max(...weights.map((each) => each[row]))],
+      textOf: () => rowText(session, state, row, weights),
+    })))
     write(more, rows.length > visible.length ? `and ${rows.length - visible.length} more` : rows.length ? '' : 'empty')
     map.show(step)
   }
@@ -92,24 +58,30 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
       const place = isDeque ? row - (count - own) / 2 : row
       return place >= 0 && place < own ? place : -1
     }
+    const strengthAt = (step: number, row: number): number => steps[step].state.memory!.fields.strengths[rowOf(step, row)]
+    // Pops come before the push of a step, so that an item's first strength is that of its push.
+    const pushedWith = (row: number): number => strengthAt(last!.origins[row], row)
     map.draw({
       title: `Strength of each item over time, by the step that pushed it`,
       steps: steps.length,
       rows: count,
       hue: 'blue',
-      legend: ['strength 0', '1', 'no item yet'],
+      legend: ['strength 0', '1', 'not pushed'],
+      gone: 'popped',
       label: (line) => {
         const origin = last?.origins[ends.newestFirst ? count - 1 - line : line] ?? -1
         return originText(session, origin)
       },
       value: (step, line) => {
-        const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
-        return row < 0 ? Number.NaN : steps[step].state.memory!.fields.strengths[row]
+        const row = ends.newestFirst ? count - 1 - line : line
+        if (rowOf(step, row) < 0 || pushedWith(row) <= FAINT) return Number.NaN
+        const strength = strengthAt(step, row)
+        return strength <= FAINT ? GONE : strength
       },
       textOf: (step, line) => {
         const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
         const state = steps[step].state.memory!
-        if (row < 0) return `Step ${step + 1}: this item is not there yet.`
+        if (row < 0) return `Step ${step + 1}: this item is not pushed yet.`
         const weights = Object.values(session.model.memory!.weights(state))
         return `After step ${step + 1}: ${rowText(session, state, row, weights)}`
       },
@@ -132,8 +104,6 @@ export function originText(session: Session, origin: number): string {
   if (origin < 0) return 'initial'
   return session.isGiven(origin) ? `${origin + 1} ${session.symbolAt(origin)}` : String(origin + 1)
 }
-
-const percent = (share: number): string => `${Math.min(100, 100 * share).toFixed(1)}%`
 
 function strongRows(state: MemoryState, newestFirst: boolean): number[] {
   const rows: number[] = []

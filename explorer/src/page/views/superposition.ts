@@ -4,7 +4,7 @@ import { el, resized, short, write } from '../dom.ts'
 import type { Hue } from '../colours.ts'
 import type { Session } from '../session.ts'
 import { emptyOf, widthOf } from '../../machine/memories/superposition.ts'
-import { GAP, StepMap } from './map.ts'
+import { GAP, StepMap, groupedRows } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
 /** Cells that are drawn of a stack, and on each side of a list's HEAD. */
@@ -50,26 +50,17 @@ export const superpositionView: ViewMaker = (session, inspect, seek): View => {
   }
   const changed = (): void => {
     const { steps } = session
+    const rows = groupedRows(count, actions)
+    const weight = (step: number, place: number, action: number): number => steps[step].instruction!.action[place * actions + action]
     map.draw({
       title: `Weight of each action over time, ${what} by ${what}`,
       steps: steps.length,
-      rows: count * actions + (count - 1),
-      hue: (row) => styles[row % (actions + 1)]?.hue ?? 'grey',
-      value: (step, row) => {
-        const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
-        return action === actions ? GAP : steps[step].instruction!.action[place * actions + action]
-      },
+      rows: rows.count,
+      hue: (row) => rows.at<Hue>(row, 'grey', (_, action) => styles[action].hue),
+      value: (step, row) => rows.at(row, GAP, (place, action) => weight(step, place, action)),
       legend: ['weight 0', '1', ''],
-      label: (row) => {
-        const action = row % (actions + 1)
-        return action === actions ? '' : `${count > 1 ? `${Math.floor(row / (actions + 1)) + 1} ` : ''}${styles[action].name}`
-      },
-      textOf: (step, row) => {
-        const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
-        if (action === actions) return ''
-        const weight = steps[step].instruction!.action[place * actions + action]
-        return `Step ${step + 1}, ${what} ${place + 1}: ${styles[action].name} to ${short(weight)}`
-      },
+      label: (row) => rows.at(row, '', (place, action) => `${count > 1 ? `${place + 1} ` : ''}${styles[action].name}`),
+      textOf: (step, row) => rows.at(row, '', (place, action) => `Step ${step + 1}, ${what} ${place + 1}: ${styles[action].name} to ${short(weight(step, place, action))}`),
     })
   }
   const words = (step: number): [string, string][] =>
