@@ -7,11 +7,22 @@
 #include <cmath>
 
 #include "frame.h"
+#include "lie_disk.h"
+#include "lie_rotation.h"
 
 namespace unbounded {
 
-// In the order of GROUPS and STEPS in memories/lie_access/.
-enum class LieGroup : int64_t { translation, scaling_rotation, rotation, sphere };
+// In the order of KERNEL_GROUPS and STEPS in memories/lie_access/. The special orthogonal groups
+// have any size of keys, and the second one a factor too.
+enum class LieGroup : int64_t {
+  translation,
+  scaling_rotation,
+  rotation,
+  sphere,
+  special_orthogonal,
+  scaled_special_orthogonal,
+  poincare_disk
+};
 enum class LieStep : int64_t { free, normalised, bounded, normalised_candidate };
 
 // Sizes, and offsets of the parts in an instruction's values. The heads that read come first, then
@@ -40,16 +51,26 @@ struct LieSizes {
         readers(f.c.options[9]),
         writers(f.c.options[10]),
         heads(readers + writers),
-        action_size(group == LieGroup::translation ? key_size : group == LieGroup::sphere ? 5 : 2),
+        action_size(action_size_of(group, key_size)),
         place(key_size + action_size),
         head_told(place + has_key_gates + has_action_gates),
         told(heads * head_told + writers * (width + 1) + is_softmax * readers) {}
 
-  bool has_length() const {
-    return group == LieGroup::translation || group == LieGroup::scaling_rotation;
+  bool is_disk() const { return group == LieGroup::poincare_disk; }
+  // The first numbers of an action whose length a step may limit.
+  int64_t length_size() const {
+    switch (group) {
+      case LieGroup::translation: return key_size;
+      case LieGroup::scaling_rotation:
+      case LieGroup::poincare_disk: return 2;
+      case LieGroup::scaled_special_orthogonal: return 1;
+      default: return 0;
+    }
   }
   // Whether actions are normalised after the interpolation.
-  bool shortens() const { return step == LieStep::normalised || step == LieStep::bounded; }
+  bool shortens() const {
+    return length_size() && (step == LieStep::normalised || step == LieStep::bounded);
+  }
   int64_t key(int64_t head) const { return part(head, 0, key_size); }
   int64_t key_gate(int64_t head) const { return part(head, key_size, 1); }
   int64_t action(int64_t head) const { return part(head, key_size + has_key_gates, action_size); }
@@ -59,6 +80,16 @@ struct LieSizes {
   int64_t temperature(int64_t reader) const { return strength(writers) + reader; }
 
  private:
+  static int64_t action_size_of(LieGroup group, int64_t n) {
+    switch (group) {
+      case LieGroup::translation: return n;
+      case LieGroup::sphere: return 5;
+      case LieGroup::special_orthogonal: return n * (n - 1) / 2;
+      case LieGroup::scaled_special_orthogonal: return 1 + n * (n - 1) / 2;
+      case LieGroup::poincare_disk: return 3;
+      default: return 2;
+    }
+  }
   // Of a head's part, which follows others of `before` numbers and lies beside those of its kind.
   int64_t part(int64_t head, int64_t before, int64_t size) const {
     const bool reads = head < readers;
@@ -135,13 +166,12 @@ class LieHeads {
     for (int64_t j = 0; j < n; ++j) after[j] = new_key[j];
     T* a = after + n;
     for (int64_t j = 0; j < A; ++j) a[j] = new_action[j];
+    if (s.shortens()) shorten(s.length_size(), a, floor());
     switch (s.group) {
       case LieGroup::translation:
-        if (s.shortens()) shorten(A, a, floor());
         for (int64_t j = 0; j < n; ++j) after[j] += a[j];
         break;
       case LieGroup::scaling_rotation:
-        if (s.shortens()) shorten(A, a, floor());
         multiply(a, after);
         break;
       case LieGroup::rotation:
@@ -155,6 +185,20 @@ class LieHeads {
         const T key[3] = {after[0], after[1], after[2]};
         Turn<T>{a, key, a[3], a[4]}.value(after);
         shorten(3, after, length_floor<T>);
+        break;
+      }
+      case LieGroup::special_orthogonal:
+        SkewRotation<T>(n, a).value(after);
+        break;
+      case LieGroup::scaled_special_orthogonal:
+        SkewRotation<T>(n, a + 1).value(after);
+        for (int64_t j = 0; j < n; ++j) after[j] *= a[0];
+        break;
+      case LieGroup::poincare_disk: {
+        const Complex<T> key = on_disk(Complex<T>{after[0], after[1]});
+        const Complex<T> moved = DiskMove<T>(a, key, length_floor<T>).value();
+        after[0] = moved.x;
+        after[1] = moved.y;
       }
     }
   }
@@ -169,8 +213,6 @@ class LieHeads {
     switch (s.group) {
       case LieGroup::translation:
         for (int64_t j = 0; j < n; ++j) of_action[j] += grad[j];
-        if (s.shortens())
-          shorten_backward(A, a, old_action.shortening(A, floor()), of_action);
         break;
       case LieGroup::scaling_rotation:
       case LieGroup::rotation: {
@@ -179,10 +221,8 @@ class LieHeads {
         of_action[1] += x * of_y - y * of_x;
         grad[0] = a[0] * of_x + a[1] * of_y;
         grad[1] = a[0] * of_y - a[1] * of_x;
-        const bool turns = s.group == LieGroup::rotation;
-        if (turns || s.shortens())
-          shorten_backward(A, a, old_action.shortening(A, turns ? length_floor<T> : floor()),
-                           of_action);
+        if (s.group == LieGroup::rotation)
+          shorten_backward(A, a, old_action.shortening(A, length_floor<T>), of_action);
         break;
       }
       case LieGroup::sphere: {
@@ -199,24 +239,53 @@ class LieHeads {
         for (int j = 0; j < 5; ++j) mixed[j] = old_action[j];
         shorten_backward(3, a, shortening(3, mixed, length_floor<T>), of_action);
         shorten_backward(2, a + 3, shortening(2, mixed + 3, length_floor<T>), of_action + 3);
+        break;
+      }
+      case LieGroup::special_orthogonal:
+      case LieGroup::scaled_special_orthogonal: {
+        const bool is_scaled = s.group == LieGroup::scaled_special_orthogonal;
+        const SkewRotation<T> rotation(n, a + is_scaled);
+        T start[SkewRotation<T>::most], turned[SkewRotation<T>::most];
+        for (int64_t j = 0; j < n; ++j) turned[j] = start[j] = old_key[j];
+        if (is_scaled) {
+          rotation.value(turned);
+          for (int64_t j = 0; j < n; ++j) {
+            of_action[0] += turned[j] * grad[j];
+            grad[j] *= a[0];
+          }
+        }
+        rotation.backward(start, grad, of_action + is_scaled);
+        break;
+      }
+      case LieGroup::poincare_disk: {
+        const Complex<T> unplaced{old_key[0], old_key[1]};
+        const DiskMove<T> move(a, on_disk(unplaced), length_floor<T>);
+        const Complex<T> of_key = on_disk_backward(
+            unplaced, move.backward(Complex<T>{grad[0], grad[1]}, of_action));
+        grad[0] = of_key.x;
+        grad[1] = of_key.y;
       }
     }
+    if (s.shortens())
+      shorten_backward(s.length_size(), a, old_action.shortening(s.length_size(), floor()),
+                       of_action);
     old_key.backward(n, grad, of_told + s.key(head), of_told + s.key_gate(head));
     old_action.backward(A, of_action, of_told + s.action(head), of_told + s.action_gate(head));
   }
 
  private:
-  // gate x scale x fresh + (1 - gate) x before, or only the fresh one. The scale is 1, or
-  // normalises the fresh one to length 1.
+  // gate x scale x fresh + (1 - gate) x before, or only the fresh one. The scale normalises the
+  // first numbers of the fresh one to length 1, and is 1 for the others.
   struct Mixture {
     const T *fresh, *before;
     bool has_gate;
     T gate;
-    bool is_scaled = false;
+    int64_t scaled = 0;
     T scale = T(1);
 
+    T scaled_fresh(int64_t j) const { return j < scaled ? scale * fresh[j] : fresh[j]; }
     T operator[](int64_t j) const {
-      return has_gate ? gate * (scale * fresh[j]) + (1 - gate) * before[j] : scale * fresh[j];
+      return has_gate ? gate * scaled_fresh(j) + (1 - gate) * before[j] : scaled_fresh(j);
     }
     T shortening(int64_t size, T floor) const {
       T square = floor;
@@ -228,13 +297,12 @@ class LieHeads {
       T sum = 0, along = 0;
       for (int64_t j = 0; j < size; ++j) {
         of_fresh[j] = has_gate ? gate * grad[j] : grad[j];
-        along += scale * fresh[j] * of_fresh[j];
-        if (has_gate) sum += (scale * fresh[j] - before[j]) * grad[j];
+        if (j < scaled) along += scale * fresh[j] * of_fresh[j];
+        if (has_gate) sum += (scaled_fresh(j) - before[j]) * grad[j];
         grad[j] = has_gate ? (1 - gate) * grad[j] : T(0);
       }
-      if (is_scaled)
-        for (int64_t j = 0; j < size; ++j)
-          of_fresh[j] = scale * (of_fresh[j] - scale * fresh[j] * along);
+      for (int64_t j = 0; j < scaled; ++j)
+        of_fresh[j] = scale * (of_fresh[j] - scale * fresh[j] * along);
       if (has_gate) *of_gate = sum;
     }
   };
@@ -249,13 +317,13 @@ class LieHeads {
   Mixture action(int64_t head, const T* told, const T* before) const {
     const bool gated = s.has_action_gates;
     const T* fresh = told + s.action(head);
-    const bool scaled = s.step == LieStep::normalised_candidate && s.has_length();
+    const int64_t scaled = s.step == LieStep::normalised_candidate ? s.length_size() : 0;
     return {fresh,
             before + s.key_size,
             gated,
             gated ? told[s.action_gate(head)] : T(1),
             scaled,
-            scaled ? shortening(s.action_size, fresh, length_floor<T>) : T(1)};
+            scaled ? shortening(scaled, fresh, length_floor<T>) : T(1)};
   }
   static void multiply(const T* a, T* key) {
     const T x = key[0], y = key[1];

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "functions.h"
+#include "lie_disk.h"
 
 namespace unbounded {
 
@@ -48,8 +49,10 @@ class LieReadVector {
   // Scratch for a read and for its gradient.
   static int64_t scratch_size(int64_t stride) { return 4 * stride; }
 
-  LieReadVector(int64_t key_size, int64_t width, bool is_softmax, const LieRows<T>& of, T* scratch)
-      : n(key_size), width_(width), is_softmax_(is_softmax), rows(of), weights_(scratch),
+  // Distances are Euclidean, or those of the Poincare disk.
+  LieReadVector(int64_t key_size, int64_t width, bool is_softmax, bool is_disk,
+                const LieRows<T>& of, T* scratch)
+      : n(key_size), width_(width), is_softmax_(is_softmax), is_disk_(is_disk), rows(of), weights_(scratch),
         slopes_(scratch + of.stride), products_(scratch + 2 * of.stride),
         farther_(scratch + 3 * of.stride) {}
 
@@ -88,6 +91,10 @@ class LieReadVector {
       store(products_ + i, is_softmax_ ? of_log * -colder : of_log * -slope);
       if (is_softmax_) of_temperature += of_log * load(farther_ + i) * (colder * colder);
     }
+    if (is_disk_) {
+      move_on_disk(key, of_keys, of_key);
+      return sum_of<T>(of_temperature);
+    }
     for (int64_t j = 0; j < n; ++j) {
       Vector<T> of_coordinate{};
       const T* coordinates = rows.keys + j * rows.stride;
@@ -104,34 +111,58 @@ class LieReadVector {
 
  private:
   const int64_t n, width_;
-  const bool is_softmax_;
+  const bool is_softmax_, is_disk_;
   const LieRows<T> rows;
   T *weights_, *slopes_;    // and each for strength 1 before the division by the sum
   T *products_, *farther_;  // values times a gradient; distances minus the nearest one
 
   static T colder_of(T temperature) { return 1 / (temperature + temperature_floor<T>); }
 
+  DiskDistance<T> on_disk_from(const T* key, int64_t i) const {
+    return {Complex<T>{key[0], key[1]}, load(rows.keys + i), load(rows.keys + rows.stride + i)};
+  }
+  // Accumulates gradients of keys and the head's key from those of the distances, in `products_`.
+  void move_on_disk(const T* key, T* of_keys, T* of_key) const {
+    Vector<T> of_qx{}, of_qy{};
+    T* of_y = of_keys + rows.stride;
+    for (int64_t i = rows.begin(); i < rows.end; i += lanes<T>) {
+      Vector<T> x = load(of_keys + i), y = load(of_y + i);
+      on_disk_from(key, i).backward(load(products_ + i), x, y, of_qx, of_qy);
+      store(of_keys + i, x);
+      store(of_y + i, y);
+    }
+    if (rows.begin() >= rows.end) return;
+    const Complex<T> of_head =
+        on_disk_from(key, rows.begin()).of_head(sum_of<T>(of_qx), sum_of<T>(of_qy));
+    of_key[0] += of_head.x;
+    of_key[1] += of_head.y;
+  }
+
   // Computes the weights; returns the inverse of their sum, or 0 without rows.
   T weigh(const T* key, T temperature) {
-    const Vector<T> totals =
-        n == 2 ? weigh_by<2>(key, temperature) : weigh_by<0>(key, temperature);
+    const Vector<T> totals = is_disk_ ? weigh_by<2, true>(key, temperature)
+                             : n == 2 ? weigh_by<2, false>(key, temperature)
+                                      : weigh_by<0, false>(key, temperature);
     const T total = sum_of<T>(totals);
     const bool is_none = total <= total_floor<T>;
     for (int64_t i = rows.begin(); i < rows.end; i += lanes<T>)
       store(weights_ + i, is_none ? Vector<T>{} : load(weights_ + i) / total);
     return is_none ? T(0) : 1 / total;
   }
-  template <int known_size>  // 0 for any size
+  template <int known_size, bool is_disk>  // 0 for any size
   Vector<T> weigh_by(const T* key, T temperature) {
     constexpr T infinity = std::numeric_limits<T>::infinity();
     const int64_t size = known_size ? known_size : n, stride = rows.stride;
     Vector<T> nearest = Vector<T>{} + infinity, totals{};
     for (int64_t i = rows.begin(); i < rows.end; i += lanes<T>) {
       Vector<T> distance{};
-      for (int64_t j = 0; j < size; ++j) {
-        const Vector<T> side = key[j] - load(rows.keys + j * stride + i);
-        distance += side * side;
-      }
+      if constexpr (is_disk)
+        distance = on_disk_from(key, i).square();
+      else
+        for (int64_t j = 0; j < size; ++j) {
+          const Vector<T> side = key[j] - load(rows.keys + j * stride + i);
+          distance += side * side;
+        }
       distance = distance > most_distance<T> ? Vector<T>{} + most_distance<T> : distance;
       const Vector<T> s = rows.strength(i);
       if (is_softmax_) {

@@ -134,7 +134,7 @@ class TapeAddressing {
     return (all + lanes<T> - 1) / lanes<T> * lanes<T>;
   }
 
-  // The tape's continuation beyond its ends: the other end, or zeros.
+  // The tape's continuation beyond its ends: the other end, or zeros; `reach` is at most `slots`.
   void surround(T* around) const {
     T *first = around + s.reach, *behind = first + s.slots;
     clear_values(behind, around_size() - s.reach - s.slots);

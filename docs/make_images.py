@@ -56,6 +56,8 @@ MEMORIES_OF = {
     "reversal": "Stack-LSTM",
 }
 FAR = ("8:64", "65:128", "129:256", "640:640", "6400:6400")
+#: Ranges of the table of sentences without a restriction of length, beside all lengths.
+RESTRICTED = ("8:64", "65:128")
 #: Runs of a cell of it that need no word.
 RESTARTS = 5
 
@@ -166,6 +168,33 @@ def _spread(measured: dict[str, Any]) -> tuple[str, str, str]:
     )
 
 
+def unrestricted_table(table: dict[str, Any]) -> str:
+    """The grammars without a restriction of length: exact match as drawn, and at both ranges.
+
+    Published are the training and the test column of the paper. Cells without a finished run are
+    empty.
+    """
+    paper = published("grefenstette2015")
+    ranges = ("as drawn", *RESTRICTED)
+    header = ["task", "model", "published, train / test", *ranges, "seeds", "batches"]
+    lines = [header, ["---"] * len(header)]
+    for cell in table["cells"]:
+        known, measured = cell["published"], cell["measured"]
+        line = [paper.tasks[cell["task"]], paper.models[cell["model"]].title]
+        line += [" / ".join(f"{known[f'{split}_exact_match']:.2f}" for split in ("train", "test"))]
+        if measured is None:
+            lines.append([*line, *[""] * (len(header) - len(line))])
+            continue
+        runs = measured["runs"]
+        columns = [[float(run["test_exact_match"]) for run in runs]]
+        columns += [[float(run["longer"][each][0]) for run in runs] for each in RESTRICTED]
+        line += [f"{median(own):.2f} ({min(own):.2f}–{max(own):.2f})" for own in columns]
+        lines.append([*line, str(len(runs)), str(measured["batches_median"])])
+    done = sum(cell["measured"] is not None for cell in table["cells"])
+    text = f"{done} of {len(table['cells'])} cells are trained: `{table['command']}`."
+    return "\n".join([text, "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
 def lengths_table(table: dict[str, Any]) -> str:
     """The table of counting: percent of lengths mastered, median and spread of restarts.
 
@@ -251,14 +280,20 @@ def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) ->
     return f"{text} / {middle:.0f} ({least:.0f}–{greatest:.0f}{fewer})"
 
 
-#: How the table of each paper's results is written.
-TABLES = {"exact": far_table, "grefenstette2015": results_table, "joulin2015": lengths_table}
+#: How the table of each folder of results is written, a paper's laptop study or PAPER-STUDY.
+TABLES = {
+    "exact": far_table,
+    "grefenstette2015": results_table,
+    "grefenstette2015-unrestricted": unrestricted_table,
+    "joulin2015": lengths_table,
+}
 
 
-def table_of(paper: str) -> dict[str, Any]:
-    """The table of a paper's laptop study from its file of runs, with the numbers of each run."""
-    study = load_study(paper, "laptop")
-    cells = summaries(study, read_results(study.trials, RESULTS / paper))
+def table_of(name: str) -> dict[str, Any]:
+    """The table of a folder of results from its file of runs, with the numbers of each run."""
+    paper, _, other = name.partition("-")
+    study = load_study(paper, other or "laptop")
+    cells = summaries(study, read_results(study.trials, RESULTS / name))
     table = table_json(study, published(paper), cells)
     for cell in table["cells"]:
         summary = cells[f"{cell['task']}/{cell['model']}"]
@@ -285,9 +320,9 @@ def main(arguments: Sequence[str]) -> int:
         example = ub.load_trace(run / "traces" / "example.json")
         written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
         written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
-    for paper in TABLES:
-        page = PAGES / f"{paper}.md"
-        text = filled(page.read_text(encoding="utf-8"), paper, table_of(paper))
+    for name in TABLES:
+        page = PAGES / f"{name.partition('-')[0]}.md"
+        text = filled(page.read_text(encoding="utf-8"), name, table_of(name))
         page.write_text(text, encoding="utf-8")
         written.append(page)
     for path in written:

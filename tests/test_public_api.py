@@ -41,7 +41,7 @@ PUBLIC = {
         "dtype learn_initial_state num_layers dropout bidirectional bias output_read_vector"
     ),
     "MemoryRNNState": "hidden cell read_vector memory",
-    "NeuralDeque": "width pop_bias bottom_push_bias",
+    "NeuralDeque": "width pop_bias bottom_push_bias bottom_pop_bias",
     "NeuralQueue": "width pop_bias push_bias",
     "NeuralStack": "width pop_bias push_bias",
     "NondeterministicStack": "states symbols width window normalized",

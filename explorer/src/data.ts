@@ -33,6 +33,8 @@ export interface ModelData {
   outputs: number
   input: 'embedding' | 'one_hot' | 'bits'
   input_bits: number
+  /** What is above the bits as a fraction in [-1, 1); without it as the number that it is. */
+  input_number?: 'fraction'
   read_only_token: number | null
   /** Of a memory that uses the length of its input: the token that ends it, null for the whole input. */
   length_token?: number | null

@@ -17,9 +17,10 @@ from unbounded.cli import evaluate, main
 from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.explorer.built_in import RUNS
 from unbounded.models import MemoryModel
-from unbounded.tasks import make_task
+from unbounded.tasks import LengthRange, make_task
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -88,6 +89,64 @@ def test_actions_of_words_and_answers_beyond_the_capacity(
     arguments = ["actions", str(folder), text, "--out", str(tmp_path / "pictures")]
     assert main(arguments) == 0
     assert "the memory was given room for" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "length", "steps"),
+    [
+        ("dyck", {}, 3, 6),
+        ("answer_bigram_flip", {"symbols": 3}, 40, 80),
+        ("answer_addition", {}, 9, 18),
+    ],
+)
+def test_actions_of_a_test_example_of_a_length(
+    capsys: Capture, tmp_path: Path, task: str, options: dict[str, int], length: int, steps: int
+) -> None:
+    own = make_task(task, **options)
+    model = MemoryModel(
+        inputs=len(own.input_vocabulary),
+        outputs=len(own.output_vocabulary),
+        memory={"name": "lie_access", "width": 2},
+        hidden_size=4,
+    )
+    folder = golden_run(tmp_path, task, options, model)
+    pictures = tmp_path / "pictures"
+    assert main(["actions", str(folder), "--length", str(length), "--out", str(pictures)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    table = [line for line in lines if line and line[0].isdigit()]
+    (example,) = own.examples(folder_seed(folder), "test", 0, 1, LengthRange(length, length))
+    assert len(example.source) == steps
+    head = 0 if task == "dyck" else 1  # <s>
+    assert tuple(row[1] for row in table[head : head + steps]) == example.source
+    (picture,) = pictures.iterdir()
+    assert picture.name == ("path.svg" if task == "dyck" else "keys.svg")
+
+
+def folder_seed(folder: Path) -> int:
+    return RunFolder.find(str(folder)).config().seed
+
+
+def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_path: Path) -> None:
+    task = make_task("copy", symbols=3)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 2},
+        hidden_size=4,
+    )
+    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    assert "expected the input's symbols or --length" in failing(capsys, "actions", run)
+    both = failing(capsys, "actions", run, "s1", "--length", "3")
+    assert "INPUT: expected the input's symbols or --length, and not both" in both
+    said = failing(capsys, "actions", run, "--length", "3")
+    assert "--length: has no meaning on task 'copy'; give INPUT" in said
+    labels = make_task("dyck")
+    model = MemoryModel(inputs=2, outputs=1, memory="stack", hidden_size=4)
+    assert labels.layout == "labels"
+    run = str(golden_run(tmp_path / "dyck", "dyck", {}, model))
+    assert "--length: expected at least 1, got 0" in failing(
+        capsys, "actions", run, "--length", "0"
+    )
 
 
 def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:

@@ -159,10 +159,34 @@ def page_of(paper: str) -> str:
     return (ROOT / "docs" / "reproducing" / f"{paper}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("paper", ["exact", "grefenstette2015", "joulin2015"])
-def test_the_table_is_that_of_the_results(make_images, paper):
-    page = page_of(paper)
-    assert make_images["filled"](page, paper, make_images["table_of"](paper)) == page
+@pytest.mark.parametrize(
+    "name", ["exact", "grefenstette2015", "grefenstette2015-unrestricted", "joulin2015"]
+)
+def test_the_table_is_that_of_the_results(make_images, name):
+    page = page_of(name.partition("-")[0])
+    assert make_images["filled"](page, name, make_images["table_of"](name)) == page
+
+
+def test_the_table_of_unrestricted_lengths_to_the_digit(make_images):
+    known = {"train_exact_match": 0.96, "test_exact_match": 0.97}
+    runs = [
+        {"test_exact_match": drawn, "longer": {"8:64": [near, 1.0], "65:128": [far, 1.0]}}
+        for drawn, near, far in ((0.9, 0.8, 0.0), (1.0, 0.99, 0.2), (0.95, 0.9, 0.1))
+    ]
+    cell = {"task": "svo_sov_unrestricted", "published": known}
+    cells = [
+        {**cell, "model": "lstm-1", "measured": {"runs": runs, "batches_median": 700}},
+        {**cell, "model": "queue", "measured": None},
+    ]
+    name = "grefenstette2015-unrestricted"
+    table = {"cells": cells, "command": "unbounded list"}
+    text = make_images["filled"](page_of("grefenstette2015"), name, table)
+    assert "1 of 2 cells are trained: `unbounded list`." in text
+    assert (
+        "| SVO to SOV, lengths as drawn | 1-layer LSTM | 0.96 / 0.97 | 0.95 (0.90–1.00) "
+        "| 0.90 (0.80–0.99) | 0.10 (0.00–0.20) | 3 | 700 |\n"
+        "| SVO to SOV, lengths as drawn | Queue-LSTM | 0.96 / 0.97 |  |  |  |  |  |" in text
+    )
 
 
 def test_the_table_to_the_digit(make_images):

@@ -47,6 +47,8 @@ def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:
         config["task"] |= {"train_lengths": "6:8", "test_lengths": "9:10"}
     if task in CHOMSKY or task.startswith("next_"):
         config["task"]["train_lengths"] = "3:4"
+    if task == "vector_priority_sort":
+        config["task"]["kept"] = 2
     if task == "stack_language":
         config["task"]["test_lengths"] = "5:7"
     if config["training"]["stop"]["name"] == "solved":

@@ -346,6 +346,23 @@ def test_ranges_overlap_is_found_in_any_order() -> None:
     assert ranges(["65:128", "8:64"]) == (LengthRange(65, 128), LengthRange(8, 64))
     with pytest.raises(ConfigError, match="length ranges 8:64 and 64:70 overlap"):
         ranges(["64:70", "8:64"])
+    with pytest.raises(ConfigError, match="length ranges 8:64 and 8:64 overlap"):
+        ranges(["8:64", "8:64"])
+
+
+def test_a_range_may_contain_others_where_lengths_have_no_numbers_of_their_own() -> None:
+    assert len(ranges(["3:128", "65:128", "8:64", "3:7"])) == 4
+    with pytest.raises(ConfigError, match="length ranges 8:64 and 60:128 overlap"):
+        ranges(["3:128", "60:128", "8:64"])
+    nested = ["2:60", "2:19"]
+    copies = RunConfig(task={"name": "copy"}, evaluation={"lengths": nested})
+    assert not [line for line in errors(copies) if "overlap" in line]
+    streams = RunConfig(task={"name": "anbn"}, evaluation={"lengths": nested})
+    (line,) = [line for line in errors(streams) if "overlap" in line]
+    assert line == (
+        "evaluation.lengths: length ranges 2:19 and 2:60 overlap; each length has a number of its "
+        "own on task 'anbn'"
+    )
 
 
 def test_yaml_is_read_as_it_is_meant() -> None:

@@ -435,7 +435,7 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
     ("task", "far"),
     [
         ("dyck_prefixes", "240:240"),
-        ("dyck", "200:200"),
+        ("dyck", "400:400"),
         ("answer_reverse", "640:640"),
         ("anbn", "190:190"),
         ("memorization", "190:190"),

@@ -24,8 +24,14 @@ from unbounded.memories import MEMORIES
 from unbounded.tasks import make_task, optimal_probabilities
 
 
-@pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
-@pytest.mark.parametrize("name", ["laptop", "paper"])
+@pytest.mark.parametrize(
+    ("paper", "name"),
+    [
+        *((paper, name) for paper in ("deleu2016", "graves2014") for name in ("laptop", "paper")),
+        *(("deleu2016", name) for name in ("program", "locations", "brackets")),
+        ("graves2014", "sort"),
+    ],
+)
 def test_no_cell_has_a_error(paper: str, name: str):
     study = load_study(paper, name)
     assert len({trial.name for trial in study.trials}) == len(study.trials)
@@ -58,6 +64,45 @@ def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():
     beside = [t for t in trials if t.config.model.memory["name"] in others]
     assert all(t.config.model.controller == tapes[0].config.model.controller for t in beside)
     assert len(beside) == 3 * len(others)
+
+
+def test_the_program_of_dyck_words_takes_a_million_words_one_by_one():
+    trials = load_study("deleu2016", "program").trials
+    assert [trial.config.seed for trial in trials] == [1, 2, 3, 4, 5] * 3
+    for config in (trial.config for trial in trials):
+        training = config.training
+        assert (training.batch_size, training.batches) == (1, 1_000_000)
+        # The mean of 500 words is compared with 1e-4.
+        assert training.curriculum == {"name": "doubling", "first": 5, "below": 1e-4}
+        assert training.report_every == 500
+        assert (training.optimizer["name"], training.stop["name"]) == ("adam", "budget")
+        assert training.schedule["name"] == "constant"
+    by_model = {trial.model: trial.config for trial in trials}
+    rates = {name: config.training.learning_rate for name, config in by_model.items()}
+    assert rates == {"ntm-program": 5e-4, "ntm-program-40": 1e-3, "lstm-program": 5e-4}
+    lengths = {name: config.training.lengths for name, config in by_model.items()}
+    assert lengths == {"ntm-program": "1:20", "ntm-program-40": "1:40", "lstm-program": "1:20"}
+    assert by_model["lstm-program"].model.hidden_size == 10
+    # The model is that of the paper's NTM.
+    paper = load_study("deleu2016", "laptop").trials[0].config
+    assert by_model["ntm-program"].model == by_model["ntm-program-40"].model == paper.model
+
+
+def test_the_studies_of_few_locations_and_of_brackets():
+    paper = load_study("deleu2016", "laptop").trials[0].config
+    few = load_study("deleu2016", "locations").trials
+    slots = {(t.config.model.memory["slots"], t.config.seed) for t in few}
+    assert slots == {(count, seed) for count in (1, 2, 4, 8) for seed in range(1, 11)}
+    assert {t.config.training == paper.training for t in few} == {True}
+    shifts = {
+        (t.config.model.memory["shift"], t.config.model.memory.get("shift_range")) for t in few
+    }
+    assert shifts == {("zero", None)}
+    brackets = load_study("deleu2016", "brackets").trials
+    kinds = {(t.task, t.config.task["kinds"]) for t in brackets}
+    assert kinds == {("dyck_2", 2), ("dyck_3", 3)}
+    assert {t.config.model.input_bits for t in brackets} == {None}  # one input a symbol
+    assert {t.config.model.hidden_size for t in brackets if t.model == "lstm"} == {10}
 
 
 def test_the_laptop_study_of_graves_has_both_models_and_three_seeds():

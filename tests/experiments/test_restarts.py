@@ -14,7 +14,7 @@ from unbounded.errors import ConfigError, RunExistsError, UnboundedError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
-from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run import RunResult, train_run
 from unbounded.experiments.tables.measures import measures
 from unbounded.experiments.trials.restarts import report_restarts, seeds_of, train_restarts
 from unbounded.kernels import has_tiles
@@ -133,6 +133,28 @@ def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> N
     assert anew is not None
     assert not list(tmp_path.glob("*/mark"))
     assert not list(tmp_path.glob(".replaced-*"))
+
+
+def test_restarts_end_with_the_first_that_solves_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    def stopped(config: RunConfig, **_: Any) -> RunResult:
+        trained.append(config.seed)
+        end = "solved: 20 validation sequences" if config.seed == 4 else "budget"
+        report = {**made_up(config, 100.0, 0.1), "stopped": end}
+        return RunResult(tmp_path, report, fresh=True)
+
+    monkeypatch.setattr("unbounded.experiments.trials.restarts.train_run", stopped)
+    result = train_restarts(tiny_streams(), 4, root=tmp_path, until_solved=True)
+    assert result is not None
+    assert trained == [each["seed"] for each in result.data["restarts"]] == [3, 4]
+    trained.clear()
+    train_restarts(tiny_streams(), 3, root=tmp_path)
+    assert trained == [3, 4, 5]
+    with pytest.raises(ConfigError, match="until_solved: concurrent restarts all begin at once"):
+        train_restarts(tiny_streams(), 2, root=tmp_path, until_solved=True, jobs=2)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

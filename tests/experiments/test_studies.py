@@ -35,7 +35,10 @@ def test_the_paper_study_is_the_whole_grid():
     assert layers == {1, 2, 4, 8}
 
 
-@pytest.mark.parametrize("name", ["laptop", "long", "paper"])
+@pytest.mark.parametrize(
+    "name",
+    ["laptop", "long", "paper", "unrestricted", "padded", "deque", "sizes", "deep"],
+)
 def test_no_trial_has_a_error_and_none_ends_by_an_accuracy(name):
     trials = load_study("grefenstette2015", name).trials
     kinds = {(trial.cell, trial.config.model.hidden_size): trial for trial in trials}
@@ -45,6 +48,43 @@ def test_no_trial_has_a_error_and_none_ends_by_an_accuracy(name):
         assert trial.config.training.batch_size == 10
         assert trial.config.training.clip == 1.0
         assert trial.config.hardware.threads == 1
+
+
+def test_the_studies_of_what_the_paper_leaves_open():
+    """Lengths as the grammars draw them, padded draws, the deque, 512 units, deep LSTMs."""
+    lengths = {
+        trial.task: (trial.config.task["train_lengths"], trial.config.evaluation["lengths"])
+        for trial in load_study("grefenstette2015", "unrestricted").trials
+    }
+    assert lengths == {
+        "svo_sov_unrestricted": ("3:128", ["3:128", "8:64", "65:128"]),
+        "gender_unrestricted": ("5:128", ["5:128", "8:64", "65:128"]),
+    }
+    padded = load_study("grefenstette2015", "padded").trials
+    assert {trial.config.task["odd_lengths"] for trial in padded} == {"padded"}
+    deques = [trial.config for trial in load_study("grefenstette2015", "deque").trials]
+    differing = [
+        (c.model.hidden_size, c.training.clip_by, c.model.output_initialization) for c in deques
+    ]
+    assert differing == [
+        (512, "norm", "normal"),
+        (256, "value", "normal"),
+        (256, "norm", "small_normal"),
+        (256, "norm", "normal"),
+    ]
+    biases = [config.model.memory.get("bottom_pop_bias") for config in deques]
+    assert biases == [None, None, None, -1.0]
+    sizes = load_study("grefenstette2015", "sizes").trials
+    rates = [5e-3, 1e-3, 5e-4, 1e-4, 5e-5]
+    assert [t.config.training.learning_rate for t in sizes] == rates * 6
+    assert {t.config.model.hidden_size for t in sizes} == {512}
+    # Together with long, every task has every depth.
+    cells = {
+        *load_study("grefenstette2015", "deep").cells,
+        *load_study("grefenstette2015", "long").cells,
+    }
+    tasks = ("copy", "reversal", "bigram_flip", "svo_sov", "gender")
+    assert cells >= {f"{task}/lstm-{layers}" for task in tasks for layers in (1, 2, 4, 8)}
 
 
 def test_a_cell_has_settings_of_its_own():

@@ -27,7 +27,7 @@ PATH = ("invnorm-path", "invnorm-path-hardened", "invnorm-path-shut", SMOOTHED, 
 SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED, LONG)
 
 
-@pytest.mark.parametrize("name", ["laptop", "paper"])
+@pytest.mark.parametrize("name", ["laptop", "paper", "groups", "grid", "lstm"])
 def test_no_cell_has_a_error(name: str):
     study = load_study("yang2016", name)
     own = [trial for trial in study.trials if trial.model not in HARDENED]
@@ -60,6 +60,42 @@ def test_the_laptop_study_is_what_is_asked_for():
     assert {c.model.controller["num_layers"] for c in lstms} == {4}
     assert {(c.model.hidden_size, c.training.learning_rate) for c in lstms} == {(256, 2e-4)}
     assert all(c.training.optimizer["momentum"] == 0.95 for c in lstms)
+
+
+def test_the_study_of_groups_has_each_group_with_the_training_of_the_laptop_study():
+    usual = {t.cell: t.config for t in load_study("yang2016", "laptop").trials}
+    groups = load_study("yang2016", "groups").trials
+    names = ("scaling_rotation", "rotation", "sphere", "poincare_disk")
+    cells = [(t.task, t.config.model.memory["group"]) for t in groups]
+    assert cells == [(task, name) for task in ("answer_copy", "answer_reverse") for name in names]
+    for trial in groups:
+        plain = usual[f"{trial.task}/invnorm"]
+        assert trial.config.training == plain.training
+        memory = {k: v for k, v in trial.config.model.memory.items() if k not in ("group", "step")}
+        assert memory == plain.model.memory
+    # Steps of length 1 have no scale.
+    assert groups[0].config.model.memory["step"] == "free"
+
+
+def test_the_grid_is_that_of_the_second_paper():
+    trials = load_study("yang2016", "grid").trials
+    assert len(trials) == 3 * 2 * 3 * 2 * 2
+    grid = {(t.config.training.learning_rate, t.config.training.schedule["after"]) for t in trials}
+    # Decay delays of 300 and 600 of its iterations, of 10 batches each.
+    assert grid == {(rate, after) for rate in (0.01, 0.02, 0.04) for after in (3000, 6000)}
+    for trial in trials:
+        training = trial.config.training
+        assert training.batch_size * training.batches == 320_000
+        assert (training.optimizer["name"], training.clip, training.clip_by) == (
+            "rmsprop",
+            32,
+            "norm",
+        )
+        assert trial.config.model.memory["action_gate"] is True
+    values = published("yang2016").values
+    for task in EIGHT[5:]:
+        assert values[task]["invnorm-grid"] == values[task]["invnorm"]
+        assert values[task]["softmax-grid"] == values[task]["softmax"]
 
 
 def parameters(config, inputs: int, outputs: int) -> int:

@@ -159,6 +159,10 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
         },
         "embedding_size": None, "input_bits": 2,
     },
+    "LSTM with a tape of one location, fed bits and a fraction": {
+        "memory": {"name": "turing_tape", "slots": 1, "width": 3},
+        "embedding_size": None, "input_bits": 1, "input_number": "fraction",
+    },
     "LSTM that only reads while it answers": {
         "memory": {"name": "lie_access", "width": 3, "initial": "learned"},
         "learn_initial_state": True, "map_initial_state": True, "read_only_token": 1,

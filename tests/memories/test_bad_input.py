@@ -131,6 +131,8 @@ def test_a_bias_is_a_number(bias):
     if bias is not None:
         with pytest.raises(ConfigError, match="bottom_push_bias: expected a finite number"):
             ub.NeuralDeque(3, bottom_push_bias=bias)
+        with pytest.raises(ConfigError, match="bottom_pop_bias: expected a finite number"):
+            ub.NeuralDeque(3, bottom_pop_bias=bias)
         with pytest.raises(ConfigError, match="push_bias: expected a finite number"):
             ub.NeuralQueue(3, push_bias=bias)
         with pytest.raises(ConfigError, match="shift_bias: expected a finite number"):

@@ -39,10 +39,20 @@ STEPS = ("free", "normalised", "bounded", "normalised_candidate")
 every_kind = pytest.mark.parametrize(
     ("group", "weighting"), list(itertools.product(GROUPS, WEIGHTINGS))
 )
-#: Names of the groups for which a kernel exists.
-FUSED = [kind.name for kind in KERNEL_GROUPS]
+#: Groups with a kernel, on keys of several sizes.
+FUSED = {
+    **{name: GROUPS[name]() for name in ("translation", "scaling_rotation", "rotation", "sphere")},
+    "rotation_3": GROUPS["rotation"](3),
+    "rotation_6": GROUPS["rotation"](6),
+    "scaling_rotation_3": GROUPS["scaling_rotation"](3),
+    "poincare_disk": GROUPS["poincare_disk"](),
+}
 every_fused_kind = pytest.mark.parametrize(
-    ("group", "weighting"), list(itertools.product(FUSED, WEIGHTINGS))
+    ("group", "weighting"),
+    [
+        pytest.param(group, weighting, id=f"{name}-{weighting}")
+        for (name, group), weighting in itertools.product(FUSED.items(), WEIGHTINGS)
+    ],
 )
 #: Groups on keys of any size.
 SIZED = ("translation", "rotation", "scaling_rotation")
@@ -382,7 +392,7 @@ def inverse(group, action):
     return action * torch.tensor([1.0, -1.0], dtype=DOUBLE) / square
 
 
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("name", ["translation", "scaling_rotation", "rotation", "sphere"])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_axioms_of_the_groups(name, data):
@@ -475,8 +485,13 @@ def test_the_size_of_keys_chooses_the_group():
         assert memory.group.action_size == 10 + (name == "scaling_rotation")
         assert f"group='{name}'" in repr(memory)
         assert "key_size=5" in repr(memory)
-        with pytest.raises(ub.errors.BackendError, match=f"group {name} on keys of size 5"):
-            memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
+        large = ub.LieAccessMemory(3, name, key_size=17)
+        with pytest.raises(ub.errors.BackendError, match="rotate keys of at most 16 coordinates"):
+            large.unroll(random_instructions(large, 1, 2), backend="cpu")
+
+
+def test_every_group_of_the_kernels_is_tested():
+    assert {type(group) for group in FUSED.values()} == set(KERNEL_GROUPS)
 
 
 disk_points = st.tuples(st.floats(0, 0.999), st.floats(-7, 7)).map(
@@ -667,7 +682,7 @@ def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
     assert (read_vectors.abs() <= 1.001).all()
     assert all(field.isfinite().all() for field in state)
     assert state.strengths.shape == (1, capacity or 10_000)
-    if group == "sphere":
+    if group.name == "sphere":
         keys = state.keys.norm(dim=-1)
         assert_close(keys, torch.ones_like(keys), "keys")
 

@@ -59,7 +59,7 @@ def one_hot(place, count):
 def test_agrees_with_the_oracle(
     shift, variant, seed, steps, slots, width, heads, reads, from_beginning, data
 ):
-    reach = data.draw(st.integers(0, (slots - 1) // 2))
+    reach = data.draw(st.integers(0, slots))
     memory = ub.TuringTape(
         slots, width, *heads, shift, shift_range=reach, variant=variant, reads=reads
     )
@@ -117,11 +117,12 @@ def test_hardened_gates_make_it_a_turing_machine(shift, instructions):
 
 
 @every_kind
-def test_gradcheck(shift, variant):
+@pytest.mark.parametrize("slots", [4, 2, 1])
+def test_gradcheck(shift, variant, slots):
     # Instructions come from activations that are nowhere constant, so that no gradient is 0.
-    memory = ub.TuringTape(4, 2, 1, 2, shift, variant=variant)
+    memory = ub.TuringTape(slots, 2, 1, 2, shift, variant=variant)
     instructions, state = (
-        random_instructions(ub.TuringTape(4, 2, 1, 2), 1, 2, 1),
+        random_instructions(ub.TuringTape(slots, 2, 1, 2), 1, 2, 1),
         random_state(memory, 1, 2),
     )
 
@@ -203,6 +204,34 @@ def test_weights_lost_at_an_end_are_renormalised():
         assert (rest - last).abs().max() <= 5 * variant.floor
         none = sharpened(shifted(last, forward, circular=False), gamma, variant.floor)
         assert none[0, 0].tolist() == [0.25] * 4
+
+
+def test_shifts_are_modulo_the_number_of_slots():
+    """With two locations both neighbours are the other one, with one every shift stays."""
+    shifts = torch.tensor([[[0.5, 0.3, 0.2]]], dtype=DOUBLE)
+    first = one_hot(0, 2).view(1, 1, 2)
+    assert_close(shifted(first, shifts, circular=True)[0, 0].sum(), torch.ones(1)[0].double(), "w")
+    assert_close(shifted(first, shifts, circular=True)[0, 0, 0], shifts[0, 0, 1], "weight")
+    assert_close(
+        shifted(first, shifts, circular=False)[0, 0], shifts[0, 0, 1:], "weights of two ends"
+    )
+    single = torch.ones(1, 1, 1, dtype=DOUBLE)
+    assert_close(shifted(single, shifts, circular=True)[0, 0], single[0, 0], "a single location")
+    assert_close(shifted(single, shifts, circular=False)[0, 0], shifts[0, 0, 1:2], "what stays")
+
+
+@every_kind
+def test_a_single_location_is_a_cell_that_every_head_sees(shift, variant):
+    """Of the default shift: weights are 1 whatever the heads do; the cell is erased and added."""
+    memory = ub.TuringTape(1, 3, 2, 1, shift, variant=variant)
+    state, instructions = random_state(memory, 2, 1), random_instructions(memory, 2, 4, 2)
+    read_vectors, final = memory.unroll(instructions, state, "reference")
+    cell = state.cells
+    for t in range(4):
+        cell = cell * (1 - instructions.erase[:, t]) + instructions.add[:, t]
+        assert_close(read_vectors[:, t], cell.expand(2, 2, 3).flatten(1), "read_vector")
+    assert (final.read_weights == 1).all()
+    assert (final.write_weights == 1).all()
 
 
 def test_a_sharpening_beyond_the_range_of_powers():
@@ -316,13 +345,13 @@ def test_invalid_sizes(name, value):
         ub.TuringTape(**{"shift_range": 0, name: value})
 
 
-@pytest.mark.parametrize("value", [2, -1, 1.0, True])
+@pytest.mark.parametrize("value", [5, -1, 1.0, True])
 def test_a_shift_wider_than_the_tape(value):
-    message = f"shift_range: expected an integer from 0 to 1, .* 4 slots, got {value}. Give"
+    message = f"shift_range: expected an integer from 0 to 4, the number of slots, got {value}. Gi"
     with pytest.raises(ShapeError, match=message):
         ub.TuringTape(4, 2, shift_range=value)
-    with pytest.raises(ShapeError, match=r"from 0 to 0, .* 1 slots, got 1"):
-        ub.TuringTape(1, 2)
+    with pytest.raises(ShapeError, match=r"from 0 to 1, the number of slots, got 2"):
+        ub.TuringTape(1, 2, shift_range=2)
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,23 @@ def test_symbols_of_several_layers_cannot_be_initialized(symbols: str) -> None:
     MemoryModel(**deep, controller=plain, symbol_initialization=symbols)
 
 
+def test_small_normal_is_the_draw_of_normal_times_0_3() -> None:
+    """Nothing else of the model differs, so that one detail is compared."""
+    models = {}
+    for output in ("normal", "small_normal"):
+        torch.manual_seed(0)
+        models[output] = MemoryModel(
+            inputs=9, outputs=200, memory={"name": "deque", "width": 4}, hidden_size=8,
+            embedding_size=64, output_initialization=output,
+        )  # fmt: skip
+    normal, small = (dict(model.named_parameters()) for model in models.values())
+    differing = [name for name in normal if not torch.equal(normal[name], small[name])]
+    assert differing == ["sequence.output.weight"]
+    weight = small["sequence.output.weight"].detach()
+    assert torch.equal(weight, normal["sequence.output.weight"].detach() * 0.3)
+    assert float(weight.std()) == pytest.approx(0.3, rel=0.02)
+
+
 def _tape_model(**options: object) -> MemoryModel:
     torch.manual_seed(0)
     return MemoryModel(

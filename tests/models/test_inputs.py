@@ -40,6 +40,20 @@ def test_a_symbol_as_numbers(symbols, bits, token, seen):
     assert own(tokens)[0].shape == (1, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("symbols", "bits", "seen"),
+    [
+        (8, 0, [0, 0.25, 0.5, 0.75, -1, -0.75, -0.5, -0.25]),
+        (4, 1, [0, 0, -1, -1]),
+        (3, 0, [0, 2 / 3, -2 / 3]),
+    ],
+)
+def test_a_number_as_a_fraction(symbols, bits, seen):
+    own = model(symbols, bits, input_number="fraction").sequence
+    numbers = own.embed(torch.arange(symbols).unsqueeze(0))[0, :, -1]
+    assert torch.allclose(numbers, torch.tensor(seen, dtype=torch.float32))
+
+
 def test_a_model_of_bits_is_built_again_from_its_keywords(tmp_path):
     own = model(512, 9, memory="stack")
     own.save_pretrained(tmp_path)
@@ -54,6 +68,10 @@ def test_errors():
             model(4, bits)
     with pytest.raises(ConfigError, match="input_bits: has no meaning with embeddings"):
         model(4, 2, embedding_size=3)
+    with pytest.raises(ConfigError, match=r"unknown input_number 'fractions'. Did you mean 'fract"):
+        model(4, 1, input_number="fractions")
+    with pytest.raises(ConfigError, match="input_number: fraction has no effect without input_bit"):
+        model(4, None, input_number="fraction")
     for symbols in ("normal", "sums"):
         with pytest.raises(ConfigError, match="or feed the symbols one-hot"):
             model(4, 2, symbol_initialization=symbols)

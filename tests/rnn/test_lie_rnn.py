@@ -8,7 +8,6 @@ import torch
 import unbounded as ub
 from tests.memories.toy import random_instructions
 from tests.tolerances import assert_close
-from unbounded.memories.lie_access.groups import KERNEL_GROUPS
 
 
 def count(module):
@@ -50,17 +49,22 @@ def test_the_lstms_share_of_the_published_parameters(
 
 
 @pytest.mark.parametrize("variant", ["2016", "2017"])
-@pytest.mark.parametrize("group", [kind.name for kind in KERNEL_GROUPS])
+@pytest.mark.parametrize(
+    "group",
+    ["translation", "scaling_rotation", "rotation", "sphere", "rotation_4", "poincare_disk"],
+)
 @pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
 @pytest.mark.parametrize("heads", [(1, 1), (2, 1), (1, 2), (2, 3)])
 def test_kernel_and_reference_agree(group, weighting, variant, heads):
     torch.manual_seed(0)
     step = "normalised" if group == "scaling_rotation" else None
+    group, size = (group.removesuffix("_4"), 4) if group.endswith("_4") else (group, None)
     memory = ub.LieAccessMemory(
         4,
         group,
         weighting,
         step,
+        key_size=size,
         variant=variant,
         initial="learned",
         capacity=6,
@@ -79,7 +83,10 @@ def test_kernel_and_reference_agree(group, weighting, variant, heads):
         grads = torch.autograd.grad(loss, expected, allow_unused=True, materialize_grads=True)
         results.append([output, *state.memory, *grads])
     for got, expected in zip(*results, strict=True):
-        assert_close(got, expected)
+        if group == "poincare_disk":  # near the edge of the disk distances have fewer bits
+            torch.testing.assert_close(got, expected, rtol=1e-7, atol=1e-10)
+        else:
+            assert_close(got, expected)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])

@@ -9,12 +9,14 @@ import torch
 from scipy.stats import chisquare
 
 from unbounded.errors import ConfigError
+from unbounded.models.inputs import bit_inputs
 from unbounded.tasks import LengthRange, make_task
 
 TASKS = {
     "ntm_copy": {"train_lengths": "1:9", "test_lengths": "10:12"},
     "repeat_copy": {"train_lengths": "1:4", "test_lengths": "5:6", "test_repeats": "11:13"},
     "associative_recall": {"train_lengths": "2:4", "test_lengths": "5:6"},
+    "vector_priority_sort": {"kept": 3, "train_lengths": "3:6", "test_lengths": "7:9"},
 }
 
 
@@ -77,6 +79,67 @@ def test_associative_recall(split):
     assert len(asked) == sum(length - 1 for length in task.split_lengths(split))
 
 
+def priority(number, levels):
+    """Of L numbers 0 .. L / 2 - 1 stand for 0 .. 1 and the others for -1 .. 0."""
+    return (number if number < levels // 2 else number - levels) / (levels // 2)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_vector_priority_sort(split):
+    task = make_task("vector_priority_sort", **TASKS["vector_priority_sort"])
+    lengths = Counter()
+    for read, answer in rows(task, 1, split, 300):
+        *items, delimiter = read
+        assert delimiter == 256
+        vectors = [token % 256 for token in items]
+        assert all(token // 256 % 2 == 0 for token in items)  # the delimiter's channel
+        priorities = [priority(token // 512, 128) for token in items]
+        assert len({*priorities}) == len(items)
+        assert all(-1 <= each < 1 for each in priorities)
+        order = sorted(range(len(items)), key=lambda place: -priorities[place])
+        assert answer == [vectors[place] for place in order[:3]]
+        lengths[len(items)] += 1
+    assert set(lengths) == set(task.split_lengths(split))
+    assert len(task.input_vocabulary) == 256 * 2 * 128
+    assert len(task.output_vocabulary) == 8
+
+
+def test_priorities_are_uniform_and_the_sequence_is_that_of_the_paper():
+    task = make_task("vector_priority_sort", levels=32)
+    batch = task.batch(3, "train", 0, 2000)
+    assert batch.inputs.shape == (2000, 20 + 1 + 16)
+    assert batch.mask.sum(dim=1).tolist() == [16] * 2000
+    numbers = Counter((batch.inputs[:, :20] >> 9).flatten().tolist())
+    assert chisquare([numbers[n] for n in range(32)]).pvalue > 1e-3
+    first = Counter((batch.inputs[:, 0] >> 9).tolist())
+    assert chisquare([first[n] for n in range(32)]).pvalue > 1e-3
+    ones = [int((batch.inputs[:, :20] >> place & 1).sum()) for place in range(8)]
+    assert all(abs(each - 20_000) < 4 * 10_000**0.5 for each in ones)
+    drawn = task.batch(3, "train", 5, 3, LengthRange(18, 18)).inputs >> 9
+    assert torch.equal(drawn[:, :18], (batch.inputs[5:8] >> 9)[:, :18])  # of every range
+
+
+def test_the_model_sees_bits_a_delimiter_and_the_priority():
+    lengths = {"train_lengths": "2:3", "test_lengths": "2:3"}
+    task = make_task("vector_priority_sort", kept=2, levels=8, bits=2, **lengths)
+    tokens = torch.tensor([[0b01, 0b10 + 8 * 3, 0b11 + 8 * 4, 0b00 + 8 * 7, 4]])
+    assert [task.symbol(int(token)) for token in tokens[0]] == [
+        "10",
+        "+0.75 01",
+        "-1 11",
+        "-0.25",
+        "end of input",
+    ]
+    seen = bit_inputs(tokens, len(task.input_vocabulary), 3, torch.float64, "fraction")
+    assert seen[0].tolist() == [
+        [1, 0, 0, 0],
+        [0, 1, 0, 0.75],
+        [1, 1, 0, -1],
+        [0, 0, 0, -0.25],
+        [0, 0, 1, 0],
+    ]
+
+
 def test_bits_are_fair_and_lengths_uniform():
     task = make_task("ntm_copy")
     batch = task.batch(3, "train", 0, 4000)
@@ -128,6 +191,18 @@ def test_bad_options():
         "bits: expected an integer from 1 to 12, got 0",
         "train_lengths: length range: 9:1 is reversed; write 1:9",
     )
+    with pytest.raises(ConfigError) as caught:
+        make_task("vector_priority_sort", levels=33, train_lengths="15:20", test_lengths="20:34")
+    wanted = "expected from 16 vectors, those of the target, to 33, one a priority; got"
+    assert caught.value.errors == (
+        "levels: expected an even number, got 33",
+        f"train_lengths: {wanted} 15:20",
+        f"test_lengths: {wanted} 20:34",
+    )
+    with pytest.raises(ConfigError, match=r"bits: .*1 to 8, got 9\n.*levels: .* got 1$"):
+        make_task("vector_priority_sort", bits=9, levels=1)
+    with pytest.raises(ConfigError, match=r"lengths: expected from 16 vectors, .* got 3:3"):
+        make_task("vector_priority_sort").batch(1, "test", 0, 1, LengthRange(3, 3))
     with pytest.raises(ConfigError, match="train_lengths: a sequence has at least 2 items"):
         make_task("associative_recall", train_lengths="1:3")
     with pytest.raises(

@@ -51,6 +51,52 @@ def test_odd_draws_are_never_rounded_out_of_the_range():
     assert set(drawn.source_lengths.tolist()) == {6, 8}
 
 
+@pytest.mark.parametrize("lengths", [TRAIN, TEST, LengthRange(9, 9), LengthRange(5, 8)])
+def test_odd_draws_are_padded_where_that_is_chosen(lengths):
+    """Every length of the range is drawn; an odd source ends with "pad", of the last pair."""
+    task = make_task("bigram_flip", odd_lengths="padded", symbols=5)
+    assert task.source_vocabulary == task.target_vocabulary == ("s0", "s1", "s2", "s3", "s4", "pad")
+    drawn = dict.fromkeys(lengths, 0)
+    for source, target in task.examples(3, "test", 0, 4000, lengths):
+        assert len(source) % 2 == 0
+        assert target == flipped(source)
+        assert "pad" not in source[:-1]
+        drawn[len(source) - (source[-1] == "pad")] += 1
+    counts = np.array(list(drawn.values()))
+    assert len(counts) == 1 or stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_the_symbols_of_padded_draws_are_those_of_the_same_length_without():
+    padded, plain = (
+        RandomSymbols("bigram_flip", 9, odd_lengths=odd).draw(
+            Stream(0, "train"), 0, 50, LengthRange(8, 8)
+        )
+        for odd in ("padded", "left_out")
+    )
+    assert all((a == b).all() for a, b in zip(padded, plain, strict=True))
+    few = RandomSymbols("bigram_flip", 9, odd_lengths="padded").over(2)
+    drawn = few.draw(Stream(0, "train"), 0, 50, LengthRange(7, 7))
+    assert set(np.unique(drawn.source)) == {0, 1, 9}
+    assert (drawn.target[:, 6] == 9).all()
+
+
+def test_all_padded_pairs_are_listed():
+    task = make_task("bigram_flip", odd_lengths="padded", symbols=3)
+    assert (task.count_of(3, 2), task.count_of(4, 2)) == (8, 16)
+    batch = task.every(3, 2)
+    assert batch.lengths.tolist() == [4 + 4 + 2] * 8
+    # <s> a b c pad ||| b a pad c
+    assert batch.inputs[5].tolist() == [0, 3, 2, 3, 5, 1, 6, 7, 9, 7]
+    assert RandomSymbols("bigram_flip", 3, odd_lengths="padded").most_symbols == 3
+
+
+def test_an_unknown_choice_for_odd_lengths():
+    with pytest.raises(ChoiceError, match=r"unknown odd_lengths 'pad'. Did you mean 'padded'"):
+        RandomSymbols("bigram_flip", odd_lengths="pad")
+    with pytest.raises(ConfigError, match=r"unknown odd_lengths 'padde'. Did you mean 'padded'"):
+        make_task("bigram_flip", odd_lengths="padde")
+
+
 def test_a_range_without_an_even_length():
     with pytest.raises(ConfigError, match="bigram_flip has even lengths only, 9:9 has none"):
         make_task("bigram_flip").batch(0, "train", 0, 2, LengthRange(9, 9))

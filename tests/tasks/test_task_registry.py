@@ -14,7 +14,8 @@ ANSWERS += ["answer_addition", "answer_repeat_copy", "answer_priority_sort"]
 PROGRAMS = ["programs", "small_loops"]
 STATE_TRACKING = ["word_problem", "next_parity", "next_cycle_navigation"]
 STATE_TRACKING += ["next_modular_arithmetic"]
-BITS = ["ntm_copy", "repeat_copy", "associative_recall", "dynamic_ngrams"]
+BITS = ["ntm_copy", "repeat_copy", "associative_recall", "vector_priority_sort"]
+BITS += ["dynamic_ngrams"]
 
 
 def test_names():

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from unbounded.training import LoopState, make_optimizer, make_schedule
+from unbounded.training.hooks import SCHEDULES
 from unbounded.training.hooks.schedules import Cooldown, cooldown_of
 from unbounded.training.hooks.stopping import WhenStalled
 
@@ -28,6 +29,16 @@ def rates(schedule, batches):
         schedule.optimizer.step()
         schedule.step()
     return rates_per_batch
+
+
+def test_a_rate_that_decays_stays_at_first_and_is_then_multiplied_again_and_again():
+    factor = SCHEDULES["decay"](10_000, after=30, every=20, factor=0.99)
+    assert [factor(batch) for batch in (0, 30, 49)] == [1.0, 1.0, 1.0]
+    assert [factor(batch) for batch in (50, 69, 70)] == [0.99, 0.99, 0.99**2]
+    assert factor(30 + 20 * 100) == 0.99**100
+    # By default as the program of Yang & Rush: every 2 of its iterations of 10 batches, after 300.
+    usual = SCHEDULES["decay"](10_000)
+    assert (usual(3019), usual(3020), usual(10_000)) == (1.0, 0.99, 0.99**350)
 
 
 def test_the_rate_stays_until_the_cooldown_is_started_and_then_falls_to_0():

@@ -106,7 +106,11 @@ export class Model {
       return x
     }
     const places = Array.from({ length: bits }, (_, place) => (token >> place) & 1)
-    return Float64Array.from(bits === 0 || inputs > 2 ** bits ? [...places, token >> bits] : places)
+    if (bits > 0 && inputs <= 2 ** bits) return Float64Array.from(places)
+    const half = (((inputs - 1) >> bits) + 1) / 2
+    const above = token >> bits
+    const fraction = (above < half ? above : above - 2 * half) / half
+    return Float64Array.from([...places, this.data.input_number === 'fraction' ? fraction : above])
   }
 
   private initial(prefix: string): Record<string, Tensor> {

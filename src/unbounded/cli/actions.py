@@ -30,6 +30,7 @@ examples:
   unbounded actions RUN uuuddudd --out pictures
   unbounded actions RUN aabbaabb --hardened --out pictures
   unbounded actions RUN '<s> s1 s2 ||| s1 s2 </s>'
+  unbounded actions RUN --length 320 --out pictures
 
 Each row is one step. It shows the input symbol, the next symbol, the most likely symbol, and the
 probability of the next symbol. Then follow the action of each stack, with its weight where the gate
@@ -48,6 +49,8 @@ animation of the heads over training, with one frame per kept checkpoint
 
 For a run on an answer task, INPUT is a source, such as 3141 or a program print((12+5)). Each row is
 a step: the input, the output, and the heads of a Lie-access memory.
+
+For these two kinds --length N takes the first test example of that length in the place of INPUT.
 """
 
 _PICTURES = ("actions", "action_table", "path", "tape", "keys")
@@ -58,7 +61,13 @@ def parser(arguments: Sequence[str]) -> Parser:
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name.")
     made.add_argument(
-        "input", type=str, help="The input symbols. On streams the last is predicted only."
+        "input",
+        type=str,
+        nargs="?",
+        help="The input symbols. On streams the last is predicted only.",
+    )
+    made.add_argument(
+        "--length", type=int | None, default=None, help="Length of a test example to show instead."
     )
     add_hardened(made)
     made.add_argument(
@@ -79,6 +88,8 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Print the table; draw it with --out."""
     given, errors = parse(parser(arguments), arguments)
+    if (given.input is None) == (given.length is None):
+        errors.append("INPUT: expected the input's symbols or --length, and not both")
     if errors:
         raise ConfigError(errors)
     folder = None if given.out is None else Path(given.out)
@@ -88,6 +99,7 @@ def run(arguments: Sequence[str]) -> int:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
     from unbounded.experiments.run.data_check import task_of_run
+    from unbounded.experiments.run.examples import drawn_text
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.models.discrete import discretized, superposition_layer
 
@@ -98,11 +110,17 @@ def run(arguments: Sequence[str]) -> int:
         config.hardware.data = given.data
     task = task_of_run(run_folder, config)
     model, _ = run_folder.load_model(given.hardened)
+    has_examples = task.layout == "labels" or task.answer_token is not None
+    if given.length is not None and not has_examples:
+        raise ConfigError([f"--length: has no meaning on task {task.name!r}; give INPUT"])
+    title = f"{run_folder.name}: {given.input or f'length {given.length}'}"
+    if given.length is not None:
+        given.input = drawn_text(task, config.seed, given.length)
     if task.layout == "labels":
-        _judge(given, run_folder, folder, model, task)
+        _judge(given, run_folder, folder, model, task, title)
         return 0
     if task.answer_token is not None:
-        _answer(given, run_folder, folder, model, task)
+        _answer(given, run_folder, folder, model, task, title)
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
@@ -116,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(action_table(rows, width), *notes, sep="\n")
     if folder is not None:
-        _draw(rows, folder, f"{run_folder.name}: {given.input}")
+        _draw(rows, folder, title)
     return 0
 
 
@@ -146,7 +164,12 @@ def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
 
 
 def _judge(
-    given: Namespace, run_folder: RunFolder, folder: Path | None, model: MemoryModel, task: Task
+    given: Namespace,
+    run_folder: RunFolder,
+    folder: Path | None,
+    model: MemoryModel,
+    task: Task,
+    title: str,
 ) -> None:
     """Print the predicted label of each prefix of a string; draw it with --out."""
     from unbounded.evaluation.report import aligned
@@ -158,17 +181,22 @@ def _judge(
     word = typed_word(task, given.input)
     model, notes = _with_room(model, word.inputs.shape[1])
     print(*aligned(prefix_lines(model, task, word)), *notes, sep="\n")
-    title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_word(model, task, word, folder, title)
     if given.course is not None:
         frames = course_of(run_folder, task, lambda _: word, read_tape)
-        written.append(draw_course(frames, Path(given.course), title=given.input))
+        heading = title.partition(": ")[2]
+        written.append(draw_course(frames, Path(given.course), title=heading))
     if written:
         print("\nwritten:", *written, sep="\n  ")
 
 
 def _answer(
-    given: Namespace, run_folder: RunFolder, folder: Path | None, model: MemoryModel, task: Task
+    given: Namespace,
+    run_folder: RunFolder,
+    folder: Path | None,
+    model: MemoryModel,
+    task: Task,
+    title: str,
 ) -> None:
     """Print the answer to a source, step by step; draw it with --out."""
     from unbounded.evaluation.report import aligned
@@ -187,7 +215,6 @@ def _answer(
     model, notes = _with_room(model, batch.inputs.shape[1])
     print(*aligned(step_lines(model, task, batch)), *notes, sep="\n")
     print(f"\n{answer_text(task, batch)}")
-    title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_answer_keys(model, task, batch, folder, title)
     if folder is not None and not written:
         print(
@@ -198,6 +225,7 @@ def _answer(
         frames = course_of(
             run_folder, task, lambda frame: asked(frame, task, given.input), read_keys
         )
-        written.append(draw_key_course(frames, Path(given.course), title=given.input))
+        heading = title.partition(": ")[2]
+        written.append(draw_key_course(frames, Path(given.course), title=heading))
     if written:
         print("\nwritten:", *written, sep="\n  ")

@@ -42,6 +42,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "repeat_copy": "Copy bit vectors a given number of times, and then output the end.",
         "associative_recall": "Recall the item that came after the queried one; an item is three "
         "bit vectors.",
+        "vector_priority_sort": "Output the bit vectors of highest priority, in the order of their "
+        "priorities.",
         "dynamic_ngrams": "Predict bits of an N-gram source that is new in each sequence.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
         "text": "Predict the next word of your own text, from a folder (--data FOLDER).",
@@ -156,6 +158,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "linear": "The learning rate decays linearly to 0 at the end of the budget.",
         "cooldown": "The learning rate stays until the run would stop, and then decays linearly to "
         "0.",
+        "decay": "The learning rate stays at first, and is then multiplied by a factor again and "
+        "again.",
     },
     "papers": {
         "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, "
@@ -209,6 +213,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "ntm_copy",
         "repeat_copy",
         "associative_recall",
+        "vector_priority_sort",
         "dynamic_ngrams",
     ),
     "the Chomsky hierarchy (Delétang et al. 2023)": (

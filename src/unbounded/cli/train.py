@@ -102,6 +102,7 @@ def _parser(epilog: str = "") -> Parser:
     )
     made.add_argument("--jobs", type=int, default=1, help="Concurrent restarts, one thread each.")
     for name, text in (
+        ("--until_solved", "End with the first restart that solves the task on validation."),
         ("--harden", "Then train the memory's gates to 0 or 1."),
         ("--resume", "Continue the run after Ctrl-C, SIGTERM or a crash; or start it."),
         ("--overwrite", "Replace an existing run."),
@@ -260,6 +261,10 @@ def _flag_errors(given: Namespace, config: RunConfig | None) -> list[str]:
     ]
     if given.jobs > 1 and given.restarts == 1:
         errors.append("jobs: a single run has one job; give --restarts too")
+    if given.until_solved and given.restarts == 1:
+        errors.append("until_solved: a single run has no further restart; give --restarts too")
+    if given.until_solved and given.jobs > 1:
+        errors.append("until_solved: concurrent restarts all begin at once; give --jobs 1")
     if given.jobs > 1 and config is not None and config.hardware.threads not in (None, 1):
         errors.append("hardware.threads: concurrent restarts have one thread each; leave it out")
     if given.log_with is not None:
@@ -285,6 +290,7 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
             given.restarts,
             root=Path(given.runs),
             jobs=given.jobs,
+            until_solved=given.until_solved,
             modules=modules,
             **options,
         )

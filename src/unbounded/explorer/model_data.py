@@ -33,7 +33,9 @@ def model_data(model: MemoryModel) -> dict[str, Any]:
     layer = sequence.layer
     kind = "embedding" if sequence.embedding is not None else "one_hot"
     # Only where it is used, so that pages of other memories stay as they are.
-    own = {"length_token": sequence.length_token} if sequence.uses_lengths else {}
+    own: dict[str, Any] = {"length_token": sequence.length_token} if sequence.uses_lengths else {}
+    if sequence.input_number != "plain":
+        own["input_number"] = sequence.input_number
     return {
         **own,
         "inputs": sequence.input_vocabulary,

@@ -17,7 +17,7 @@ import math
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unbounded.checks import check_module, number_errors
 from unbounded.errors import ConfigError
@@ -100,6 +100,22 @@ def sharpen(model: nn.Module, factor: float) -> None:
         for layer in deciding_layers(model):
             for rows in _rows(layer):
                 _scale(layer, rows, float(factor))
+
+
+def gate_biases(model: nn.Module) -> list[Tensor]:
+    """The biases of a model's gates: a view [G] of each head that has some, without a graph.
+
+    Args:
+        model: has a memory with gates. The heads of superposition stacks and lists have no biases.
+    Raises:
+        ConfigError: the model has no such memory.
+    """
+    return [
+        layer.heads.bias.detach()[rows]
+        for layer in deciding_layers(model)
+        if layer.heads.bias is not None
+        for rows in _rows(layer)
+    ]
 
 
 def sharpen_units(model: nn.Module, factor: float) -> None:

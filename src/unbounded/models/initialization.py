@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,10 @@ from unbounded.rnn.symbols import input_weight
 #: Glorot draw for each kind of input and each head with biases of 0.
 INITIALIZATIONS = ("glorot", "torch", "sums", "glorot_parts")
 #: Initialization of the output embedding: N(0, 1) as in torch.nn.Embedding, that of
-#: torch.nn.Linear, sums, or a Glorot draw with biases of 0.
-OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot")
+#: torch.nn.Linear, sums, a Glorot draw with biases of 0, or N(0, 0.3^2): the draw of "normal",
+#: multiplied by SMALL.
+OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot", "small_normal")
+SMALL: Final = 0.3
 #: Initialization of the columns of one-hot symbols: that of the layer, N(0, 1) as in
 #: torch.nn.Embedding, or sums. Embeddings keep torch's default, or take sums.
 SYMBOL_INITIALIZATIONS = ("as_model", "normal", "sums")
@@ -66,6 +69,8 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         nn.init.xavier_uniform_(model.output.weight)
         if model.output.bias is not None:
             nn.init.zeros_(model.output.bias)
+    if output == "small_normal":
+        model.output.weight.detach().mul_(SMALL)
     if symbols != "as_model":
         drawn = _symbols_of(model)
         if symbols == "normal":

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from unbounded.checks import FROM_LIST, check_tensor, is_batched, is_traced
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.errors import ChoiceError, DTypeError, ShapeError
 
 #: Largest number of bits in a symbol's number: integers below 2**24 are exact in float32.
 MOST_BITS: Final = 24
+#: The number above the bits: as it is, or of K numbers as a fraction in [-1, 1).
+INPUT_NUMBERS: Final = ("plain", "fraction")
 
 
 def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
@@ -55,25 +57,45 @@ def input_size(symbols: int, bits: int) -> int:
     return bits + (symbols > 2**bits) if bits else 1
 
 
-def bit_inputs(tokens: Tensor, symbols: int, bits: int, dtype: torch.dtype) -> Tensor:
+def bit_inputs(
+    tokens: Tensor, symbols: int, bits: int, dtype: torch.dtype, number: str = "plain"
+) -> Tensor:
     """Tokens as bits, lowest first, followed by the number of the higher bits, [..., I].
 
     Args:
         tokens: int64 of any shape, in 0..symbols-1.
         symbols, bits: as for `input_size`, which is I.
         dtype: of the result.
+        number: "plain" for the number n of the higher bits, or "fraction": of K numbers the lower
+            half are 2 n / K and the others 2 n / K - 2, so that 0 is 0 and all are in [-1, 1).
     """
     places = torch.arange(bits, device=tokens.device)
-    parts = [(tokens.unsqueeze(-1) >> places) & 1]
+    parts = [((tokens.unsqueeze(-1) >> places) & 1).to(dtype)]
     if input_size(symbols, bits) > bits:
-        parts.append((tokens >> bits).unsqueeze(-1))
-    return torch.cat(parts, dim=-1).to(dtype)
+        above = (tokens >> bits).unsqueeze(-1).to(dtype)
+        if number == "fraction":
+            half = number_count(symbols, bits) / 2
+            above = torch.where(above < half, above, above - 2 * half) / half
+        parts.append(above)
+    return torch.cat(parts, dim=-1)
 
 
-def bit_errors(bits: Any, embedding_size: int | None) -> list[str]:
-    """The errors of the option `input_bits`, one per line."""
+def number_count(symbols: int, bits: int) -> int:
+    """How many numbers the bits of a symbol above the low ones can be."""
+    return (symbols - 1 >> bits) + 1
+
+
+def bit_errors(bits: Any, embedding_size: int | None, number: Any = "plain") -> list[str]:
+    """The errors of the options `input_bits` and `input_number`, one per line."""
+    if number not in INPUT_NUMBERS:
+        return [f"input_number: {ChoiceError('input_number', number, INPUT_NUMBERS)}"]
     if bits is None:
-        return []
+        if number == "plain":
+            return []
+        return [
+            f"input_number: {number} has no effect without input_bits; give input_bits and "
+            "embedding_size null, or leave it at plain"
+        ]
     errors = []
     if type(bits) is not int or not 0 <= bits <= MOST_BITS:
         errors.append(f"input_bits: expected an integer from 0 to {MOST_BITS}, got {bits!r}")

@@ -120,14 +120,15 @@ class MemoryModel(
             numbers, as in the program of Joulin & Mikolov 2015, or "glorot_parts" for a separate
             draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
             2016 (layers with gates keep "glorot" at the last two).
-        output_initialization: of the output embedding: "normal" for N(0, 1), "torch", "sums" or
-            "glorot" with biases of 0.
+        output_initialization: of the output embedding: "normal" for N(0, 1), "small_normal" for
+            N(0, 0.3^2), "torch", "sums", or "glorot" with biases of 0.
         symbol_initialization: of the columns of one-hot symbols: "as_model", "sums", or "normal"
             for N(0, 1). With many symbols, small columns are initially hard to tell apart, and
             large ones of rare symbols stay as drawn. Embeddings are N(0, 1) at "as_model", and can
             be "sums".
         input_bits: with embedding_size None, number of low bits of a symbol's number that are one
             input each; higher bits are one more input, a number. 0 feeds the number alone.
+        input_number: "plain" for that number as it is, or "fraction" for one in [-1, 1).
         read_only_token: the symbol that ends writing at its first occurrence, as in the answer
             phase of Yang 2016; None writes always.
         length_token: for a memory that uses the length of its sequences or a bidirectional
@@ -160,6 +161,7 @@ class MemoryModel(
         output_initialization: str = "normal",
         symbol_initialization: str = "as_model",
         input_bits: int | None = None,
+        input_number: str = "plain",
         read_only_token: int | None = None,
         length_token: int | None = None,
         backend: str = "auto",
@@ -177,7 +179,7 @@ class MemoryModel(
         errors = initialization_errors(
             *initialize_by, embedding_size=embedding_size, input_bits=input_bits
         )
-        errors += bit_errors(input_bits, embedding_size)
+        errors += bit_errors(input_bits, embedding_size, input_number)
         errors += dropout_errors(dropout)
         errors += map_errors(map_initial_state, learn_initial_state)
         if tied_embeddings:
@@ -205,6 +207,7 @@ class MemoryModel(
             dropout=dropout,
             tied_embeddings=tied_embeddings,
             input_bits=input_bits,
+            input_number=input_number,
             read_only_token=read_only_token,
             length_token=length_token,
         )

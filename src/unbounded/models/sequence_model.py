@@ -69,6 +69,8 @@ class SequenceModel(nn.Module):
         input_bits: number of low bits of a symbol's number that are one input each; higher bits are
             one more input, a number. 0 feeds the number alone. None feeds embeddings or one-hot
             symbols.
+        input_number: "plain" for that number as it is, or "fraction" for one in [-1, 1); see
+            `bit_inputs`.
         read_only_token: the symbol that ends writing at its first occurrence, in 0 ..
             input_vocabulary - 1; None writes always. The state carries whether a sequence has had
             it (a `ReadOnlyState` with the layer's state as `layer`).
@@ -90,6 +92,7 @@ class SequenceModel(nn.Module):
         dropout: float = 0.0,
         tied_embeddings: bool = False,
         input_bits: int | None = None,
+        input_number: str = "plain",
         read_only_token: int | None = None,
         length_token: int | None = None,
     ) -> None:
@@ -117,6 +120,7 @@ class SequenceModel(nn.Module):
         if errors:
             raise ShapeError(errors[0])
         self.input_vocabulary, self.input_bits = input_vocabulary, input_bits
+        self.input_number = input_number
         self.dropout = dropout
         self.read_only_token, self.length_token = read_only_token, length_token
         self.embedding = (
@@ -239,9 +243,9 @@ class SequenceModel(nn.Module):
     def embed(self, inputs: Tensor) -> Tensor:
         """The layer's input for tokens [B, T]: embeddings, one-hot vectors, or bits."""
         if self.input_bits is not None:
-            return bit_inputs(
-                inputs, self.input_vocabulary, self.input_bits, self.output.weight.dtype
-            )
+            symbols, bits = self.input_vocabulary, self.input_bits
+            dtype = self.output.weight.dtype
+            return bit_inputs(inputs, symbols, bits, dtype, self.input_number)
         if self.embedding is None:
             one_hot = F.one_hot(inputs, self.input_vocabulary)
             return one_hot.to(self.output.weight.dtype)

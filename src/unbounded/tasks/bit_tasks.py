@@ -1,7 +1,7 @@
-"""Tasks on bit vectors: copy, repeat copy and associative recall.
+"""Tasks on bit vectors: copy, repeat copy, associative recall and priority sort.
 
 A symbol is an integer whose bits are a network's inputs or outputs. Flags use higher bits than the
-data. Source: Graves, Wayne & Danihelka 2014, arXiv:1410.5401, sections 4.1 to 4.3.
+data. Source: Graves, Wayne & Danihelka 2014, arXiv:1410.5401, sections 4.1 to 4.3 and 4.5.
 """
 
 from __future__ import annotations
@@ -117,6 +117,9 @@ Lengths = LengthRange | str | tuple[int, int]
 #: Limits of a vector's bits and of a sequence's copies: each symbol has a number and a name.
 MOST_BITS: Final = 12
 MOST_REPEATS: Final = 1000
+#: Limits of a priority sort: a symbol is a vector with a priority, and each has a name.
+MOST_SORTED_BITS: Final = 8
+MOST_LEVELS: Final = 1024
 
 
 def _checked(bits: int, **ranges: Lengths) -> tuple[LengthRange, ...]:
@@ -215,6 +218,65 @@ def associative_recall(
     if errors:
         raise ConfigError(errors)
     return AssociativeRecall(bits, train, test)
+
+
+def vector_priority_sort(
+    bits: int = 8,
+    kept: int = 16,
+    levels: int = 128,
+    train_lengths: Lengths = "20:20",
+    test_lengths: Lengths = "20:20",
+) -> VectorPrioritySort:
+    """Output the bit vectors of highest priority, in the order of their priorities.
+
+    Args:
+        bits: of a vector, 1 to 8.
+        kept: number of vectors in the target, the highest priority first.
+        levels: number of priorities, even: -1, -1 + 2/levels and so on, below 1. No two vectors of
+            a sequence have the same one.
+        train_lengths: vectors of a sequence of the split "train", from `kept` to `levels`.
+        test_lengths: of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    Source: Graves et al. 2014, arXiv:1410.5401, section 4.5.
+    """
+    errors: list[str] = []
+    for name, value, least, most in (
+        ("bits", bits, 1, MOST_SORTED_BITS),
+        ("kept", kept, 1, MOST_LEVELS),
+        ("levels", levels, 2, MOST_LEVELS),
+    ):
+        try:
+            whole_number(name, value, least, most)
+        except ConfigError as error:
+            errors += error.errors
+    try:
+        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    except ConfigError as error:
+        raise ConfigError([*errors, *error.errors]) from None
+    if errors:
+        raise ConfigError(errors)
+    if levels % 2:
+        errors.append(f"levels: expected an even number, got {levels}")
+    errors += [
+        f"{name}: {line}"
+        for name, lengths in (("train_lengths", train), ("test_lengths", test))
+        for line in _sorted_errors(lengths, kept, levels)
+    ]
+    if errors:
+        raise ConfigError(errors)
+    return VectorPrioritySort(bits, kept, levels, train, test)
+
+
+def _sorted_errors(lengths: LengthRange, kept: int, levels: int) -> list[str]:
+    """The error of a range of lengths of a priority sort, as a list of at most one."""
+    if kept <= lengths.minimum and lengths.maximum <= levels:
+        return []
+    return [
+        f"expected from {kept} vectors, those of the target, to {levels}, one a priority; got "
+        f"{lengths}"
+    ]
 
 
 #: Vectors of an item of associative recall.
@@ -338,6 +400,79 @@ class AssociativeRecall(BitTask):
         inputs[rows_all[:, None], width * count[:, None] + 1 + step] = items[rows_all, query]
         targets[rows_all[:, None], before[:, None] + step] = items[rows_all, query + 1]
         return inputs, targets, before, np.full_like(before, ITEM)
+
+
+class VectorPrioritySort(BitTask):
+    """Sort bit vectors by priority: x_1 ... x_k with priorities, a delimiter, the highest ones.
+
+    A symbol has three channels: the bits of a vector, the delimiter, and a number, the priority. Of
+    L levels n = 0 .. L / 2 - 1 stands for the priority 2 n / L, and the others for 2 n / L - 2, as
+    the model input "fraction" feeds it. Priorities of a sequence are a uniform subset of the levels
+    in random order: the paper draws them uniformly from [-1, 1], where no two are equal. The
+    paper names no delimiter.
+
+    Args:
+        bits: bits of a vector, at least 1.
+        kept: vectors of a target, the highest priority first.
+        levels: L, even.
+        train_lengths, test_lengths: k of the splits, from `kept` to L.
+    Raises:
+        ConfigError: a range is out of these bounds, when examples of it are drawn.
+    Source: Graves et al. 2014, section 4.5: 20 vectors, of which 16 are sorted.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        kept: int,
+        levels: int,
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+    ) -> None:
+        self.kept, self.levels = kept, levels
+        names = [f"{_priority(number, levels):+.3g}" for number in range(levels)]
+        flags = tuple(
+            f"{'end of input ' if flag % 2 else ''}{names[flag // 2] if flag > 1 else ''}".strip()
+            for flag in range(1, 2 * levels)
+        )
+        super().__init__("vector_priority_sort", bits, flags, train_lengths, test_lengths)
+
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_errors`."""
+        return _sorted_errors(lengths, self.kept, self.levels)
+
+    def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
+        """See `BitTask.draw`; T is k + 1 + `kept`."""
+        if errors := self.range_errors(lengths):
+            raise ConfigError([f"lengths: {line}" for line in errors])
+        count, vectors = _vectors(stream, indices, lengths, self.data_bits)
+        most = vectors.shape[1]
+        blocks = _PRIORITIES_FROM + np.arange((self.levels + 1) // 2)
+        pairs = np.stack(stream.words(indices[:, None], blocks), axis=-1)
+        # A uniform order of the levels; its first places are those of the vectors.
+        order = pairs.reshape(len(indices), -1)[:, : self.levels].argsort(axis=1, kind="stable")
+        numbers = order[:, :most]
+        rows_all = np.arange(len(indices))
+        inputs = np.zeros((len(indices), most + 1 + self.kept), dtype=np.int64)
+        targets = np.zeros_like(inputs)
+        rows, places = np.nonzero(np.arange(most) < count[:, None])
+        inputs[rows, places] = vectors[rows, places] + 2 * self.flag * numbers[rows, places]
+        inputs[rows_all, count] = self.flag
+        priorities = _priority(numbers, self.levels)
+        priorities[np.arange(most) >= count[:, None]] = -2  # below all
+        highest = np.argsort(-priorities, axis=1, kind="stable")[:, : self.kept]
+        steps = count[:, None] + 1 + np.arange(self.kept)
+        targets[rows_all[:, None], steps] = np.take_along_axis(vectors, highest, axis=1)
+        return inputs, targets, count + 1, np.full_like(count, self.kept)
+
+
+# Random words for priorities are in blocks after all those for vectors.
+_PRIORITIES_FROM = 2**31
+
+
+def _priority(number: Any, levels: int) -> Any:
+    """The priority of a level, in [-1, 1): 0 is 0, and the upper half is negative."""
+    return 2 * number / levels - 2 * (2 * number >= levels)
 
 
 def _vectors(

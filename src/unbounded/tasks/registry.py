@@ -59,14 +59,26 @@ def reversal(
 
 
 def bigram_flip(
-    symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
+    symbols: int = 128,
+    train_lengths: Lengths = "8:64",
+    test_lengths: Lengths = "65:128",
+    odd_lengths: str = "left_out",
 ) -> TransductionTask:
     """Swap the two symbols of each pair: a_1 a_2 a_3 a_4 ... to a_2 a_1 a_4 a_3 ...
 
-    Even lengths only: 66, 68, ..., 128 of 65:128. Args, errors and source as for `copy`.
+    Even lengths only, which the paper requires without saying how odd draws are treated.
+
+    Args:
+        odd_lengths: "left_out" draws even lengths alone: 66, 68, ..., 128 of 65:128. "padded" draws
+            all, and a source of odd length ends with one more symbol, "pad", before its target.
+
+    The rest as for `copy`.
     """
     return transduction(
-        "bigram_flip", lambda: RandomSymbols("bigram_flip", symbols), train_lengths, test_lengths
+        "bigram_flip",
+        lambda: RandomSymbols("bigram_flip", symbols, odd_lengths=odd_lengths),
+        train_lengths,
+        test_lengths,
     )
 
 
@@ -209,6 +221,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "ntm_copy": bit_tasks.ntm_copy,
     "repeat_copy": bit_tasks.repeat_copy,
     "associative_recall": bit_tasks.associative_recall,
+    "vector_priority_sort": bit_tasks.vector_priority_sort,
     "dynamic_ngrams": dynamic_ngrams,
     "penn_treebank": penn_treebank,
     "text": text,

@@ -27,40 +27,57 @@ ORDERS: Final[dict[str, Callable[[Integers, Integers], Integers]]] = {
     ),
 }
 _EVEN_ONLY = frozenset({"bigram_flip"})
+#: What becomes of odd draws where an order needs even lengths.
+ODD_LENGTHS: Final = ("left_out", "padded")
+PADDING: Final = "pad"
 
 
 class RandomSymbols(PairSource):
     """Symbols drawn independently and uniformly; the target has them in another order.
 
-    The length is uniform over the range. Bigram flip has even lengths only, uniform over the even
-    numbers of the range (the paper requires even lengths and does not give their distribution).
-    Example i has the same symbols for every range of lengths, truncated to its length.
+    The length is uniform over the range. Bigram flip has even lengths only. The paper requires them
+    and does not say how they are drawn. They are uniform over the even numbers of the range, or
+    with `odd_lengths="padded"` every length is drawn, and a source of an odd one ends with one more
+    symbol, "pad". Example i has the same symbols for every range of lengths, truncated to its
+    length.
 
     Args:
         order: "copy", "reversal", "bigram_flip" or "odd_first".
         symbols: number of symbols, at least 1; the paper has 128. Both sides name them s0, s1, ...
         unit: number of symbols per unit of length: 2 for lengths in bigrams.
         drawn: number of symbols that occur, the first ones; None for all.
+        odd_lengths: "left_out" or "padded"; of an order that needs even lengths.
 
     Raises:
-        ChoiceError: there is no such order.
+        ChoiceError: there is no such order or choice.
         ConfigError: `symbols`, `unit` or `drawn` is no integer or out of range.
     """
 
     def __init__(
-        self, order: str, symbols: int = 128, unit: int = 1, drawn: int | None = None
+        self,
+        order: str,
+        symbols: int = 128,
+        unit: int = 1,
+        drawn: int | None = None,
+        odd_lengths: str = "left_out",
     ) -> None:
         if order not in ORDERS:
             raise ChoiceError("order", order, ORDERS)
+        if odd_lengths not in ODD_LENGTHS:
+            raise ChoiceError("odd_lengths", odd_lengths, ODD_LENGTHS)
         self.order, self.unit = order, whole_number("unit", unit, 1, 2**31)
         self.symbols = whole_number("symbols", symbols, 1, 2**31)
         self.drawn = self.symbols if drawn is None else whole_number("drawn", drawn, 1, symbols)
-        self.source_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
+        self.odd_lengths = odd_lengths
+        self._needs_even = order in _EVEN_ONLY and self.unit % 2 == 1
+        self._pads = self._needs_even and odd_lengths == "padded"
+        padding = (PADDING,) if self._pads else ()
+        self.source_vocabulary = (*(f"s{number}" for number in range(self.symbols)), *padding)
         self.target_vocabulary = self.source_vocabulary
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`."""
-        step = 2 if self.order in _EVEN_ONLY and self.unit % 2 else 1
+        step = 2 if self._needs_even and not self._pads else 1
         shortest = lengths.minimum + lengths.minimum % step
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
@@ -72,15 +89,21 @@ class RandomSymbols(PairSource):
         source = bounded(words[:, :width], self.drawn)
         return self._ordered(source, chosen)
 
+    @property
+    def most_symbols(self) -> int:
+        """See `PairSource.most_symbols`: without the padding."""
+        return self.symbols
+
     def count_of(self, length: int, symbols: int) -> int:
         """See `PairSource.count_of`: every string of the symbols, of a length of the order."""
-        if length < 1 or (self.order in _EVEN_ONLY and self.unit * length % 2):
+        if length < 1 or (self._needs_even and not self._pads and length % 2):
             return 0
         return int(min(symbols, self.symbols) ** (self.unit * length))
 
     def over(self, symbols: int) -> RandomSymbols:
         """See `PairSource.over`."""
-        return RandomSymbols(self.order, self.symbols, self.unit, min(symbols, self.symbols))
+        few = min(symbols, self.symbols)
+        return RandomSymbols(self.order, self.symbols, self.unit, few, self.odd_lengths)
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
@@ -88,7 +111,12 @@ class RandomSymbols(PairSource):
         return self._ordered(source, np.full(len(source), self.unit * length))
 
     def _ordered(self, source: Integers, lengths: Integers) -> Pairs:
-        """Sources [K, L] of these lengths, with their targets."""
+        """Sources [K, L] of these lengths, padded where that is needed, with their targets."""
+        if self._pads:
+            is_odd = lengths % 2 == 1
+            source = np.pad(source, ((0, 0), (0, int(lengths.max() % 2))))
+            source[is_odd, lengths[is_odd]] = self.symbols
+            lengths = lengths + is_odd
         width = source.shape[1]
         places = ORDERS[self.order](np.arange(width), lengths[:, None])
         target = np.take_along_axis(source, np.clip(places, 0, width - 1), axis=1)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import torch
@@ -185,7 +185,7 @@ def model_errors(model: ModelConfig) -> list[str]:
         embedding_size=model.embedding_size,
         input_bits=model.input_bits,
     )
-    lines += bit_errors(model.input_bits, model.embedding_size)
+    lines += bit_errors(model.input_bits, model.embedding_size, model.input_number)
     lines += dropout_errors(model.dropout)
     if model.tied_embeddings:
         lines += tie_errors(0, 0, model.embedding_size)
@@ -196,8 +196,10 @@ def model_errors(model: ModelConfig) -> list[str]:
 def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     """Length ranges from their text forms.
 
+    A range may contain another one whole, as 3:128 contains 8:64.
+
     Raises:
-        ConfigError: ranges are malformed, reversed or overlap; lists all errors.
+        ConfigError: ranges are malformed, reversed, equal or overlap in part; lists all errors.
     """
     found: list[str] = []
     parsed: list[LengthRange] = []
@@ -209,9 +211,9 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
             parsed.append(LengthRange.parse(text))
         except ConfigError as error:
             found += error.errors
-    in_order = sorted(parsed)
-    for left, right in pairwise(in_order):
-        if right.minimum <= left.maximum:
+    for left, right in combinations(sorted(parsed), 2):
+        is_nested = right.maximum <= left.maximum or left.minimum == right.minimum
+        if left == right or (right.minimum <= left.maximum and not is_nested):
             found.append(f"length ranges {left} and {right} overlap; each length belongs to one")
     if found:
         raise ConfigError(found)
@@ -305,6 +307,7 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
     wrong = evaluation_errors(config.evaluation, metric_set, on_task)
     if wrong:
         return found + wrong
+    found += _nested_errors(config.evaluation, metric_set, on_task)
     found += hardening_errors(config, metric_set)
     if task.has_lengths:
         return found + _range_errors(config, task, tried)
@@ -315,6 +318,23 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
         if getattr(training, option) != getattr(without, option):
             found.append(f"training.{option}: has no effect {on_task}; leave it out")
     return found
+
+
+def _nested_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:
+    """One error where a range contains another, and each length has a number of its own."""
+    texts = options.get("lengths")
+    if "every" not in metric_set.fields or not isinstance(texts, list):
+        return []
+    try:
+        parsed = sorted(ranges(texts))
+    except (ConfigError, TypeError):  # reported elsewhere
+        return []
+    return [
+        f"evaluation.lengths: length ranges {left} and {right} overlap; each length has a number "
+        f"of its own {on_task}"
+        for left, right in pairwise(parsed)
+        if right.minimum <= left.maximum
+    ]
 
 
 def evaluation_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:

@@ -64,12 +64,14 @@ class ModelConfig:
             DeltaNet and DeltaProduct have none to learn.
         initialization: of the layer: glorot, torch (PyTorch's own), sums (Joulin & Mikolov), or
             glorot_parts (Deleu & Dureau).
-        output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.
+        output_initialization: of the output embedding: normal for N(0, 1), small_normal for
+            N(0, 0.3^2), torch, sums or glorot.
         symbol_initialization: of the columns of one-hot symbols: as_model, sums, or normal for
             N(0, 1). Of embeddings: as_model, which is N(0, 1), or sums.
         input_bits: with embedding_size null, number of low bits of a symbol's number that are an
             input each; the bits above them form one numeric input. 0 for one numeric input only,
             null for one-hot.
+        input_number: that numeric input as it is (plain), or as a fraction in [-1, 1) (fraction).
         map_initial_state: make each learned number of the initial state the sum of two parameters,
             as in the program of Yang & Rush 2017.
         answer_writes: on tasks with a constant input while answering, whether the memory is written
@@ -90,6 +92,7 @@ class ModelConfig:
     output_initialization: str = "normal"
     symbol_initialization: str = "as_model"
     input_bits: int | None = None
+    input_number: str = "plain"
     map_initial_state: bool = False
     answer_writes: bool | None = True
 
@@ -120,7 +123,8 @@ class TrainingConfig:
         learning_rate: learning rate, above 0.
         schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which
             is constant until the run would stop (solved, stalled, or the budget almost used up)
-            and then falls linearly to 0.
+            and then falls linearly to 0; or decay, which is constant for a number of batches and
+            then multiplied by a factor again and again.
         batch_size: sequences per batch, over all processes; on streams and texts, number of
             parallel streams.
         length_bucketing: number of batches whose examples are sorted by length and regrouped, to
@@ -213,6 +217,10 @@ class HardeningConfig:
             symbol, or share of incorrect sequences); null for no such stop.
         patience: give up after this many checks in a row without a clearly better hardened model; 0
             for never.
+        logit_noise: offset of random sign on the logits of the gates in each gradient step: this
+            times what sharpening has added to a logit of 1; 0 for none. Every gate then keeps a
+            distance from its threshold, also after pairs of symbols that are rare in training. Not
+            for superposition stacks and lists, whose heads have no biases.
         tolerance: largest accepted increase of the validation error, as a share of sequences; above
             it, hardening goes back and takes smaller steps.
         cool: length of the final cooling, in multiples of `every` batches. The inverse temperature
@@ -233,6 +241,7 @@ class HardeningConfig:
     settle: CountOrNone = 0
     enough: Annotated[float, Range(0, 1e3)] | None = None
     patience: CountOrNone = 0
+    logit_noise: Annotated[float, Range(0, 1e3)] = 0.0
     tolerance: Annotated[float, Range(0, 1)] = 0.03
     cool: CountOrNone = 0
     validation_count: Count | None = None

@@ -23,7 +23,7 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
 from unbounded.rnn import Trace, save_trace
 from unbounded.rnn.trace import save_run_trace
-from unbounded.tasks import Batch, ProgramTask, Task
+from unbounded.tasks import Batch, LengthRange, ProgramTask, Task
 
 #: Examples per range in a run's answers.json.
 _SHOWN = 2
@@ -105,6 +105,21 @@ def draw_answer_keys(
     if run is None or "read_key" not in run.steps.arrays:
         return []
     return draw_keys(run.steps, folder, title=title)
+
+
+def drawn_text(task: Task, seed: int, length: int) -> str:
+    """The first test example of a length, as a person would type its source.
+
+    Args:
+        task: has labels or an answer phase.
+        seed: of the example. length: in the unit of the task's ranges.
+    Raises:
+        ConfigError: the length is below 1, or the task has no example of it.
+    """
+    if length < 1:
+        raise ConfigError([f"--length: expected at least 1, got {length}"])
+    source = task.example(seed, "test", 0, LengthRange(length, length)).source
+    return ("" if isinstance(task, ProgramTask) else " ").join(source)
 
 
 def typed_word(task: Task, text: str) -> Batch:

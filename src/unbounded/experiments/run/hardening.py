@@ -33,6 +33,7 @@ from unbounded.tasks import Batch, LengthRange
 from unbounded.training import Harden, Hook
 from unbounded.training.backup import Backup
 from unbounded.training.hooks.curricula import ShorterToo
+from unbounded.training.hooks.logit_noise import LogitNoise
 from unbounded.training.optimizers import make_optimizer, make_schedule
 
 #: Default learning rates, as shares of that of training.
@@ -148,6 +149,13 @@ def harden_model(
     hooks: dict[str, Hook] = {"hardening": rule}
     if (noise := noise_hook(planned, model)) is not None:
         hooks["temperature_noise"] = noise
+    if hardening.logit_noise:
+        hooks["logit_noise"] = LogitNoise(
+            model,
+            planned.config.seed,
+            most=hardening.logit_noise,
+            inverse_temperature=rule.inverse_temperature_now,
+        )
     state = run_phase(
         RunFolder(folder),
         f"{folder.parent.name}/{folder.name}",

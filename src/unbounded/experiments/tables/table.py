@@ -56,6 +56,7 @@ _SETTINGS: dict[str, Callable[[RunConfig], str]] = {
     "batch size": lambda config: str(config.training.batch_size),
     SYMBOLS: lambda config: config.model.symbol_initialization,
     OUTPUTS: lambda config: config.model.output_initialization,
+    "decay after": lambda config: str(config.training.schedule.get("after", "–")),
 }
 
 _MEMORY = """\

@@ -30,6 +30,7 @@ from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.files import json_text, storage_errors, write_text
 from unbounded.tasks import Task
+from unbounded.training.hooks.stopping import SOLVED
 
 FORMAT = "unbounded-restarts"
 VERSION = 1
@@ -198,6 +199,7 @@ def train_restarts(
     *,
     root: Path,
     jobs: int = 1,
+    until_solved: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
@@ -213,15 +215,20 @@ def train_restarts(
         root, resume, overwrite, quiet, log_with, task: as for `train_run`. With `resume`,
             finished restarts are not trained again, and missing ones are started.
         jobs: concurrent restarts, each a process with one thread; 1 trains in this process.
+        until_solved: end with the first restart whose stop rule says that the task is solved. The
+            rule looks at validation sequences. Only for sequential restarts.
         modules: modules of custom components that these processes import.
     Returns:
         The results; None in a process that shares the runs and does not print.
     Raises:
-        ConfigError: the config has errors, or a number is out of range.
+        ConfigError: the config has errors, a number is out of range, or `until_solved` is set for
+            concurrent restarts.
         UnboundedError: a restart failed in its process; the message names its log.
         RunExistsError: a folder exists and neither `resume` nor `overwrite` is set.
         Interrupted: a signal stopped the training, which is saved.
     """
+    if until_solved and jobs > 1:
+        raise ConfigError(["until_solved: concurrent restarts all begin at once; give --jobs 1"])
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
     folders = [RunFolder.of(root, restart) for restart in configs]
@@ -243,6 +250,9 @@ def train_restarts(
             if not result.first:
                 return None
             reports.append(result.report)
+            if until_solved and result.report["stopped"].startswith(SOLVED):
+                configs = configs[: len(reports)]
+                break
     else:
         reports = _in_processes(configs, root, jobs, resume, overwrite, quiet, modules)
     return report_restarts(configs, reports, root)

@@ -27,6 +27,7 @@ _GRIDS = {
     "batch_sizes": "training.batch_size",
     "output_initializations": "model.output_initialization",
     "symbol_initializations": "model.symbol_initialization",
+    "schedules": "training.schedule",
 }
 
 
@@ -135,7 +136,7 @@ def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None =
         data: the fields about, tasks, models and seeds, and optionally
 
             - hidden_sizes, layers, learning_rates, clips, batch_sizes, output_initializations,
-              symbol_initializations: lists of the grid;
+              symbol_initializations, schedules: lists of the grid;
             - batches, preset, protocol and any of PARTS;
             - cells: a pattern such as "copy/queue" or "*/queue" -> lists, batches, protocol and
               PARTS of the matching cells, where later patterns take precedence; or grids, which

@@ -289,9 +289,16 @@ def scaling_rotation(key_size: int = 2) -> Group:
     return ScalingRotation() if key_size == 2 else ScaledSpecialOrthogonal(key_size)
 
 
-#: The groups of the kernels, in the order of `LieGroup` in
-#: csrc/lie_heads.h.
-KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (Translation, ScalingRotation, Rotation, Sphere)
+#: The groups of the kernels, in the order of `LieGroup` in csrc/lie_heads.h.
+KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (
+    Translation,
+    ScalingRotation,
+    Rotation,
+    Sphere,
+    SpecialOrthogonal,
+    ScaledSpecialOrthogonal,
+    PoincareDisk,
+)
 
 #: By the name in configurations: what makes the group, some of them for any size of keys.
 GROUPS: Final[dict[str, Callable[..., Group]]] = {

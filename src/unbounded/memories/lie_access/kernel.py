@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
-from unbounded.memories.lie_access.groups import KERNEL_GROUPS, Group, Translation
+from unbounded.memories.lie_access.groups import (
+    KERNEL_GROUPS,
+    Group,
+    ScaledSpecialOrthogonal,
+    SpecialOrthogonal,
+)
 from unbounded.memories.lie_access.reference import STEPS, LieAccessMemory
 from unbounded.memories.lie_access.weightings import WEIGHTINGS
+from unbounded.options import options_of
 
 #: In the order of `LieGroup` and `LieStep` in csrc/lie_heads.h.
 _GROUPS: Final = tuple(group.name for group in KERNEL_GROUPS)
 _STEPS: Final = tuple(STEPS)
+#: The most coordinates of a key that a kernel rotates; `SkewRotation` in csrc/lie_rotation.h.
+ROTATED: Final = 16
 
 
 class LieAccessStructure(Structure[LieAccessMemory]):
@@ -57,8 +65,10 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         for name, place, choices in (("group", group, _GROUPS), ("step", step, _STEPS)):
             if not 0 <= place < len(choices):
                 raise ShapeError(f"{name}: expected a place in {choices}, got {place}.")
-        kind = KERNEL_GROUPS[group]
-        made: Group = Translation(key_size) if kind is Translation else kind()
+        kind: Callable[..., Group] = KERNEL_GROUPS[group]
+        made = kind(key_size) if "key_size" in options_of(kind) else kind()
+        if (reason := _why_not_rotated(made)) is not None:
+            raise ShapeError(f"key_size: {reason}, got {key_size}.")
         return LieAccessMemory(
             width,
             made,
@@ -79,6 +89,8 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         if type(memory.group) not in KERNEL_GROUPS:
             size = memory.group.key_size
             return f"no kernel knows the group {memory.group.name} on keys of size {size}"
+        if (reason := _why_not_rotated(memory.group)) is not None:
+            return reason
         if memory.weighting_name not in WEIGHTINGS:
             return f"no kernel knows the weighting {memory.weighting_name}"
         return None
@@ -109,3 +121,11 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         """Raise NonFiniteError if a key exceeds the limit."""
         if errors is not None and bool(errors.any()):
             raise self.memory.growth_error("read_key" if bool((errors & 1).any()) else "write_key")
+
+
+def _why_not_rotated(group: Group) -> str | None:
+    """Why the kernels cannot rotate the keys of a group; None if they can, or need not."""
+    rotates = isinstance(group, SpecialOrthogonal | ScaledSpecialOrthogonal)
+    if not rotates or group.key_size <= ROTATED:
+        return None
+    return f"the kernels rotate keys of at most {ROTATED} coordinates"

@@ -320,11 +320,12 @@ class NeuralDeque(RowMemory[DequeState, TwoEndedPushPop]):
 
     Args:
         width: M, size of the stored vectors.
-        pop_bias: initial bias of both pop heads (Appendix B).
+        pop_bias: initial bias of both pop heads (Appendix B), or of the top's alone.
         bottom_push_bias: initial bias of the bottom's push head; None keeps the random draw. If
             both ends push equally, the bottom's values bury the first values of the top. A deque
             is then hard to use as a queue; -3 reduces pushes at the bottom until training needs
             them.
+        bottom_pop_bias: initial bias of the bottom's pop head; None for that of the top.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11.
     """
 
@@ -335,32 +336,47 @@ class NeuralDeque(RowMemory[DequeState, TwoEndedPushPop]):
     growth = (1, 1)
 
     def __init__(
-        self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None
+        self,
+        width: int,
+        pop_bias: float = -1.0,
+        bottom_push_bias: float | None = None,
+        bottom_pop_bias: float | None = None,
     ) -> None:
         check_positive("width", width)
         check_number("pop_bias", pop_bias)
-        if bottom_push_bias is not None:
-            check_number("bottom_push_bias", bottom_push_bias)
+        for name, bias in (
+            ("bottom_push_bias", bottom_push_bias),
+            ("bottom_pop_bias", bottom_pop_bias),
+        ):
+            if bias is not None:
+                check_number(name, bias)
         self.width = width
         self.pop_bias = pop_bias
         self.bottom_push_bias = bottom_push_bias
+        self.bottom_pop_bias = bottom_pop_bias
 
     def __repr__(self) -> str:
-        bias = self.bottom_push_bias
-        return f"NeuralDeque(width={self.width}" + (
-            ")" if bias is None else f", bottom_push_bias={bias})"
-        )
+        biases = {
+            "bottom_push_bias": self.bottom_push_bias,
+            "bottom_pop_bias": self.bottom_pop_bias,
+        }
+        own = "".join(f", {name}={bias}" for name, bias in biases.items() if bias is not None)
+        return f"NeuralDeque(width={self.width}{own})"
 
     @property
     def heads(self) -> tuple[Head, ...]:
         """For each end: value (tanh), push strength and pop strength (sigmoid)."""
+        bottom_pop = self.pop_bias if self.bottom_pop_bias is None else self.bottom_pop_bias
         return tuple(
             head
-            for end, push_bias in (("top", None), ("bottom", self.bottom_push_bias))
+            for end, push_bias, pop_bias in (
+                ("top", None, self.pop_bias),
+                ("bottom", self.bottom_push_bias, bottom_pop),
+            )
             for head in (
                 Head(f"{end}_value", (self.width,), "tanh"),
                 Head(f"{end}_push", (), "sigmoid", push_bias, gate=True),
-                Head(f"{end}_pop", (), "sigmoid", self.pop_bias, gate=True),
+                Head(f"{end}_pop", (), "sigmoid", pop_bias, gate=True),
             )
         )
 

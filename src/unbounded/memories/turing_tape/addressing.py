@@ -58,9 +58,10 @@ def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
 
     Args:
         weights: w^g, [B, H, N].
-        shifts: s, [B, H, S], the weight of each j in order; S = 2 s + 1 is at most N.
-        circular: whether i - j is taken modulo N. Otherwise the ends of the tape are open: zero
-            weight enters and weight that leaves is lost.
+        shifts: s, [B, H, S], the weight of each j in order; S = 2 s + 1, and s is at most N.
+        circular: whether i - j is taken modulo N, so that shifts that differ by N are one move.
+            Otherwise the ends of the tape are open: zero weight enters and weight that leaves is
+            lost.
     Source: Graves et al. 2014, eq. 8; not circular as in the program of Deleu & Dureau 2016.
     """
     count, reach = weights.shape[-1], shifts.shape[-1] // 2

@@ -158,7 +158,9 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         slots: N. width: M. read_heads: R. write_heads: W.
         shift: "circular", with the last location next to the first (the paper), or "zero", a tape
             with two ends (Deleu & Dureau's program).
-        shift_range: s, how far a head can move in a step; 2 s + 1 is at most N.
+        shift_range: s, how far a head can move in a step, from 0 to N. A circular tape takes shifts
+            modulo N: with 2 locations both shifts by 1 change location, and with 1 location, the
+            single location of Deleu & Dureau, every shift stays. Weights are then always 1.
         variant: "graves2014" or "deleu2016": activations and initial biases of the heads, and the
             number added to weights before sharpening (`VARIANTS`).
         activations: replacements of the variant's, for any of "key", "strength", "gate", "shift",
@@ -176,7 +178,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             first step, as the program of Deleu & Dureau does (`first_write`). Location 0 then
             differs from the others from the start.
     Raises:
-        ShapeError: a size is no positive integer, or the range is wider than the tape.
+        ShapeError: a size is no positive integer, or the range is greater than `slots`.
         ChoiceError: an unknown choice. ConfigError: the bias is no finite number, or is set while
             heads cannot shift. DTypeError: `writes_first` is no bool.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
@@ -362,13 +364,11 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
 
 
 def _check_range(shift_range: int, slots: int) -> None:
-    most = (slots - 1) // 2
     is_integer = isinstance(shift_range, int) and not isinstance(shift_range, bool)
-    if not is_integer or not 0 <= shift_range <= most:
+    if not is_integer or not 0 <= shift_range <= slots:
         raise ShapeError(
-            f"shift_range: expected an integer from 0 to {most}, since the shifts from -range to "
-            f"range must fit on a tape of {slots} slots, got {shift_range!r}. Give a smaller "
-            "range or more slots."
+            f"shift_range: expected an integer from 0 to {slots}, the number of slots, got "
+            f"{shift_range!r}. Give a smaller range or more slots."
         )
 
 

@@ -19,7 +19,7 @@ from unbounded.training.hooks.curricula import (
     whole_range,
 )
 from unbounded.training.hooks.plateau import HalveOnPlateau, no_plateau
-from unbounded.training.hooks.schedules import Factor, constant, cooldown, linear
+from unbounded.training.hooks.schedules import Factor, constant, cooldown, decay, linear
 from unbounded.training.hooks.stopping import (
     EarlyAbort,
     WhenConverged,
@@ -62,4 +62,5 @@ SCHEDULES: Final[dict[str, Callable[..., Factor]]] = {
     "constant": constant,
     "linear": linear,
     "cooldown": cooldown,
+    "decay": decay,
 }

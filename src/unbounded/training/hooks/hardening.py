@@ -203,6 +203,10 @@ class Harden(Hook):
         """The product of the factors at the last check."""
         return self._at.inverse_temperature
 
+    def inverse_temperature_now(self) -> float:
+        """The product of all factors, with that of the last check."""
+        return self._at.inverse_temperature * self._at.pending
+
     @property
     def steps_back(self) -> int:
         """How often the sound weights were restored."""

@@ -14,6 +14,8 @@ AboveOne = Annotated[float, Range(1, above=True)]
 
 #: Prefix of the reason where a run is aborted early; such a run counts as failed.
 FAILED = "failed early"
+#: Prefix of the reason where the task is solved.
+SOLVED = "solved"
 
 
 class WhenSolved(Hook):
@@ -79,7 +81,7 @@ class WhenSolved(Hook):
             " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
         )
         return (
-            f"solved: {score.count} validation sequences of length {self._lengths}{phrase} "
+            f"{SOLVED}: {score.count} validation sequences of length {self._lengths}{phrase} "
             f"{self._times} times in a row"
         )
 

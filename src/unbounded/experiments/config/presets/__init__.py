@@ -65,6 +65,7 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "ntm_copy": ("bits.yaml", "ntm_copy.yaml"),
     "repeat_copy": ("bits.yaml", "repeat_copy.yaml"),
     "associative_recall": ("bits.yaml", "associative_recall.yaml"),
+    "vector_priority_sort": ("bits.yaml", "vector_priority_sort.yaml"),
     "dynamic_ngrams": ("questions.yaml", "dynamic_ngrams.yaml"),
     "penn_treebank": ("streams.yaml", "penn_treebank.yaml"),
     "text": ("streams.yaml", "text.yaml"),
