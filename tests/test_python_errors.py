@@ -56,7 +56,7 @@ CALLS = {
     ),
     "the class of a model": (
         lambda: discretized(torch.nn.Linear), DTypeError,
-        "model: expected a model, got the class Linear. Make one of it: Linear(...).",
+        "model: expected a model, got the class Linear. Create one: Linear(...).",
     ),
     "times that are a number": (
         lambda: verification.VerifyOptions(times=3), ConfigError,
@@ -96,7 +96,7 @@ CALLS = {
     ),
     "a task beside a run": (
         lambda: ub.explore("runs/a", tasks.make_task("anbn")), DTypeError,
-        "task: expected None beside str, got a task.",
+        "task: expected None together with str, got a task.",
     ),
     "a choice that is no text": (
         lambda: layer(backend=torch.zeros(2)), ub.errors.ChoiceError, "unknown backend tensor(",

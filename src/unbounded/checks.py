@@ -149,7 +149,7 @@ def check_module(name: str, value: object) -> None:
         return
     if isinstance(value, type) and issubclass(value, nn.Module):
         raise DTypeError(
-            f"{name}: expected a model, got the class {value.__name__}. Make one of it: "
+            f"{name}: expected a model, got the class {value.__name__}. Create one: "
             f"{value.__name__}(...)."
         )
     raise DTypeError(f"{name}: expected a torch.nn.Module, got {type(value).__name__}.")

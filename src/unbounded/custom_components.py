@@ -59,8 +59,8 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
         raise ConfigError(
             [
                 f"{kind} {name!r}: expected a subclass of {base.__module__}.{base.__qualname__} in "
-                f"{module}, which has {'none of that name' if part is None else repr(part)}; of "
-                f"such classes it has {', '.join(classes) or 'none'}."
+                f"{module}, which has {'none of that name' if part is None else repr(part)}; "
+                f"subclasses there: {', '.join(classes) or 'none'}."
                 f"{did_you_mean(attribute, classes)}"
             ]
         )
@@ -95,7 +95,7 @@ def find_function(
     raise ConfigError(
         [
             f"{kind} {name!r}: expected a function of ({', '.join(parameters)}) in {module}, which "
-            f"has {'none of that name' if part is None else repr(part)}; of such functions it has "
+            f"has {'none of that name' if part is None else repr(part)}; functions that fit: "
             f"{', '.join(functions) or 'none'}.{did_you_mean(attribute, functions)}"
         ]
     )
@@ -114,7 +114,7 @@ def _imported(kind: str, name: object, registry: Mapping[str, object]) -> tuple[
         raise ConfigError(
             [
                 f"{kind} {name!r} is a custom component of package {module.partition('.')[0]}. A "
-                f"file imports nothing by itself: give --import {module}, or import {module} before"
+                f"config file does not import it: give --import {module}, or import it first"
             ]
         )
     return module, attribute, vars(sys.modules[module]).get(attribute)

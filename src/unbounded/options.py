@@ -322,7 +322,10 @@ def _has_init(factory: Any) -> bool:
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function or a class's __init__; a mixin's __new__ may take anything."""
+    """The signature of a function, or of a class's __init__ without self.
+
+    `inspect.signature` of a class would show a mixin's __new__, which may take any argument.
+    """
     if not _has_init(factory):
         return inspect.signature(factory)
     whole = inspect.signature(factory.__init__)

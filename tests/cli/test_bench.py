@@ -53,7 +53,7 @@ def test_a_tape_has_128_vectors_as_wide_as_the_width_says(capsys):
 def test_what_fails_parity_is_not_timed(monkeypatch):
     monkeypatch.setattr(measuring, "parity_error", lambda case: float("nan"))
     monkeypatch.setattr(measuring, "interleave", lambda *_: pytest.fail("timed all the same"))
-    with pytest.raises(BackendError, match="what is wrong is not timed"):
+    with pytest.raises(BackendError, match="wrong results are not timed"):
         measure(Case(steps=2, batch=1), 1, lambda message: None)
 
 

@@ -139,7 +139,7 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
         "--training.minutes": ("x", "expected a number or null, got 'x'"),
         "--hardware.threads": ("x", "expected an integer or null, got 'x'"),
         "--model.output_bias": ("7", "expected true or false, got 7"),
-        "--model": ("queue", "expected the options below it, as in --model.NAME VALUE"),
+        "--model": ("queue", "expected one of its options, as in --model.NAME VALUE"),
     }
     options = [word for name, (value, _) in given.items() for word in (name, value)]
     said = failing(capsys, "train", "copy", *options, "--quiet=maybe", "--jobs")
@@ -329,7 +329,7 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
         assert main(["train", "--config", str(path), "--print_config"]) == 0
         assert capsys.readouterr().out == text
     said = failing(capsys, "train", "reversal", "--config", str(path))
-    assert "is for task 'copy', but the task is 'reversal'; leave one out" in said
+    assert "is for task 'copy', but this run is for task 'reversal'; leave one out" in said
     path.write_text("task: anbn\nprotocol: paper\nmodel: {memory: queue}\n")
     assert main(["train", "--config", str(path), "--print_config"]) == 0
     out = capsys.readouterr().out

@@ -118,7 +118,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
     assert "group 'bucket.Shear' is a custom component of package bucket" in done.stderr
     done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "2:3")
     assert done.returncode == 0, done.stderr
-    none = "which has none of that name; of such classes it has Shear"
+    none = "which has none of that name; subclasses there: Shear"
     for path, *messages in (
         ("bucket.Sheer", none, "Did you mean 'Shear'?"),
         ("bucket.Bucket", "expected a subclass of unbounded.memories.lie_access.groups.Group"),

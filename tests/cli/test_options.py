@@ -95,7 +95,7 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     assert config["training"]["optimizer"] == {"name": "sgd", "momentum": 0.9}
     second.write_text("task: reversal\n")
     text = said(capsys, "train", "--config", str(first), "--config", str(second))
-    assert f"config: {second} is for task 'reversal', but the task is 'copy'" in text
+    assert f"config: {second} is for task 'reversal', but this run is for task 'copy'" in text
 
 
 def test_an_empty_protocol_is_none_of_them(capsys: Capture) -> None:
@@ -143,11 +143,11 @@ def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("task: copy\nmodel: !!set {a, b}", "the tag !!set is not read"),
-        ("task: copy\nseed: !!int 3.5", "the tag !!int is not read"),
+        ("task: copy\nmodel: !!set {a, b}", "the tag !!set is not supported"),
+        ("task: copy\nseed: !!int 3.5", "the tag !!int is not supported"),
         ("task: copy\nseed: !!timestamp 2", "the tag !!timestamp is not read"),
         ("task: copy\nseed: !!binary x", "the tag !!binary is not read"),
-        ("a: &a {seed: 2}\n<<: *a", "the merge key << is not read"),
+        ("a: &a {seed: 2}\n<<: *a", "the merge key << is not supported"),
         ("? [a]\n: 3", "expected a name before the colon"),
     ],
 )

@@ -197,7 +197,7 @@ def test_the_folder_of_another_study(capsys: Capture) -> None:
     write(Path("two.yaml"))
     assert main(["study", "one.yaml", "--out", "here", "--shard", "1/1"]) == 0
     text = failing_study(capsys, "two.yaml", "--out", "here")
-    assert "here is the folder of study 'one', and this is 'two'" in text
+    assert "here is the folder of study 'one', not of 'two'" in text
     assert "holds other files" in failing_study(capsys, "two.yaml", "--out", ".")
 
 

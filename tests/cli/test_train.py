@@ -58,7 +58,7 @@ def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
     assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
     assert "the cat sat" in capsys.readouterr().out
     said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
-    assert "lengths: a text has none to choose, got 4:5" in said
+    assert "lengths: a text has no lengths to choose, got 4:5" in said
 
 
 def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:

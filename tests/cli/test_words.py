@@ -83,7 +83,7 @@ def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture
         (["--evaluation.lengths", "[]"], "expected at least one range of lengths, such as 65:128"),
         (["--runs", ""], "runs: expected a folder, got an empty string; '.' is the current folder"),
         (["--hardening"], "hardening: expected a name after it, got nothing"),
-        (["--training", "3"], "training: expected the options below it, as in --training.NAME"),
+        (["--training", "3"], "training: expected one of its options, as in --training.NAME"),
         (["2"], "expected an option such as --NAME VALUE after 'copy', got '2'"),
     ],
 )
@@ -123,11 +123,11 @@ def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFix
 
 YAMLS = {
     "task: [copy]": "unknown task ['copy']",
-    "task: !!set {copy}": "the tag !!set is not read",
+    "task: !!set {copy}": "the tag !!set is not supported",
     "{task: copy, model: null}": "model",
     "{task: copy, model: [1, 2]}": "model",
-    "&a [*a]": "an alias leads to what it stands in",
-    "[" * 2000: "nested more than 50 deep",
+    "&a [*a]": "an alias refers to the value that contains it",
+    "[" * 2000: "nested more than 50 levels deep",
     f"{{task: copy, seed: {'9' * 5000}}}": "an integer of 5000 digits",
 }
 

@@ -153,7 +153,7 @@ def test_a_text_is_read_symbol_by_symbol():
     assert read_symbols(words, "s0  s2 s1") == ["s0", "s2", "s1"]
     with pytest.raises(ChoiceError, match=r"unknown symbol of task anbn 'c'.*Valid: a, b"):
         read_symbols(make_task("anbn"), "aabbc")
-    with pytest.raises(ConfigError, match=r"symbol 2, 'dog', is not among the \d+ of copy"):
+    with pytest.raises(ConfigError, match=r"symbol 2, 'dog', is not among the \d+ symbols of copy"):
         read_symbols(make_task("copy"), "s0 dog")
 
 
@@ -228,7 +228,7 @@ def test_a_task_whose_input_is_not_predicted(name):
 
 def test_bad_input():
     task = make_task("anbn")
-    with pytest.raises(ConfigError, match="it knows 2 symbols, task anbncn has 3"):
+    with pytest.raises(ConfigError, match="it reads 2 symbols, but task anbncn has 3"):
         action_rows(counter(), make_task("anbncn"), "abc")
     with pytest.raises(ChoiceError, match="unknown symbol of task anbn 'x'"):
         action_rows(counter(), task, "abx")

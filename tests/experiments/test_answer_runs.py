@@ -117,7 +117,7 @@ def test_a_program_is_asked(programs: Path, capsys: pytest.CaptureFixture[str]):
     out = capsys.readouterr().out
     assert "answer: " in out
     assert main(["actions", str(programs), "print((2%3))"]) == 2
-    assert "program: character 9 is '%', which no program has" in capsys.readouterr().err
+    assert "program: character 9 is '%', which is not allowed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(
     report = RunFolder(folder).report()
     assert report is not None
     assert "hardened" not in report
-    with pytest.raises(RunExistsError, match=r"was begun with other options .*; give these, or"):
+    with pytest.raises(RunExistsError, match=r"was begun with other options .*; give the same"):
         harden_run(folder, {**CHANGES, "factor": 2.0}, quiet=True)
     again = harden_run(folder, CHANGES, quiet=True)
     assert (expected := RunFolder(whole).report()) is not None

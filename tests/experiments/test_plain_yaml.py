@@ -14,8 +14,8 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
 )
 BAD = {
-    "an alias leads to what it stands in": "&a [*a]",
-    "nested more than 50 deep": "[" * 2000 + "]" * 2000,
+    "an alias refers to the value that contains it": "&a [*a]",
+    "nested more than 50 levels deep": "[" * 2000 + "]" * 2000,
     "an integer of 5000 digits": "seed: " + "9" * 5000,
     "its aliases stand for more than 100000 values": LAUGHS,
     r"the key 'batches' is in line 2 already\n.*line 4, column 3": (

@@ -424,7 +424,7 @@ def test_a_run_with_an_id_is_resumed_with_its_own_config_only(tmp_path: Path) ->
     others.append(replace(config, training=replace(config.training, learning_rate=0.5)))
     for report in (True, False):
         for other, option in zip(others, ("seed", "training.learning_rate"), strict=True):
-            with pytest.raises(ConfigError, match=rf"mine is of another config \({option}\)"):
+            with pytest.raises(ConfigError, match=rf"mine has another config \({option}\)"):
                 train_run(other, root=tmp_path, quiet=True, resume=True)
         if report:
             (folder / "report.json").unlink()

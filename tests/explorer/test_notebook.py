@@ -95,7 +95,7 @@ def test_a_bare_model_shows_itself(options: dict[str, Any]) -> None:
 def test_what_the_page_cannot_show_is_text_in_a_notebook() -> None:
     model = MemoryModel(inputs=5, outputs=3, memory="none", controller="srcn", hidden_size=6)
     assert "<pre>MemoryModel(" in model._repr_html_()
-    assert "controller: the page has no SRCN" in model._repr_html_()
+    assert "controller: the explorer page does not support SRCN" in model._repr_html_()
     large = MemoryModel(inputs=5, outputs=3, hidden_size=1100)
     with pytest.raises(ConfigError, match="parameters, and a notebook would hold them in every"):
         ub.explore(large)

@@ -242,7 +242,7 @@ def test_a_model_for_another_task() -> None:
 def test_a_model_that_the_page_cannot_run() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task, memory="none", controller="srcn")
-    with pytest.raises(ConfigError, match="controller: the page has no SRCN; it has lstm, gru"):
+    with pytest.raises(ConfigError, match="page does not support SRCN; it has lstm, gru"):
         run_data(model, task, "srcn")
     importlib.import_module("unbounded.memories.register")
     model = tiny_model(task, memory="unbounded.memories.register.Register")

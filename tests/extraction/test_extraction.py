@@ -273,14 +273,14 @@ def test_bad_input(tmp_path):
     turning = {"name": "lie_access", "group": "rotation"}
     with_row = {"name": "lie_access", "initial": "learned"}
     for memory, message in (
-        ("none", "a model without a memory is no automaton over symbols"),
+        ("none", "a model without a memory is not an automaton over symbols"),
         (
             {"name": "superposition_stack", "width": 3},
             r"expected cells that are numbers \(width=1\), got SuperpositionStack",
         ),
         (
             learned,
-            "TuringTape.* is no automaton over symbols: its heads have no single initial place",
+            "TuringTape.* is not an automaton over symbols: its heads have no single initial place",
         ),
         (drawn, "TuringTape.*: its initial cells are drawn for each string"),
         (turning, "LieAccessMemory.*: its heads move by the group rotation, not by addition"),
@@ -365,10 +365,10 @@ def test_a_wrong_program_is_refused(tmp_path, capsys):
         (None, "program.py is not there"),
         ("raise SystemExit(0)", "does not run: SystemExit"),
         ("1 / 0", "does not run: ZeroDivisionError"),
-        ("INPUTS = OUTPUTS = ()", "is no extracted program: it has no 'run'"),
+        ("INPUTS = OUTPUTS = ()", "is not an extracted program: it has no 'run'"),
         ("INPUTS = OUTPUTS = ('a',)\nrun = list", "expected the 2 INPUTS of task 'anbn', a ... b"),
-        ("INPUTS = OUTPUTS = ('a', 'b')\nrun = list", "its run fails on a word: TypeError"),
-        ("INPUTS = OUTPUTS = ('a', 'b')\nrun = exit", "its run fails on a word: SystemExit"),
+        ("INPUTS = OUTPUTS = ('a', 'b')\nrun = list", "its run failed on a string: TypeError"),
+        ("INPUTS = OUTPUTS = ('a', 'b')\nrun = exit", "its run failed on a string: SystemExit"),
     ],
 )
 def test_what_is_no_program_of_the_task(tmp_path, capsys, text, message):

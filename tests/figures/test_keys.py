@@ -99,5 +99,5 @@ def test_answers_survive_a_file():
     assert data["examples"][0]["lengths"] == "2:4"
     broken = {**data, "examples": [{**data["examples"][0], "said": ["s1"]}]}
     for bad in ({}, None, [], {**data, "version": 2}, broken, {**data, "examples": [3]}):
-        with pytest.raises(CheckpointError, match="these are no answers of a run"):
+        with pytest.raises(CheckpointError, match="the file does not hold the answers of a run"):
             answers_from_json(bad)

@@ -73,7 +73,7 @@ def test_the_course_of_training_is_an_animation(tape_trace: ub.Trace, tmp_path: 
 def test_a_path_below_zero_and_its_errors(tmp_path: Path):
     (svg,) = draw_path("uddu", [1, 0, -1, 0], tmp_path, title="a word")
     assert "height" in svg.read_text()
-    with pytest.raises(ConfigError, match="expected as many of one as of the other"):
+    with pytest.raises(ConfigError, match="expected the same number of both"):
         draw_path("ud", [1], tmp_path)
 
 

@@ -206,7 +206,7 @@ def test_numbers_as_text(encoding: str, apart: float) -> None:
     block = json.loads(json.dumps(packed(tensor, encoding)))
     torch.testing.assert_close(unpacked("x", block), tensor, rtol=0, atol=2 * apart)
     assert unpacked("none", packed(torch.zeros(0, 3), encoding)).shape == (0, 3)
-    with pytest.raises(CheckpointError, match="x is no block of numbers"):
+    with pytest.raises(CheckpointError, match="x is not a block of numbers"):
         unpacked("x", {**block, "shape": [5]})
     with pytest.raises(ChoiceError, match="unknown encoding 'int4'"):
         packed(tensor, "int4")
@@ -222,7 +222,7 @@ ERRORS = {
     "no initial state": ({"initial": {}}, "initial: expected values, strengths"),
     "damaged": (
         {"initial": {"values": {"encoding": "float32", "shape": [1], "data": "%"}}},
-        "initial.values is no block of numbers",
+        "initial.values is not a block of numbers",
     ),
 }
 

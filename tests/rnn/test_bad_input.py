@@ -99,7 +99,7 @@ def test_states():
     with pytest.raises(ShapeError, match=r"x \[T, I\] has no batch, got \[1, 2, 5\]"):
         model(x[:, 0], state)
     _, alone = model(x[:, 0])
-    with pytest.raises(ShapeError, match=r"x has a batch, got \[1, 5\] of a call without one"):
+    with pytest.raises(ShapeError, match=r"x has a batch, got \[1, 5\] of a call without a batch"):
         model(x, alone)
 
 
@@ -264,7 +264,7 @@ def test_choices_and_sizes():
         layer(backend="gpu")
     with pytest.raises(ChoiceError, match="unknown memory"):
         ub.MemoryRNN(3, 5, "stack")
-    with pytest.raises(DTypeError, match=r"got the class NeuralStack. Make one of it"):
+    with pytest.raises(DTypeError, match=r"got the class NeuralStack. Create one"):
         ub.MemoryRNN(3, 5, ub.NeuralStack)
     with pytest.raises(ShapeError, match="output_size: expected an integer >= 1, got 0"):
         layer(output_size=0)

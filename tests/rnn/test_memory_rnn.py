@@ -244,7 +244,7 @@ def test_a_trace_that_lacks_a_part(tmp_path, lacking):
     else:
         tensors = {"read_vector": torch.ones(1)}
     save_file(tensors, str(path), metadata=metadata)
-    with pytest.raises(ub.errors.CheckpointError, match=r"cut\.safetensors: not a whole trace"):
+    with pytest.raises(ub.errors.CheckpointError, match=r"cut\.safetensors: .* incomplete"):
         ub.load_trace(path)
 
 

@@ -312,7 +312,7 @@ def test_bad_input_is_named():
         ("modular_arithmetic_brackets", "1 + 2", "brackets around each operation"),
         ("modular_arithmetic_brackets", "( 1 + * )", "an operator has no operand"),
         ("solve_equation", "( 1 + 2 ) = 3", "one x"),
-        ("solve_equation", "( x = 2 ) = 3", "cannot stand in an expression"),
+        ("solve_equation", "( x = 2 ) = 3", "is not allowed in an expression"),
         ("stack_manipulation", "pop 1", "expected a stack"),
         ("missing_duplicate_string", "0 1 1 _", "hidden by _"),
         ("binary_multiplication", "1 1 *", "two numbers with"),

@@ -65,7 +65,7 @@ def test_long_lengths_do_not_underflow_and_do_not_depend_on_the_size_of_the_tabl
 
 @pytest.mark.parametrize("longest", [0, 4097])
 def test_lengths_out_of_range(longest):
-    with pytest.raises(ConfigError, match=f"gender is sampled up to 4096, got {longest}"):
+    with pytest.raises(ConfigError, match=f"gender is sampled up to length 4096, got {longest}"):
         inside_table(GENDER, longest)
 
 

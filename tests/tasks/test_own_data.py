@@ -91,7 +91,7 @@ def test_errors_are_named_by_line(tmp_path):
     with pytest.raises(ConfigError, match="25 more lines are faulty"):
         make_task("pairs", data=str(path))
     path.write_text("a\tb\n")
-    with pytest.raises(ConfigError, match=r"1 lines leave none for .* give more lines"):
+    with pytest.raises(ConfigError, match=r"1 lines leave no line for .* give more lines"):
         make_task("pairs", data=str(path))
     with pytest.raises(ConfigError, match=re.escape("nowhere.tsv: No such file")):
         make_task("pairs", data="nowhere.tsv")

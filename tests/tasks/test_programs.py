@@ -160,7 +160,7 @@ def test_impossible_options_all_together():
 
 @pytest.mark.parametrize("text", ["print(7%2)", "print(y)", "print(1)@", "print(1.5)", "é"])
 def test_a_program_with_an_unknown_symbol(text):
-    with pytest.raises(ConfigError, match=r"program: character \d+ is .*, which no program has"):
+    with pytest.raises(ConfigError, match=r"program: character \d+ is .*, which is not allowed"):
         check_program(text)
 
 

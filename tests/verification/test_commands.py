@@ -233,7 +233,7 @@ def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
     run = str(golden_run(tmp_path, "anbn"))
     message = failing(capsys, verb, run, "--alphabet", "3")
     assert (
-        "alphabet: 3 has no effect on task 'anbn', which has all strings checked; leave it at 2"
+        "alphabet: 3 has no effect on task 'anbn', where all strings are checked; leave it at 2"
         in message
     )
 
@@ -248,7 +248,7 @@ def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
     RunFolder(run).save_model(constructions.anb2n())
     assert verification_of(run) is None
     message = failing(capsys, "extract", str(run))
-    assert "verification-model.json is of other weights than" in message
+    assert "verification-model.json was made with other weights than" in message
     assert "`unbounded verify" in message
     assert main(["extract", str(run), "--symbols", "200", "--lengths", "9"]) == 0
     # An older one, without the weights' digest, is accepted.

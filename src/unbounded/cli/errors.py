@@ -124,7 +124,7 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
     if unasked is not None:
         return f"{action.dest}: expected no value, got {unasked[1]}"
     is_group = any(other.dest.startswith(f"{action.dest}.") for other in actions)
-    below = f"the options below it, as in --{action.dest}.NAME VALUE, or the path of a YAML file"
+    below = f"one of its options, as in --{action.dest}.NAME VALUE, or the path of a YAML file"
     if rest == "expected one argument":
         target = below if is_group else expected(action).removesuffix(" or null")
         minus = f"; a value that begins with - is written --{action.dest}=-..."

@@ -99,7 +99,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
 
     if given.course and given.hardened:
         raise ConfigError(
-            ["--hardened: --course shows training checkpoints; give --course or --hardened"]
+            ["--hardened: it cannot be combined with --course; give only one of them"]
         )
     import_modules([] if given.imports is None else [given.imports])
     options = {"data": given.data, "weights": given.weights or "half"}

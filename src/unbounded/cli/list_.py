@@ -24,7 +24,7 @@ examples:
   unbounded list cooldown
   unbounded list schedule
 """
-#: Command that uses a name of a kind without options.
+#: For each kind of component without options, the command that uses its names.
 _USED = {"papers": "unbounded reproduce {} --dry-run"}
 #: A docstring's reference to the Args of another.
 _AS_FOR = re.compile(r"Args(?:,| and) errors(?: and source)? as for `(\w+)`([^.]*)\.")

@@ -262,8 +262,8 @@ def compose_config(
         if None not in (file.task, task) and file.task != task:
             raise ConfigError(
                 [
-                    f"config: {file.path} is for task {file.task!r}, but the task is {task!r}; "
-                    "leave one out"
+                    f"config: {file.path} is for task {file.task!r}, but this "
+                    f"run is for task {task!r}; leave one out"
                 ]
             )
         task = file.task if task is None else task
@@ -354,7 +354,7 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
     if name in ("model", "training", "evaluation", "hardware"):
         if isinstance(value, dict):
             return value
-        raise ConfigError([f"{name}: expected the options below it, as in --{name}.NAME VALUE"])
+        raise ConfigError([f"{name}: expected one of its options, as in --{name}.NAME VALUE"])
     place, _, option = name.rpartition(".")
     if place in component_places():
         return _component_value(place, option, text, data)

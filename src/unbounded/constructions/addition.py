@@ -22,7 +22,7 @@ def binary_addition() -> MemoryModel:
         **{_FIRST: 1.0, _FIRST_THERE: -0.5, _SECOND: 1.0, _SECOND_THERE: -0.5},
         "carry": 1.0,
     }
-    # 4 is missing outside the answer, so the units are on only while answering.
+    # Only the symbols of the answer add 4, so the units of the sum are on only while answering.
     answer_total = {**total, **dict.fromkeys(_ANSWERS, 4.0)}
     units = {
         "second": Unit({"x:+": 1.0, "second": 1.0, "x:=": -2.0}),

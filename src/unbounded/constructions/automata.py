@@ -182,7 +182,7 @@ def flare(language: str = "parity") -> MemoryModel:
     assert isinstance(task, Recognition)
     machine = task.language
     if not isinstance(machine, Counted) or language == "majority":
-        raise ConfigError([f"flare: {language} is not regular, so that no automaton is built"])
+        raise ConfigError([f"flare: {language} is not regular, so it has no finite automaton"])
 
     def step(state: Any, symbol: int) -> Any:
         """Symbol 0 is <s>, which comes first."""

@@ -74,7 +74,7 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
     if sequence.input_vocabulary != len(task.input_vocabulary):
         raise ConfigError(
             [
-                f"model: it knows {sequence.input_vocabulary} symbols, task {task.name} has "
+                f"model: it reads {sequence.input_vocabulary} symbols, but task {task.name} has "
                 f"{len(task.input_vocabulary)}"
             ]
         )

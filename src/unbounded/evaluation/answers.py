@@ -86,7 +86,7 @@ def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
     steps_of_answer = task.answer_steps(prompt)
     most = 4 * len(prompt) + 40 if steps_of_answer is None else steps_of_answer
     if task.answer_token is None:
-        raise ConfigError([f"task {task.name!r} is not fed one symbol while it answers"])
+        raise ConfigError([f"task {task.name!r} has no answer phase with one fixed input symbol"])
     more = torch.full((most - 1,), task.answer_token)
     inputs = torch.cat([prompt, more]).unsqueeze(0)
     device = next(model.parameters()).device
@@ -127,9 +127,9 @@ def answers_from_json(data: Any) -> list[Answer]:
             for example in data["examples"]
         ]
         if any(len(example.expected) != len(example.said) for example in answers):
-            raise ValueError("an answer has another number of symbols than the truth")
+            raise ValueError("an answer and its target differ in their number of symbols")
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"these are no answers of a run: {error}") from error
+        raise CheckpointError(f"the file does not hold the answers of a run: {error}") from error
     return answers
 
 

@@ -60,7 +60,7 @@ def read_inputs(task: Task, lines: Sequence[str], name: str = "input") -> list[T
     """
     if task.objective == "bits":
         raise ConfigError(
-            [f"task {task.name!r}: its inputs are bit vectors, which no line of text can give"]
+            [f"task {task.name!r}: its inputs are bit vectors, which cannot be typed as text"]
         )
     tokens: list[Tensor] = []
     errors: list[str] = []
@@ -194,7 +194,7 @@ def _generated(
         fed = torch.full((len(task.output_vocabulary),), task.answer_token)
         end = task.end_token
     else:
-        raise ConfigError([f"task {task.name!r}: nothing ends its outputs, none can be generated"])
+        raise ConfigError([f"task {task.name!r}: without an end token no outputs are generated"])
     model, _ = with_room(model, prompts.shape[1] + most)
     device = next(model.parameters()).device
     outputs = generate(model, prompts.to(device), steps, fed, end, most).cpu()

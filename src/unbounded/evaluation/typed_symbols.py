@@ -148,9 +148,9 @@ def typed_steps(task: Task, symbols: Sequence[str]) -> TypedSteps:
     if task.input_vocabulary != task.output_vocabulary:
         raise ConfigError(
             [
-                f"task {task.name!r}: expected one that predicts what it reads, a stream, a text "
-                f"or pairs, got the layout {task.layout}. Memories of the library at work, "
-                "step by step: unbounded explore RUN"
+                f"task {task.name!r}: expected one that predicts what it reads (a stream, a text "
+                f"or pairs), got the layout {task.layout}. `unbounded explore RUN` shows the "
+                "memory of other tasks step by step"
             ]
         )
     _check_known(task, symbols)
@@ -197,5 +197,8 @@ def _check_known(task: Task, symbols: Sequence[str]) -> None:
             raise ChoiceError(f"symbol of task {task.name}", symbol, alphabet)
         if symbol not in alphabet:
             raise ConfigError(
-                [f"symbol {number}, {symbol!r}, is not among the {len(alphabet)} of {task.name}"]
+                [
+                    f"symbol {number}, {symbol!r}, is not among the {len(alphabet)} symbols of "
+                    f"{task.name}"
+                ]
             )

@@ -95,7 +95,8 @@ def _controller_data(layer: nn.Module) -> dict[str, Any]:
     if name is None:
         raise ConfigError(
             [
-                f"controller: the page has no {type(controller).__name__}; it has "
+                f"controller: the explorer page does not support "
+                f"{type(controller).__name__}; it has "
                 f"{', '.join(CONTROLLERS.values())}"
             ]
         )

@@ -92,7 +92,9 @@ def explore(
     if task is not None:
         check_task(task)
         if not isinstance(source, MemoryModel):
-            raise DTypeError(f"task: expected None beside {type(source).__name__}, got a task.")
+            raise DTypeError(
+                f"task: expected None together with {type(source).__name__}, got a task."
+            )
     if source is None:
         return _of_package()
     if isinstance(source, MemoryModel):

@@ -58,7 +58,7 @@ def run_data(
     if model_part["inputs"] != len(task.input_vocabulary):
         raise ConfigError(
             [
-                f"model: it reads {model_part['inputs']} symbols, task {task.name} has "
+                f"model: it reads {model_part['inputs']} symbols, but task {task.name} has "
                 f"{len(task.input_vocabulary)}"
             ]
         )

@@ -199,7 +199,10 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
                 parts.append(both)
     if not parts:
         raise ConfigError(
-            [f"task {task.name!r}: its strings cannot be listed within {budget} symbols; give more"]
+            [
+                f"task {task.name!r}: its strings cannot be listed within {budget} symbols; give "
+                "a larger budget"
+            ]
         )
     return together(parts), length
 
@@ -447,8 +450,8 @@ def check_output_precedes_read(model: nn.Module) -> None:
         raise ConfigError(
             [
                 "model: with output_read_vector its output depends on the read vector of the same "
-                "step, but a row of an automaton's table has only earlier reads; train one without "
-                "it (--model.output_read_vector false)"
+                "step, but a row of an automaton's table has only earlier reads. Train a model "
+                "with --model.output_read_vector false"
             ]
         )
 
@@ -470,9 +473,9 @@ def check_saturated(model: nn.Module, words: Batch) -> None:
         )
         raise ConfigError(
             [
-                f"model: its gates are not saturated ({details or 'it has none'}), so it is no "
+                f"model: its gates are not saturated ({details or 'it has none'}), so it is not an "
                 "automaton yet. `unbounded harden RUN` makes them 0 or 1; if that was tried, "
-                "`hardened` in the run's report.json gives its reason to end"
+                "`hardened` in the run's report.json gives its reason for ending"
             ]
         )
 

@@ -280,7 +280,8 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
     what = "a model without a memory" if memory is None else repr(memory)
     raise ConfigError(
         [
-            f"model: {what} is no automaton over symbols. What can be extracted: stacks, queues, "
+            f"model: {what} is not an automaton over symbols. What can be extracted: stacks, "
+            "queues, "
             "deques, superposition stacks and lists, tapes and Lie-access memories"
         ]
     )

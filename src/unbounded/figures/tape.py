@@ -56,7 +56,7 @@ def draw_path(
     if not symbols or len(symbols) != len(heights):
         raise ConfigError(
             [
-                "symbols and heights: expected as many of one as of the other, at least one, got "
+                "symbols and heights: expected the same number of both, at least one, got "
                 f"{len(symbols)} and {len(heights)}"
             ]
         )

@@ -295,5 +295,5 @@ def run_output_loss(value_bytes: int, call: OutputCall) -> None:
     """
     status = _library().unbounded_output_loss(value_bytes, ctypes.byref(call))
     if status == 3:
-        raise IndexError(f"a target is none of the {call.symbols} symbols")
+        raise IndexError(f"a target is not one of the {call.symbols} symbols")
     _check(status, "the output layer of a static-buffer step")

@@ -291,7 +291,7 @@ class MemoryModel(
         """The keywords that build a model of the same kind, as plain values."""
         config = self._hub_mixin_config
         if not isinstance(config, dict):
-            raise ConfigError(["model: it has no config of plain values"])
+            raise ConfigError(["model: its keywords cannot be stored as plain values"])
         parts = {name: part_of(config[name]) for name in ("memory", "controller") if name in config}
         return {**config, **parts}
 
@@ -324,7 +324,7 @@ def _downloaded(name: str, options: Mapping[str, Any]) -> Path:
         reason = next(why for kind, why in _HUB_ERRORS.items() if isinstance(error, kind))
         detail = str(error).strip().partition("\n")[0]
         raise CheckpointError(
-            f"{name} is no folder here, and on the Hugging Face Hub {reason} ({detail})"
+            f"{name} is not a folder here, and on the Hugging Face Hub {reason} ({detail})"
         ) from error
     return path
 

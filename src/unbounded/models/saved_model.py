@@ -201,7 +201,7 @@ def _check_weights(folder: Path) -> None:
     """Check a model's weights against their SHA-256, if the folder has it."""
     path = folder / "model.safetensors"
     if not path.is_file():
-        raise CheckpointError(f"{path} is missing or is no file")
+        raise CheckpointError(f"{path} is missing or is not a file")
     try:
         digest_file, expected = _saved_digest(folder)
         if expected is None or file_digest(path) == expected:

@@ -127,7 +127,7 @@ class MemoryLayer(nn.Module):
         """
         like = self.like
         if self.initial_controller is None:
-            # Separate tensors: torch.compile takes none twice.
+            # Each part is a tensor of its own: torch.compile rejects the same tensor given twice.
             controller: tuple[Tensor, ...] = tuple(
                 like.new_zeros(batch_size, self.hidden_size)
                 for _ in range(self.controller.state_size)
@@ -233,7 +233,7 @@ def check_memory(memory: object) -> None:
     if isinstance(memory, type):
         raise DTypeError(
             f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
-            f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
+            f"{memory.__name__}. Create one: {memory.__name__}(...)."
         )
     if not isinstance(memory, Memory):
         raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])

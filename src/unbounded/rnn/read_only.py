@@ -142,7 +142,7 @@ def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, 
     before_answer = int(first[0])
     if bool((first != before_answer).any()):
         raise ConfigError(
-            [f"answers: expected them to begin at one step in all sequences, got {first.tolist()}"]
+            [f"answers: expected the same first step in all sequences, got {first.tolist()}"]
         )
     outputs, traces, state = [], [], None
     for inputs, bias in ((x[:, :before_answer], {}), (x[:, before_answer:], silenced(layer))):

@@ -70,8 +70,8 @@ def parted(
     if not isinstance(state, MemoryRNNState):
         raise ShapeError(
             f"state: expected a MemoryRNNState as an earlier call returned it, got "
-            f"{type(state).__name__}. ub.detach_state(state) cuts one off, ub.index_state picks "
-            "sequences out of it."
+            f"{type(state).__name__}. ub.detach_state(state) detaches a state, ub.index_state "
+            "picks sequences out of it."
         )
     cells = state.cell if isinstance(state.cell, tuple) else (state.cell,)
     parts = (state.hidden, *cells)
@@ -89,7 +89,7 @@ def parted(
         read_vectors, memories = state.read_vector, state.memory
         for name, parts_of in (("read_vector", read_vectors), ("memory", memories)):
             if not isinstance(parts_of, tuple) or len(parts_of) != count:
-                raise ShapeError(f"state.{name}: expected a tuple of {count}, one a layer.")
+                raise ShapeError(f"state.{name}: expected a tuple of {count}, one for each layer.")
     named = [_named(memory, memory_state) for memory in memories]
     for memory in named:
         # The memory itself checks type and shapes.
@@ -145,7 +145,7 @@ def check_batched(state: MemoryRNNState) -> None:
     """
     if isinstance(state.hidden, Tensor) and state.hidden.dim() == 2:
         raise ShapeError(
-            "state: expected that of a batch, hidden [L, B, H], got hidden "
+            "state: expected the state of a batch, hidden [L, B, H], got hidden "
             f"{list(state.hidden.shape)} of a call without a batch. Give the layer x [T, 1, I]."
         )
 
@@ -173,11 +173,11 @@ def check_axes(state: MemoryRNNState, is_unbatched: bool, batch_size: int) -> No
     if is_unbatched:
         raise ShapeError(
             f"state: expected hidden [L, H], because x [T, I] has no batch, got {shape} of a call "
-            "with one. Give the layer x with a batch of one."
+            "with a batch. Give the layer x with a batch of one."
         )
     raise ShapeError(
         f"state: expected hidden [L, B, H], because x has a batch, got {shape} of a call without "
-        "one. Give the layer x [T, I], or a state of a batch."
+        "a batch. Give the layer x [T, I], or a state of a batch."
     )
 
 

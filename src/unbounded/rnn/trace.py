@@ -124,7 +124,7 @@ def load_trace(path: str | Path) -> Trace:
             raise ValueError("symbols: expected a list of texts for each sequence")
         return Trace(metadata["memory"], tensors, lengths, symbols)
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"{path}: not a whole trace ({error!r}).") from error
+        raise CheckpointError(f"{path}: the trace is incomplete ({error!r}).") from error
 
 
 def _are_rows_of_texts(symbols: object) -> bool:
@@ -188,7 +188,7 @@ def unpacked(name: str, block: Mapping[str, Any]) -> Tensor:
     except (
         LookupError, TypeError, ValueError, RuntimeError, AttributeError, binascii.Error
     ) as error:  # fmt: skip
-        raise CheckpointError(f"{name} is no block of numbers: {error}") from error
+        raise CheckpointError(f"{name} is not a block of numbers: {error}") from error
 
 
 VERSION: Final = 3
@@ -336,7 +336,7 @@ def load_run_trace(path: str | Path) -> RunTrace:
     try:
         return _checked(data)
     except (UnboundedError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path}: no trace of version {VERSION}: {error}") from error
+        raise CheckpointError(f"{path}: not a trace of version {VERSION}: {error}") from error
 
 
 def _checked(data: Mapping[str, Any]) -> RunTrace:

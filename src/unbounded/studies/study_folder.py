@@ -125,7 +125,7 @@ class StudyFolder:
         if name != study.name:
             raise ConfigError(
                 [
-                    f"out: {self.path} is the folder of study {name!r}, and this is "
+                    f"out: {self.path} is the folder of study {name!r}, not of "
                     f"{study.name!r}; name another folder with --out"
                 ]
             )

@@ -49,7 +49,7 @@ def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
         check_metric(metric, runs)
     notes = list(_notes(study, runs))
     if study.table.columns:
-        # Of the columns of a metric set those of the test range say most.
+        # A metric of the test range is the most informative column, so it is the default.
         tested = [name for name in metrics if name.startswith("test")]
         metric = metric or next(iter([*tested, *metrics]), "selection_metric")
         header, rows = _crossed(study, cells, metric, metrics.get(metric, 4))

@@ -184,7 +184,7 @@ def value_of(tokens: Sequence[int]) -> int:
             token = _reduced(operands.pop())
             level = operands[-1]
         elif token > _CLOSE:
-            raise ValueError("a symbol cannot stand in an expression")
+            raise ValueError("a symbol is not allowed in an expression")
         elif token >= MODULUS:
             is_sign = not level or level[-1] >= MODULUS
             if not is_sign:
@@ -281,7 +281,7 @@ class Equation(QuestionSource):
         return _value_error(_with(source, 0))
 
 
-# Without *, brackets have other numbers; x and = follow them.
+# Tokens of x and =, which follow the brackets. The equations have no *, so the numbers are lower.
 _X, _EQUALS = 9, 10
 
 

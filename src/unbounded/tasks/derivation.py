@@ -233,7 +233,7 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
     """
     if not 1 <= longest <= LONGEST:
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} is sampled up to {LONGEST}, got {longest}"]
+            [f"lengths: grammar {grammar.name} is sampled up to length {LONGEST}, got {longest}"]
         )
     rules = RuleArrays.of(grammar)
     count = len(rules.nonterminals)

@@ -51,9 +51,9 @@ class FilePairs(PairSource):
         if empty:
             raise ConfigError(
                 [
-                    f"{path}: {len(lines)} lines leave none for {' and '.join(empty)}: of "
+                    f"{path}: {len(lines)} lines leave no line for {' and '.join(empty)}: of "
                     f"{_SHARES} lines about {HELD_OUT['test']} are held out for each of "
-                    f"{' and '.join(HELD_OUT)}, equal ones together; give more lines"
+                    f"{' and '.join(HELD_OUT)}, and equal lines stay together; give more lines"
                 ]
             )
         # Symbols of held-out lines alone are in the vocabulary too, but are never learned.
@@ -75,7 +75,10 @@ class FilePairs(PairSource):
         rows = table.within(lengths)
         if not len(rows):
             raise ConfigError(
-                [f"lengths: {self.path} has no line for {stream.split} with a source of {lengths}"]
+                [
+                    f"lengths: {self.path} has no line for {stream.split} with a source of length "
+                    f"{lengths}"
+                ]
             )
         indices = start + np.arange(size)
         if stream.split == "train":

@@ -194,9 +194,9 @@ def check_program(text: str) -> None:
         if character not in known:
             raise ConfigError(
                 [
-                    f"program: character {place} is {character!r}, which no program has; "
-                    f"programs are written with {' '.join(known).strip()} and blanks, lines "
-                    f"have {LINE_END} between them"
+                    f"program: character {place} is {character!r}, which is not allowed in a "
+                    f"program; a program consists of {' '.join(known).strip()} and blanks, with "
+                    f"{LINE_END} between lines"
                 ]
             )
 

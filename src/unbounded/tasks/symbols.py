@@ -81,7 +81,9 @@ class RandomSymbols(PairSource):
         shortest = lengths.minimum + lengths.minimum % step
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
-            raise ConfigError([f"lengths: {self.order} has even lengths only, {lengths} has none"])
+            raise ConfigError(
+                [f"lengths: {self.order} has even lengths only, and {lengths} contains none"]
+            )
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)
         chosen = self.unit * (shortest + step * bounded(length_words, count))

@@ -160,7 +160,7 @@ class Task(ABC):
             ConfigError: the task has no answer phase, or the source is empty or has an unknown
                 symbol.
         """
-        raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
+        raise ConfigError([f"task {self.name!r} has no answer phase with one fixed input symbol"])
 
     def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """What training minimises besides the objective, summed over the sequences, in nats.

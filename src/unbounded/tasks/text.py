@@ -131,7 +131,7 @@ class TextTask(Task):
 
     def _check_lengths(self, lengths: LengthRange | None) -> None:
         if lengths is not None and lengths != self.train_lengths:
-            raise ConfigError([f"lengths: a text has none to choose, got {lengths}"])
+            raise ConfigError([f"lengths: a text has no lengths to choose, got {lengths}"])
 
     def _of(self, split: str) -> Integers:
         if split not in SPLITS:

@@ -92,7 +92,9 @@ def _every(
     network = Network(roomy)
     prompt_steps = (batch.lengths - batch.mask.sum(dim=1)).tolist()
     if len(set(prompt_steps)) != 1:
-        raise ConfigError([f"task {task.name}: sources of length {length} differ in length"])
+        raise ConfigError(
+            [f"task {task.name}: sources of length {length} have prompts of different lengths"]
+        )
     parts = []
     for start in range(0, len(batch.inputs), _TREE):
         look(f"all strings of length {length}", start / len(batch.inputs))

@@ -66,7 +66,7 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
             ConfigError: always.
         """
         raise ConfigError(
-            [f"task {evaluator.task.name!r}: its strings are neither right nor wrong"]
+            [f"task {evaluator.task.name!r}: its strings cannot be judged as correct or wrong"]
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:

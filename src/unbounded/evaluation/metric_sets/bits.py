@@ -59,7 +59,7 @@ training range / at the test range."""
         return Score(count, right, float(partial_accuracy.mean()), error, int(nan.sum()))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; by default the training range and the test range."""
+        """See `MetricSet.rows`; the default lengths are the training range and the test range."""
         train, test = evaluator.train_lengths, evaluator.task.test_lengths
         rows = []
         ranges = tuple(evaluation_plan.lengths or dict.fromkeys((train, test)))

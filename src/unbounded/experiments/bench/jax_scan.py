@@ -86,10 +86,10 @@ def _weights(layer: MemoryRNN) -> dict[str, Any]:
     part = layer.only_layer()
     controller, readout = part.controller, part.readout
     if not isinstance(controller, WeightedController) or readout is None:
-        raise TypeError("the scan knows an LSTM with a readout")
+        raise TypeError("the JAX scan supports only an LSTM with a readout")
     of = controller.weights
     if of.weight_hh is None or of.bias_ih is None or part.heads.bias is None:
-        raise TypeError("the scan knows an LSTM with recurrence and biases")
+        raise TypeError("the JAX scan supports only an LSTM with recurrence and biases")
     bias = of.bias_ih if of.bias_hh is None else of.bias_ih + of.bias_hh
     tensors = {
         "ih": of.weight_ih.t(),

@@ -249,7 +249,7 @@ def _must_agree(case: Case, name: str, dtype: str, error: float) -> None:
     if not error <= bound:
         raise BackendError(
             f"{case.name}: fused and {name} differ by {error:.1e} (relative, {dtype}), bound "
-            f"{bound:.0e}; what is wrong is not timed."
+            f"{bound:.0e}; wrong results are not timed."
         )
 
 

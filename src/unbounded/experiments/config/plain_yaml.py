@@ -60,7 +60,7 @@ def load(text: str) -> Any:
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise yaml.composer.ComposerError(
-                None, None, f"it is nested more than {_DEEPEST} deep", event.start_mark
+                None, None, f"it is nested more than {_DEEPEST} levels deep", event.start_mark
             )
         _check_tag(event)
     node = yaml.compose(text, Loader=_Loader)
@@ -83,7 +83,7 @@ def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> i
     """The number of values of a node, with aliases expanded."""
     if id(node) in above:
         raise yaml.composer.ComposerError(
-            None, None, "an alias leads to what it stands in", node.start_mark
+            None, None, "an alias refers to the value that contains it", node.start_mark
         )
     if id(node) not in known:
         parts: list[yaml.Node] = []
@@ -101,7 +101,7 @@ def _check_tag(event: yaml.Event) -> None:
     tag = getattr(event, "tag", None)
     if tag is not None:
         shown = str(tag).replace("tag:yaml.org,2002:", "!!")
-        raise _refused(f"the tag {shown} is not read. Leave it out", event)
+        raise _refused(f"the tag {shown} is not supported. Leave it out", event)
 
 
 def _check_keys(keys: list[yaml.Node]) -> None:
@@ -111,10 +111,10 @@ def _check_keys(keys: list[yaml.Node]) -> None:
         if not isinstance(key, yaml.ScalarNode):
             raise _refused("expected a name before the colon", key)
         if key.value == "<<" and key.style is None:
-            raise _refused("the merge key << is not read. Write the options out", key)
+            raise _refused("the merge key << is not supported. Write the options out", key)
         name = str(key.tag), str(key.value)
         if name in lines:
-            raise _refused(f"the key {key.value!r} is in line {lines[name]} already", key)
+            raise _refused(f"the key {key.value!r} is already in line {lines[name]}", key)
         lines[name] = key.start_mark.line + 1
 
 

@@ -48,7 +48,8 @@ def check_data(folder: RunFolder, config: RunConfig, task: Task) -> None:
     was = "none" if before["path"] is None else f"what was in {before['path']}"
     raise CheckpointError(
         f"{folder} was trained with other data than {config.hardware.data or 'none'}: with {was}. "
-        "Give that (--data), or another folder of runs (--runs); --overwrite replaces the run"
+        "Give the original data with --data, or another folder of runs with --runs; --overwrite "
+        "replaces the run"
     )
 
 
@@ -65,8 +66,8 @@ def task_of_run(folder: RunFolder, config: RunConfig) -> Task:
     if symbols is not None and before.get("symbols", symbols) != symbols:
         raise CheckpointError(
             f"{config.hardware.data} has other symbols than the training data of {folder}, or the "
-            f"same in another order: the model would confuse them. It was trained with what was in "
-            f"{before['path']}"
+            f"same symbols in another order, so the model would confuse them. Its training data "
+            f"came from {before['path']}"
         )
     return task
 
@@ -86,7 +87,7 @@ def scored_data(folder: RunFolder, config: RunConfig, task: Task, is_named: bool
     if before not in (None, used) and not is_named:
         raise CheckpointError(
             f"{config.hardware.data} has changed since {folder} was trained (SHA-256 {before} "
-            f"then, {used} now). Give the training data; --data {config.hardware.data} scores it "
-            "as it is now"
+            f"then, {used} now). Give the training data; --data {config.hardware.data} scores the "
+            "changed data"
         )
     return {"data_sha256": used, "data_of_training_sha256": before or "unknown"}

@@ -168,8 +168,8 @@ def verified_lengths(folder: RunFolder, source: str) -> list[int]:
     report = read_verification(path)
     if is_stale(report, folder, source):
         raise CheckpointError(
-            f"{path} is of other weights than {folder / source} has now. Run `unbounded verify "
-            f"{folder}`, or give the lengths to compare at with --lengths."
+            f"{path} was made with other weights than {folder / source} has now. Run "
+            f"`unbounded verify {folder}`, or give the lengths to compare at with --lengths."
         )
     right = {
         int(row["length"])

@@ -131,8 +131,8 @@ def _begin(
             ) from error
         if before != options:
             raise RunExistsError(
-                f"{where} was begun with other options ({begun}); give these, or --overwrite to "
-                "start again"
+                f"{where} was begun with other options ({begun}); give the same options, or "
+                "--overwrite to start again"
             )
         return
     with storage_errors(where, "starting a hardening"):

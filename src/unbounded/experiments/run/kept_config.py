@@ -94,7 +94,7 @@ def check_same_run(folder: RunFolder, config: RunConfig) -> None:
     `begin` warns of that.
 
     Raises:
-        ConfigError: the folder is of another config; the message names the options.
+        ConfigError: the folder has another config; the message names the options.
     """
     if folder.name == run_name(replace(config, id=None)):
         return
@@ -107,7 +107,7 @@ def check_same_run(folder: RunFolder, config: RunConfig) -> None:
     options = ", ".join(_differing(to_dict(before), to_dict(config)))
     raise ConfigError(
         [
-            f"id: {folder} is of another config ({options}); give that one, another id, or "
+            f"id: {folder} has another config ({options}); give that config, another id, or "
             "--overwrite"
         ]
     )

@@ -85,7 +85,9 @@ class Plan:
         hardening = hardening_of(self.config)
         if hardening is None:
             memory = self.config.model.memory["name"]
-            raise ConfigError([f"hardening: memory {memory!r} has no gates; give none"])
+            raise ConfigError(
+                [f"hardening: memory {memory!r} has no gates to harden; leave out hardening"]
+            )
         return hardening
 
     def phase_options(self) -> PhaseOptions:

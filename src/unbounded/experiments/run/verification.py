@@ -94,7 +94,7 @@ def is_whole(report: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def is_stale(report: Mapping[str, Any], folder: RunFolder, source: str) -> bool:
-    """Whether a report is of other weights than the model's current ones.
+    """Whether a report was made with other weights than the model's current ones.
 
     Args:
         report: report of a verification or an automaton. Old reports lack a SHA-256 and count as
@@ -137,7 +137,7 @@ def check_verification(data: Any, path: Path) -> None:
         for row in rows
     )
     if not whole or "finished" not in data or not isinstance(data.get("options", {}), dict):
-        raise CheckpointError(f"{path} is damaged: its rows are not those of a verification")
+        raise CheckpointError(f"{path} is damaged: a row of the verification is malformed")
 
 
 def _says_more(folder: RunFolder, source: str, options: VerifyOptions, finished: bool) -> bool:

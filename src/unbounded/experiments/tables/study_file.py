@@ -49,7 +49,7 @@ def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
             objects = [json.loads(line) for line in text.split("\n") if line]
             of_stream = {str(data.pop("run")): data for data in objects}
             if not objects or len(of_stream) != len(objects):
-                raise ValueError("a stream is empty, or has a run twice")
+                raise ValueError("a block of runs is empty, or contains a run twice")
             named |= of_stream
             left = decompressor.unused_data
         return named

@@ -62,8 +62,8 @@ class Structure(ABC, Generic[MemoryT]):
     memory_type: ClassVar[type[Memory[Any, Any]]]
     #: The options in the header's order; by default they are attributes of the memory.
     option_names: ClassVar[tuple[str, ...]]
-    #: Fields that the kernel keeps in the tensor of the final state throughout; in a session that
-    #: tensor has room for later steps. Other fields are written at the end.
+    #: Fields that the kernel updates in the tensor of the final state at every step. In a session
+    #: this tensor has room for later steps. Other fields are written to it after the last step.
     live_fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, memory: MemoryT) -> None:

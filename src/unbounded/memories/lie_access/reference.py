@@ -605,6 +605,4 @@ def _check_cap(capacity: int | None, drop: int | None, write_heads: int) -> None
     if capacity is None:
         raise ConfigError([f"drop: {drop} has no effect without a capacity"])
     if drop > capacity:
-        raise ConfigError(
-            [f"drop: expected at most the capacity {capacity}, which is all there is, got {drop}"]
-        )
+        raise ConfigError([f"drop: expected at most the capacity {capacity}, got {drop}"])

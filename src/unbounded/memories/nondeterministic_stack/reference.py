@@ -87,11 +87,11 @@ class LogOne(Initializer):
 class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstruction]):
     """A stack in all states that a weighted pushdown automaton can reach.
 
-    A step gives each transition of the automaton a weight. The memory sums the weights of all its
-    runs, whose number grows exponentially, in polynomial time. The read vector without vectors
-    (`width` 0, RNS-RNN) is the probability of each state and top symbol, [Q S]. With vectors of W
-    numbers on the stack (VRNS-RNN) it is the mean top vector of each state and top symbol, times
-    their probability, [Q S W].
+    A step gives each transition of the automaton a weight. The number of runs of the automaton
+    grows exponentially with the steps. The memory sums the weights of all runs in polynomial time.
+    The read vector without vectors (`width` 0, RNS-RNN) is the probability of each state and top
+    symbol, [Q S]. With vectors of W numbers on the stack (VRNS-RNN) the read vector is the mean top
+    vector of each state and top symbol, times their probability, [Q S W].
 
     T steps take O(Q^3 S^3 T^2 + Q^3 S^2 T^3) time and O(Q^2 S^2 T^2) numbers, each times 1 + W. A
     window of D makes both linear in T: a run is lost D steps after its topmost push.

@@ -46,7 +46,7 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
         memory, basic = cls.memory_type, len(cls.memory_type.basic_actions)
         if actions not in (basic, basic + 1):
             raise ShapeError(
-                f"actions: a {cls.name} has {basic}, with NO-OP {basic + 1}, got {actions}."
+                f"actions: a {cls.name} has {basic}, or {basic + 1} with NO-OP, got {actions}."
             )
         overflow = "error" if is_strict or not capacity else memory.overflows[-1]
         (empty,) = struct.unpack("=d", struct.pack("=q", empty_bits))
