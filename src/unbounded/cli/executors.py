@@ -106,7 +106,7 @@ def executor_of(given: Namespace, **options: Any) -> Executor:
         given: the parsed options, without errors.
         options: further fields of `WorkOptions`.
     Raises:
-        ConfigError: the variables of a SLURM array are no numbers.
+        ConfigError: the variables of a SLURM array are not numbers.
     """
     from unbounded.experiments.trials.work import Shard, WorkOptions
     from unbounded.studies.executors import Executor

@@ -116,7 +116,7 @@ def _numbers(mean: Any) -> Iterator[float]:
     """The numbers of nested lists, in order; null is NaN, which JSON lacks.
 
     Raises:
-        TypeError, ValueError: an item is no number, in a damaged report.
+        TypeError, ValueError: an item is not a number, in a damaged report.
     """
     if isinstance(mean, list):
         for item in mean:

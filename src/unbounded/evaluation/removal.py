@@ -170,7 +170,7 @@ def remove_unused(
             correct sequences.
         most: most subsets to score; None for all. The worst case for 10 stacks is 1022.
     Raises:
-        ConfigError: `most` is no integer of at least 1, or the model is not of this kind.
+        ConfigError: `most` is not an integer of at least 1, or the model is not of this kind.
     """
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise ConfigError([f"most: expected an integer >= 1 or None, got {most!r}"])

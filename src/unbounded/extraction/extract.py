@@ -338,8 +338,8 @@ def extract(
         seed: of these.
         look: called with a description and the share that is done.
     Raises:
-        ConfigError: the task has no rule, the memory is no automaton over symbols, a gate is not
-            saturated, or the read vector reaches the output of the same step.
+        ConfigError: the task has no rule, the memory is not an automaton over symbols, a gate is
+            not saturated, or the read vector reaches the output of the same step.
     """
     _check_arguments(model, task, symbols, budget, lengths, seed)
     check_callable("look", look)

@@ -78,8 +78,8 @@ def read_curves(run_folder: Path) -> Curves:
     """Read the curves of a run folder from its metrics.jsonl.
 
     Raises:
-        CheckpointError: the folder has no metrics.jsonl, or a line of it is no record (the last one
-            may be truncated by a crash).
+        CheckpointError: the folder has no metrics.jsonl, or a line of it is not a record (the last
+            one may be truncated by a crash).
     """
     path = run_folder / "metrics.jsonl"
     if not path.is_file():

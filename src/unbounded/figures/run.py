@@ -29,7 +29,7 @@ def draw_run(run_folder: Path) -> list[Path]:
     Returns:
         The paths written, an SVG of each figure; empty for a run without measurements.
     Raises:
-        CheckpointError: `run_folder` is no folder, or metrics or a trace cannot be read.
+        CheckpointError: `run_folder` is not a folder, or metrics or a trace cannot be read.
         StorageError: the disk refused.
     """
     if not run_folder.is_dir():

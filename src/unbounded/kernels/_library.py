@@ -291,7 +291,7 @@ def run_output_loss(value_bytes: int, call: OutputCall) -> None:
     """Run the output layer and its loss, forward and backward.
 
     Raises:
-        IndexError: a target under the mask is no symbol.
+        IndexError: a target under the mask is not a symbol.
     """
     status = _library().unbounded_output_loss(value_bytes, ctypes.byref(call))
     if status == 3:

@@ -174,7 +174,7 @@ class StaticOutput:
             mask: [B, T], the steps that count; bool.
         Raises:
             ShapeError, DTypeError: a tensor disagrees with the others.
-            IndexError: a target under the mask is no symbol.
+            IndexError: a target under the mask is not a symbol.
         """
         call = self._call
         steps, batch = outputs.shape[:2]

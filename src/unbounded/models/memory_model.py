@@ -137,7 +137,7 @@ class MemoryModel(
     Raises:
         ChoiceError: an unknown memory, controller or initialization.
         ConfigError, ShapeError: an option is unknown, out of range, or without effect.
-        DTypeError: a yes-or-no option is no bool.
+        DTypeError: a yes-or-no option is not a bool.
     Source: Grefenstette et al. 2015, sections 3 and 4; Joulin & Mikolov 2015, sections 3 to 5.
     """
 
@@ -237,7 +237,8 @@ class MemoryModel(
             CheckpointError: there is no model, or a file of it is unreadable, truncated, damaged,
                 foreign or from a newer version. For a path the Hub is not asked.
             ConfigError: an option is unknown, or a custom component was not imported.
-            DTypeError: the path is no text and no path. DeviceError: `map_location` is not usable.
+            DTypeError: the path is neither text nor a Path. DeviceError: `map_location` is not
+                usable.
         """
         check_path("pretrained_model_name_or_path", pretrained_model_name_or_path)
         path = Path(pretrained_model_name_or_path)

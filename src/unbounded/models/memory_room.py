@@ -27,7 +27,7 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
         the model itself and None if no capacity is lower; else a copy, in which each such memory
         of lower capacity is replaced by one of `symbols` cells, and `symbols`.
     Raises:
-        ShapeError: `symbols` is no integer of at least 0.
+        ShapeError: `symbols` is not an integer of at least 0.
     """
     check_module("model", model)
     check_size("symbols", symbols)

@@ -80,7 +80,7 @@ def read_model(
             newer version; the message names it.
         ConfigError: a component named in config.json has errors, or is custom and was not
             imported; each line names the file.
-        DeviceError: `map_location` is no device, or not usable here.
+        DeviceError: `map_location` is not a device, or not usable here.
         ChoiceError, ConfigError, ShapeError: `changes` are invalid while config.json is valid.
     """
     device = _usable_device(map_location)

@@ -128,7 +128,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         """Return the initial state of every sequence, tensors [B, H].
 
         Raises:
-            ShapeError: `batch_size` is no integer of at least 0.
+            ShapeError: `batch_size` is not an integer of at least 0.
         """
         check_size("batch_size", batch_size)
         return self.unchecked_initial_state(batch_size)
@@ -754,7 +754,7 @@ class SRCN(PlainLayer[SRCNState]):
         backend: "auto" or "reference"; others raise, since there is no kernel.
         device, dtype: of the parameters.
     Raises:
-        ShapeError: a size is no positive integer. ConfigError: alpha is out of range.
+        ShapeError: a size is not a positive integer. ConfigError: alpha is out of range.
         ChoiceError: an unknown activation.
     Source: Mikolov et al. 2014, arXiv:1412.7753, section 3.
     """

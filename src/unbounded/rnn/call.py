@@ -42,7 +42,7 @@ def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") ->
     """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
 
     Raises:
-        DTypeError: they are no integers, or have no order. DeviceError: they are on meta only.
+        DTypeError: they are not integers, or have no order. DeviceError: they are on meta only.
     """
     if isinstance(lengths, Tensor) and lengths.is_meta and device.type != "meta":
         raise DeviceError(

@@ -198,7 +198,7 @@ class LSTMController(WeightedController):
         second_bias: whether there is a second bias, as in torch.nn.LSTM and in the parameter
             counts of Yang 2016.
     Raises:
-        ConfigError: a second bias without the first. DTypeError: a bias option is no bool.
+        ConfigError: a second bias without the first. DTypeError: a bias option is not a bool.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
     """
 
@@ -295,7 +295,7 @@ class ElmanController(WeightedController):
             Dureau 2016 has one for x and one for the read vector.
     Raises:
         ChoiceError: an unknown activation. ConfigError: a second bias without the first.
-        DTypeError: `recurrent` or a bias is no bool.
+        DTypeError: `recurrent` or a bias is not a bool.
     """
 
     def __init__(

@@ -186,7 +186,7 @@ class MemoryRNN(nn.Module):
         Returns:
             the state with the initial memory and read vector, padded with empty rows.
         Raises:
-            ShapeError, DTypeError: `sequences` is no bool [B], or the state has no batch.
+            ShapeError, DTypeError: `sequences` is not a bool [B], or the state has no batch.
         """
         if isinstance(state, MemoryRNNState):
             check_batched(state)

@@ -65,7 +65,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
     """Write a trace as a safetensors file with format, version and memory in its metadata.
 
     Raises:
-        DTypeError: `trace` is no Trace.
+        DTypeError: `trace` is not a Trace.
         StorageError: the folder is missing, or the disk refused.
     """
     if not isinstance(trace, Trace):

@@ -56,7 +56,7 @@ def chunks(batch: Batch, steps: int) -> Iterator[Batch]:
         batch: [B, T].
         steps: of each chunk, at least 1; the last one may be shorter.
     Raises:
-        ConfigError: `steps` is no integer of at least 1.
+        ConfigError: `steps` is not an integer of at least 1.
     """
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise ConfigError([f"steps of a chunk: expected an integer of at least 1, got {steps!r}"])

@@ -246,7 +246,7 @@ class BracketArithmetic(QuestionSource):
 class Equation(QuestionSource):
     """An expression of + and - in which one digit is x, "=", and its value; the answer is x.
 
-    The place of x is uniform; from a symbol that is no digit it moves to the next digit on the
+    The place of x is uniform; from a symbol that is not a digit it moves to the next digit on the
     right, and from the end to the start.
     """
 

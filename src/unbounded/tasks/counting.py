@@ -66,7 +66,7 @@ class Counting(SequenceSource):
 
     Raises:
         ChoiceError: there is no such form.
-        ConfigError: `letters` or `repeats` is no integer or out of range; both together.
+        ConfigError: `letters` or `repeats` is not an integer, or is out of range; both together.
     """
 
     starts_alike = True

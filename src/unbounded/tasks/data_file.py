@@ -9,7 +9,7 @@ from unbounded.errors import ConfigError
 
 #: Most erroneous lines that a message names; one mistake is often in all of them.
 NAMED = 5
-#: First bytes of files that are no UTF-8 text, and the advice for each.
+#: First bytes of files that are not UTF-8 text, and the advice for each.
 _FOREIGN = {
     b"\x1f\x8b": "it is compressed by gzip; decompress it first",
     b"\xff\xfe": "it is UTF-16; save it as UTF-8",
@@ -29,7 +29,7 @@ def read_lines(path: str | Path, advice: str, check: Check | None = None) -> lis
         advice: advice for a file that cannot be read or is empty.
         check: returns the error of a line, or None.
     Raises:
-        ConfigError: the file cannot be read, is empty, is no UTF-8 text, has NUL bytes, or ends
+        ConfigError: the file cannot be read, is empty, is not UTF-8 text, has NUL bytes, or ends
             lines with CR alone; or lines have errors, of which the first are listed.
     """
     try:
@@ -69,7 +69,7 @@ def lines_of(content: bytes, name: str, advice: str, check: Check | None = None)
     errors: list[str] = []
     for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            # A byte-order mark is no symbol.
+            # A byte-order mark is not a symbol.
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
             message = None if check is None else check(line)
         except UnicodeDecodeError as error:

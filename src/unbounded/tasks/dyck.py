@@ -87,7 +87,7 @@ def dyck_count(semi_length: int) -> int:
 
 
 def other_count(semi_length: int) -> int:
-    """Number of balanced words with n steps up that are no Dyck words: C(2n, n - 1)."""
+    """Number of balanced words with n steps up that are not Dyck words: C(2n, n - 1)."""
     return comb(2 * semi_length, semi_length - 1)
 
 
@@ -114,7 +114,7 @@ def dyck_paths(words: Words, semi_lengths: Integers) -> Integers:
 
 
 def other_paths(words: Words, semi_lengths: Integers) -> Integers:
-    """Uniform balanced words that are no Dyck words: all steps after the first below 0 are flipped.
+    """Uniform balanced words that are not Dyck words: steps after the first below 0 are flipped.
 
     Orders of n - 1 ups and n + 1 downs reach height -1. Flipping every later step is a bijection to
     the balanced words whose path goes below 0 (the reflection principle).

@@ -23,7 +23,7 @@ class LengthRange:
         maximum: longest length, at least `minimum`.
 
     Raises:
-        ConfigError: an end is no integer or below 1, or the range is reversed.
+        ConfigError: an end is not an integer or below 1, or the range is reversed.
     """
 
     minimum: int

@@ -27,7 +27,7 @@ class RepeatedSymbols(PairSource):
         symbols: number of symbols, at least 1; they are named s0, s1, ...
         said: symbols of a sequence, at least 1.
     Raises:
-        ConfigError: a number is no integer or out of range.
+        ConfigError: a number is not an integer, or is out of range.
     """
 
     def __init__(self, symbols: int = 128, said: int = 20) -> None:
@@ -62,7 +62,7 @@ class PrioritySort(PairSource):
     Args:
         symbols: number of symbols, at least 1; they are named s0, s1, ...
     Raises:
-        ConfigError: `symbols` is no integer or out of range.
+        ConfigError: `symbols` is not an integer, or is out of range.
     """
 
     def __init__(self, symbols: int = 128) -> None:

@@ -23,7 +23,7 @@ class Memorization(SequenceSource):
         symbols: size of the dictionary, at least 1; the paper has two.
 
     Raises:
-        ConfigError: `symbols` is no integer or out of range.
+        ConfigError: `symbols` is not an integer, or is out of range.
     """
 
     shortest = 1

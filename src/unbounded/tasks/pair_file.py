@@ -35,8 +35,8 @@ class FilePairs(PairSource):
         characters: whether each character is a symbol; blanks are then symbols too.
 
     Raises:
-        ConfigError: the file cannot be read, a line is no pair, or a split has no line; all errors
-            together, by line.
+        ConfigError: the file cannot be read, a line is not a pair, or a split has no line; all
+            errors together, by line.
     """
 
     def __init__(self, path: str | Path, characters: bool = False) -> None:

@@ -150,8 +150,8 @@ class QuestionTask(Task):
     Attributes:
         chance: the share of correct symbols of a guess.
     Raises:
-        ConfigError: a range has lengths without a source, or `computation` is no integer or out of
-            range; all errors together.
+        ConfigError: a range has lengths without a source, or `computation` is not an integer, or is
+            out of range; all errors together.
     Source: Delétang et al. 2023, arXiv:2207.02098, section 4; their Tape-RNN has 0, 1 or 2
         computation tokens for each symbol, their other networks none.
     """

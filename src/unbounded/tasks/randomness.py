@@ -92,7 +92,7 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int) -> int:
     """Return `value` as an int of `minimum`..`maximum`.
 
     Raises:
-        ConfigError: it is no integer, or out of range; the message has `name`.
+        ConfigError: it is not an integer, or out of range; the message has `name`.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -113,7 +113,7 @@ class Stream:
         split: "train", "validation" or "test".
 
     Raises:
-        ConfigError: the seed is no integer or out of range.
+        ConfigError: the seed is not an integer, or is out of range.
         ChoiceError: there is no such split.
     """
 

@@ -438,7 +438,7 @@ def _read_strings(folder: Path, language: Language) -> Strings:
     """The strings and labels of a folder.
 
     Raises:
-        ConfigError: a file cannot be read, or a line is no string or no label.
+        ConfigError: a file cannot be read, or a line is not a string or not a label.
     """
     places = {symbol: place for place, symbol in enumerate(language.alphabet)}
 

@@ -134,7 +134,7 @@ def pairs(data: str | None = None, characters: bool = False) -> TransductionTask
         characters: whether each character is a symbol; otherwise each word is one.
 
     Raises:
-        ConfigError: no file was given, or its lines are no pairs; all errors together, by line.
+        ConfigError: no file was given, or its lines are not pairs; all errors together, by line.
     """
     if data is None:
         raise ConfigError(

@@ -254,7 +254,7 @@ class StreamTask(Task):
         """The same task with streams of another number of sequences.
 
         Raises:
-            ConfigError: `sequences` is no integer of at least 2.
+            ConfigError: `sequences` is not an integer of at least 2.
         """
         return StreamTask(
             self.name, self.source, sequences, self.train_lengths, self.test_lengths, self.loss

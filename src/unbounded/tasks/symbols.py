@@ -50,7 +50,7 @@ class RandomSymbols(PairSource):
 
     Raises:
         ChoiceError: there is no such order or choice.
-        ConfigError: `symbols`, `unit` or `drawn` is no integer or out of range.
+        ConfigError: `symbols`, `unit` or `drawn` is not an integer, or is out of range.
     """
 
     def __init__(

@@ -108,8 +108,8 @@ class Task(ABC):
             int64 and bool tensors on the CPU, [B, T] and [B].
 
         Raises:
-            ConfigError: seed, start or size is no integer or out of range, or the task has no
-                example in the range of lengths.
+            ConfigError: seed, start or size is not an integer, or is out of range, or the task has
+                no example in the range of lengths.
             ChoiceError: there is no such split.
         """
 

@@ -2,7 +2,7 @@
 
 A checkpoint holds model.safetensors, config.json, loop.json, hooks.pt and accelerate's files for
 the optimizer, the schedule and the random states. manifest.json lists each file with its size and
-SHA-256; a folder without it is no checkpoint. Loading cannot run code: the formats are JSON,
+SHA-256; a folder without it is not a checkpoint. Loading cannot run code: the formats are JSON,
 safetensors, and torch files that accelerate reads with weights_only=True.
 """
 

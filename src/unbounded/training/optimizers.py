@@ -14,7 +14,7 @@ from unbounded.errors import ChoiceError, ConfigError, DTypeError
 from unbounded.options import option_errors
 from unbounded.training.hooks import SCHEDULES
 
-#: Iterables that are no list of parameters; a set has no order.
+#: Iterables that cannot be a list of parameters; a set, for example, has no order.
 _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
 #: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 steps do not shrink with the

@@ -154,7 +154,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
     """The weights of a layer on one-hot symbols and of its logits, as arrays that share memory.
 
     Raises:
-        ConfigError: it is no Stack RNN with an elman controller and a capacity on the CPU.
+        ConfigError: it is not a Stack RNN with an elman controller and a capacity on the CPU.
     """
     part: Any = None
     if isinstance(layer, MemoryRNN) and type(layer) is MemoryRNN and len(layer.layers) == 1:

@@ -152,7 +152,7 @@ def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
         grid: the grid.
         order: options in the order of their loops, before those that it does not name.
     Raises:
-        ConfigError: a setting is no option of a config.
+        ConfigError: a setting is not an option of a config.
     """
     points: list[dict[str, Any]] = [{}]
     if grid.draws:

@@ -139,7 +139,7 @@ def study_trials(study: StudyFile) -> tuple[Trial, ...]:
     """The runs of a study.
 
     Raises:
-        ConfigError: no run is left, two runs are the same, or a setting is no option.
+        ConfigError: no run is left, two runs are the same, or a setting is not an option.
     """
     trials: list[Trial] = []
     names: dict[str, Mapping[str, Any]] = {}

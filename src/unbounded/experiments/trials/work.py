@@ -77,7 +77,7 @@ class Shard(NamedTuple):
         """The shard of this element of a SLURM array; the whole plan outside of one.
 
         Raises:
-            ConfigError: the variables of the array are no numbers.
+            ConfigError: the variables of the array are not numbers.
         """
         values = [os.environ.get(name) for name in _ARRAY]
         if values[0] is None:

@@ -124,8 +124,8 @@ def check_rows(rows: object) -> None:
     """Raise unless `rows` selects sequences and keeps their axis.
 
     Raises:
-        DTypeError: it is no list, no slice, no tensor or array with an axis, or its dtype is no
-            index. ShapeError: it has several axes.
+        DTypeError: it is not a list, a slice, or a tensor or array with an axis; or its dtype
+            cannot be an index. ShapeError: it has several axes.
     """
     if isinstance(rows, slice):
         return

@@ -76,7 +76,7 @@ class Structure(ABC, Generic[MemoryT]):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> Memory[Any, Any]:
-        """Build a memory with these options; it may differ in what is no option, such as biases.
+        """Build a memory with these options; other settings, such as biases, may differ.
 
         Raises:
             UnboundedError: an option is out of range.

@@ -108,7 +108,7 @@ class DNC(Memory[Any, Any]):
         links: whether the order of writes is kept, which costs N^2 numbers. Without it heads read
             by content alone, and instruction and state have fewer fields.
     Raises:
-        ShapeError: a size is no positive integer. DTypeError: `links` is no bool.
+        ShapeError: a size is not a positive integer. DTypeError: `links` is not a bool.
     Source: Graves et al. 2016, "Hybrid computing using a neural network with dynamic external
         memory", Nature 538, Methods; their program, dnc/access.py and dnc/addressing.py.
     """

@@ -277,8 +277,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         read_heads, write_heads: R and W, numbers of heads (one of each in the papers). The read
             vector has R M numbers.
     Raises:
-        ChoiceError: an unknown choice. DTypeError: a gate option is no bool.
-        ShapeError: a size is no positive integer, or the group's keys have another size.
+        ChoiceError: an unknown choice. DTypeError: a gate option is not a bool.
+        ShapeError: a size is not a positive integer, or the group's keys have another size.
         ConfigError: `drop` exceeds the capacity, which is no multiple of the write heads, a bias is
             no number, an import path has no group or weighting, or `temperature` disagrees with the
             weighting.

@@ -125,8 +125,8 @@ class RandomAccessMemory(Memory[Any, Any]):
             the authors' program. Rows and read vector, and the tape's keys, are then parameters.
         strength_bias: initial bias of the strengths (not in the paper).
     Raises:
-        ShapeError: a size is no positive integer. DTypeError: an option is no bool. ChoiceError: an
-            unknown `initial`. ConfigError: the bias is no number.
+        ShapeError: a size is not a positive integer. DTypeError: an option is not a bool.
+            ChoiceError: an unknown `initial`. ConfigError: the bias is not a number.
     Source: Yang & Rush 2017, arXiv:1611.02854. The program adds 1e-9 to each weight, which is left
         out.
     """

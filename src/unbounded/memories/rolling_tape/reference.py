@@ -58,7 +58,7 @@ class RollingTape(Memory[RollState, RollInstruction]):
         variant: "paper" or "code" (`VARIANTS`).
         activation: of the written value.
     Raises:
-        ShapeError: a size is no positive integer. ChoiceError: an unknown choice.
+        ShapeError: a size is not a positive integer. ChoiceError: an unknown choice.
     Source: Delétang et al. 2023, arXiv:2207.02098, appendix A; their program, models/tape_rnn.py.
     """
 

@@ -67,9 +67,10 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         width: W, numbers in a cell.
         activation: of the written value, one of VALUE_ACTIVATIONS.
     Raises:
-        ShapeError: `count`, `depth` or `width` is no positive integer. DTypeError: `noop` is no
-            bool. ConfigError: the capacity is no integer or below `depth`, a policy without a
-            capacity, or `empty` is no finite number. ChoiceError: an unknown policy or activation.
+        ShapeError: `count`, `depth` or `width` is not a positive integer. DTypeError: `noop` is not
+            a bool. ConfigError: the capacity is not an integer, or is below `depth`; a policy
+            without a capacity; or `empty` is not a finite number. ChoiceError: an unknown policy or
+            activation.
     """
 
     Instruction = ActionValue

@@ -1,7 +1,7 @@
 """The hooks of training by the option that names them: a new one is a file here and a line below.
 
 A hook's signature is the schema of its options. What the run provides, such as `model` or `seed`,
-is no option (`unbounded.experiments.config.components`).
+is not an option (`unbounded.experiments.config.components`).
 """
 
 from __future__ import annotations

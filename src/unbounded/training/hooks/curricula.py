@@ -51,7 +51,7 @@ class Growing:
             authors, is their curriculum.
 
     Raises:
-        ConfigError: `every` is no integer of at least 1.
+        ConfigError: `every` is not an integer of at least 1.
     Source: the authors' program of Joulin & Mikolov 2015.
     """
 
@@ -87,7 +87,7 @@ class Doubling(Hook):
         longest: longest length of the next batch.
 
     Raises:
-        ConfigError: `below` is no number above 0.
+        ConfigError: `below` is not a number above 0.
     Source: the authors' program of Deleu & Dureau 2016, with 1e-4, 5 and reports of 500 batches.
     """
 
