@@ -10,13 +10,13 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     constructions/ constructed networks: weights are set by hand, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
     evaluation/   metrics, length sweeps, reports (JSON); metric_sets/: one file a metric set
-    verification/ how far a network is right: every short word, drawn long ones, margins
-    extraction/   the machine that a hardened network is: a table, a graph, a program
+    verification/ where a network is correct: every short string, drawn long ones, margins
+    extraction/   the automaton of a hardened network: a table, a graph, a program
     figures/      draws saved reports, traces and tables; runs no model
     experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
-    explorer/     a trained network in one HTML file, in which it is watched at work
-    studies/      studies of one's own: folders, tables, data frames, plots, executors of clusters
-    cli/          one file a verb
+    explorer/     a trained network in one HTML file that shows it step by step
+    studies/      custom studies: folders, tables, data frames, plots, executors of clusters
+    cli/          one file for each command
 
 Everything down to rnn/ needs torch, numpy and safetensors; the rest needs the extra `lab`.
 Public names are imported at first use, so `import unbounded` is fast.
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import importlib
 
-# Defined here: to import `typing` would take longer than the rest of this file.
+# Defined here, because importing `typing` would take longer than the rest of this file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -280,7 +280,7 @@ def check_choice(kind: str, value: object, valid: Iterable[str]) -> None:
 
 
 def check_place(device: object, dtype: object) -> None:
-    """Raise DeviceError or DTypeError for invalid values; None stands for torch's default."""
+    """Raise DeviceError or DTypeError for invalid values; None means torch's default."""
     if device is not None:
         check_device(device)
     check_dtype(dtype)

@@ -106,7 +106,7 @@ def _takes(value: object, parameters: tuple[str, ...]) -> bool:
 
 
 def _imported(kind: str, name: object, registry: Mapping[str, object]) -> tuple[str, str, Any]:
-    """Module and attribute of an import path, and the module's value, None if it has none."""
+    """Module, attribute name and value of an import path; the value is None if it is missing."""
     if not isinstance(name, str) or not is_path(name):
         raise ChoiceError(kind, name, registry)
     module, _, attribute = name.rpartition(".")

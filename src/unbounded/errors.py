@@ -52,7 +52,7 @@ def closest(given: object, names: Iterable[str]) -> list[str]:
         if len(typed) < _BEGINNING:
             return whole, True
         start = max(similarity(form[: len(typed)]) for form in forms)
-        # Of names that are equally near, a whole one comes before the start of another.
+        # Among equally near names, a match of the full name comes before a match of a prefix.
         return max(whole, start), whole >= start
 
     def similarity(form: str) -> float:
@@ -99,7 +99,7 @@ class ConfigError(UnboundedError, ValueError):
 
 
 class BackendError(UnboundedError, RuntimeError):
-    """A backend requested by name cannot serve this call; the message says why."""
+    """A backend that was requested by name does not support this call; the message says why."""
 
 
 class BackendWarning(UserWarning):
@@ -120,7 +120,7 @@ class RoomWarning(UserWarning):
     - in training mode, or while a trace is recorded;
     - for a carried state, because reading its free capacity would wait for the device;
     - in a graph of torch.compile, torch.export or torch.jit.trace;
-    - in scores of streams, of texts and of `with_room`, whose capacity suffices or is intended.
+    - in scores of streams and texts, or with `with_room`: the capacity suffices or is intended.
     """
 
 

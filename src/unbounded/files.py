@@ -24,7 +24,7 @@ PERMISSIONS: Final = "The file may be whole. Ask its owner, or change its mode (
 def printable(text: str) -> str:
     """Replace control characters, such as terminal escape codes, by question marks.
 
-    All text from files goes through this function before it is printed.
+    Every text that comes from a file passes through this function before it is printed.
     """
     return "".join(character if character.isprintable() else "?" for character in text)
 

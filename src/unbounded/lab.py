@@ -27,7 +27,7 @@ def missing(what: str, *modules: str) -> str:
 
     Args:
         what: needs them.
-        modules: names of `LAB`; none for all.
+        modules: names of `LAB`; without any, all are checked.
     """
     names = [LAB[name] for name in modules or LAB if importlib.util.find_spec(name) is None]
     if not names:

@@ -30,8 +30,8 @@ def replaced_method(thing: Any) -> str | None:
     """The name of a method that is not the class's original, on the class or the object; or None.
 
     Args:
-        thing: an object. If `remember_methods` does not know its class, only a `forward` of the
-            object itself is detected.
+        thing: an object. If `remember_methods` does not know its class, only a `forward` that was
+            set on the object itself is detected.
     """
     cls, own = type(thing), vars(thing)
     for name, original in _ORIGINALS.get(cls, ()):

@@ -133,8 +133,8 @@ def executor_of(given: Namespace, **options: Any) -> Executor:
 def early_stops() -> Iterator[None]:
     """Inside the block, signals of schedulers end the command with code 75 at once.
 
-    While torch is imported and runs are planned there is nothing to save. Without this the usual
-    effect of such a signal would be a code that no script queues again.
+    Until torch is imported and the runs are planned, there is nothing to save. By default such a
+    signal would end the command with an exit code for which no script queues the job again.
     """
     names = ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]

@@ -38,7 +38,7 @@ VERBS: Final[dict[str, str]] = {
     "doctor": "show what is installed and whether it is usable",
 }
 
-#: Verbs that continue when their output is no longer read.
+#: Commands that continue when nothing reads their output any more.
 WORKING: Final = ("train", "harden", "reproduce", "study")
 
 _HELP = """usage: unbounded VERB [options]
@@ -254,8 +254,8 @@ def outliving(work: bool) -> Iterator[None]:
     """Replace the process's standard streams by streams that survive failed writes.
 
     Args:
-        work: whether the command continues without standard output, as training does; else a
-            failed write ends it.
+        work: whether the command continues if standard output is closed, as training does.
+            Otherwise a failed write ends the command.
     """
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         err = _Output(sys.stderr or nowhere, "standard error", needed=False, tell=None)

@@ -39,7 +39,7 @@ from unbounded.options import field_kinds, fits, from_text, item_kind, words
 
 #: Sections of a config, and top-level options, as they begin on a command line.
 SECTIONS: Final = ("task", "id", "seed", "model", "training", "hardening", "evaluation", "hardware")
-#: Keys of a config file that are no options of the config.
+#: Keys of a config file that are not options of the config.
 _PROTOCOL: Final = "protocol"
 
 
@@ -48,7 +48,7 @@ class Words:
     """The arguments of a command line, sorted.
 
     Fields:
-        rest: arguments that are no options of a config.
+        rest: arguments that are not options of a config.
         options: dotted names of config options with their texts, in order.
         errors: options without a value, one line each.
     """
@@ -162,7 +162,7 @@ def read_config_file(path: Path) -> ConfigFile:
 
 
 def _no_sections(data: Mapping[str, Any]) -> list[str]:
-    """One line for each section or component of a config file that is none."""
+    """One error for each entry of a config file that should have options and has none."""
     errors = [
         f"{name}: expected options, got {data[name]!r:.80}"
         for name in ("model", "training", "evaluation", "hardware")
@@ -176,7 +176,7 @@ def _no_sections(data: Mapping[str, Any]) -> list[str]:
 
 
 def _in_both(left: Any, right: Any) -> str:
-    """The dotted name of an option that two nested mappings have; empty if there is none."""
+    """The dotted name of the first option that both mappings have; empty if there is none."""
     if not isinstance(left, Mapping):
         return ""
     for name, value in left.items():
@@ -368,7 +368,7 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
 
 
 def _read(text: str) -> Any:
-    """A text as YAML; an empty one is no null."""
+    """A text parsed as YAML; an empty text stays an empty text and is not null."""
     return plain_yaml.load_or_text(text) if text.strip() else text
 
 

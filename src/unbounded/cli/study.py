@@ -1,4 +1,4 @@
-"""`unbounded study FILE`: train the runs of a study of one's own, and report them."""
+"""`unbounded study FILE`: train the runs of a custom study, and report them."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
     """Run a model over symbols, from an empty memory, and record its actions at each step.
 
     A stream starts with the symbol before it (`StreamTask.before`), as in training. A memory with a
-    capacity gets room for all symbols (`with_room`), as in scoring. For a running text it keeps its
-    capacity, as in scoring too.
+    capacity gets room for all symbols (`with_room`), as in scoring. On a running text the memory
+    keeps its capacity, as it does in scoring.
 
     Args:
         model: a MemoryModel or SequenceModel with superposition stacks or lists, hardened

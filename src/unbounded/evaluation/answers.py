@@ -68,15 +68,16 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
 
 
 def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
-    """A model's answer to a source of a person, with room in its memory (`with_room`).
+    """A model's answer to a source that a person typed, in a memory with room (`with_room`).
 
     Args:
         model: called as model(inputs), returns logits [B, T, V] first.
         task: has the symbols, and the input symbol of the answer phase.
         symbols: of the source.
     Returns:
-        one sequence, whose targets are the predicted symbols, as many as the answer has; where an
-        end symbol ends it, up to that or to four times the source's length and 40 symbols.
+        one sequence, whose targets are the predicted symbols. They are as many as the answer of the
+        task has. If an end symbol ends the answer, they end there, or after four times the source's
+        length and 40 symbols.
     Raises:
         ConfigError: the task has no answer phase, or the source is empty or has an unknown symbol.
     """

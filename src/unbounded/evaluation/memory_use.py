@@ -73,7 +73,7 @@ def memory_use(
             batch = task.batch(seed, "validation", 0, min(sequences, available or sequences), span)
             longest = batch.inputs.shape[1]
         roomy, _ = with_room(model, longest)
-        # A full memory has no mean gates; the scores must not be lost for that.
+        # If the memory overflows, mean gates are missing; the scores are kept all the same.
         with suppress(MemoryOverflowError):
             use[str(span)] = mean_gates(roomy, batch, device=device)
     return use
@@ -84,13 +84,13 @@ _SHOWN = 4
 
 
 def use_lines(report: Mapping[str, Any]) -> list[str]:
-    """A report's memory use as lines for the screen; none where it has none."""
+    """A report's memory use as lines for the screen; no lines if the report has no memory use."""
     lines = {lengths: use_text(report, lengths) for lengths in report.get("memory_use") or {}}
     return [f"memory at {lengths}, validation: {text}" for lengths, text in lines.items() if text]
 
 
 def use_text(report: Mapping[str, Any], lengths: str) -> str:
-    """A report's memory use at some lengths; empty where it has none.
+    """A report's memory use at some lengths; empty if the report has no memory use.
 
     A head of many numbers, such as the actions of ten stacks, is only in the report.
     """

@@ -92,9 +92,9 @@ class NGramModel:
 
     Below words without a context all have 1 / V.
 
-    Counts of the highest order are those of the text. Below it an n-gram counts the distinct words
-    that precede it; one that starts a sentence has no such word, and keeps its count in the text.
-    No context crosses the end of a sentence.
+    Counts of the highest order are those of the text. In lower orders an n-gram counts the distinct
+    words that precede it. An n-gram that starts a sentence has no preceding word, and keeps its
+    count in the text. No context crosses the end of a sentence.
 
     Args:
         text: token of each step, int64 [T], 0 to `words` - 1.
@@ -228,7 +228,7 @@ def cache_probabilities(text: Integers, length: int) -> Floats:
 
 
 def with_cache(probabilities: Floats, cache: Floats, weight: float) -> Floats:
-    """(1 - weight) p + weight p_cache, [T]; the first token, before which is nothing, keeps p."""
+    """(1 - weight) p + weight p_cache, [T]; the first token has no history and keeps p."""
     mixed = (1 - weight) * probabilities + weight * cache
     mixed[:1] = probabilities[:1]
     return mixed

@@ -93,7 +93,8 @@ def predictions(
         task: of the inputs.
         inputs: from `read_inputs`, at least one.
         max_length: longest output, with the end symbol; None for four times its input and 40.
-        probabilities: whether to compute them; it costs one more pass for generated outputs.
+        probabilities: whether to compute probabilities; for generated outputs this takes one more
+            pass.
     """
     steps = torch.tensor([len(each) for each in inputs])
     padded = torch.nn.utils.rnn.pad_sequence(list(inputs), batch_first=True)
@@ -144,7 +145,7 @@ def written_errors(task: Task) -> list[str]:
 
 
 def with_blanks(task: Task) -> bool:
-    """Whether an input may consist of white space alone."""
+    """Whether an input may consist of white space only."""
     return not isinstance(task, ProgramTask) and keeps_blanks(_input_symbols(task))
 
 

@@ -160,9 +160,9 @@ def remove_unused(
     """Remove as many stacks or lists as the score allows.
 
     A subset is removable if the model with empty stacks in its place scores at least as well as the
-    whole one. From each removable subset the search continues with one stack more; below one that
-    is not removable it does not search. Among the largest subsets found, it takes the first in the
-    order of their numbers.
+    whole one. From each removable subset the search continues with one more stack. It does not
+    extend a subset that is not removable. Among the largest subsets found, it takes the first in
+    the order of their numbers.
 
     Args:
         model: hardened (`unbounded.models.discretized`) or not. It is not changed.

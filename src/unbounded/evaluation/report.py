@@ -74,7 +74,7 @@ def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def details(report: Mapping[str, Any]) -> str:
-    """More than the table, as aligned text; empty where there is no more."""
+    """The numbers that the table leaves out, as aligned text; empty if there are none."""
     lines = metric_set_of(report["metric_set"]).details(report["rows"])
     return "\n".join(aligned(lines)) if lines else ""
 

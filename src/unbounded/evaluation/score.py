@@ -53,7 +53,7 @@ class Score:
 
 
 def cross_entropy_of(value: float | None) -> float:
-    """A cross entropy of a report; null stands for an infinite one, of a model that overflowed."""
+    """A cross entropy of a report; null means an infinite value, of a model that overflowed."""
     return math.inf if value is None else float(value)
 
 

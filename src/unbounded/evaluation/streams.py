@@ -93,7 +93,7 @@ def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: i
             f"{tuple(predicted.shape)}, {tuple(targets.shape)}, {tuple(judged.shape)}"
         )
     wrong = ((predicted != targets) & (judged >= 0)).to(torch.int64)
-    # Steps of no sequence, or of one that is not scored, are counted in an extra column.
+    # Steps that belong to no scored sequence are counted in an extra column.
     place = torch.where((judged >= 0) & (judged < count), judged, count)
     errors = torch.zeros(len(wrong), count + 1, dtype=torch.int64).scatter_add_(1, place, wrong)
     return errors[:, :count] == 0
@@ -185,8 +185,8 @@ def score_lengths(
     without a capacity grows over a whole stream; one with a capacity gets room for the longest
     sequence (`with_room`).
 
-    Where n alone determines a sequence, as in a^n b^n, all streams of one n are equal. One is
-    scored, not `streams` of them, unless the state is carried.
+    Where n alone determines a sequence, as in a^n b^n, all streams of one n are equal. So one
+    stream is scored, instead of `streams`; with a carried state all are scored.
 
     Args:
         model: called as model(inputs, state), returns logits [B, T, V] and the next state.

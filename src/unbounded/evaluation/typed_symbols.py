@@ -62,8 +62,8 @@ def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
     """The symbols of a text; none is dropped.
 
     If all symbols are single characters, the text is read character by character, and blanks are
-    ignored unless white space is a symbol. Otherwise white space separates symbols. BLANK is read
-    as a blank if a blank is a symbol and BLANK is none; if BLANK is a symbol, it is read as itself.
+    ignored unless white space is a symbol. Otherwise white space separates symbols. If a blank is a
+    symbol and BLANK is not, BLANK is read as a blank. If BLANK is a symbol, it is read as itself.
     """
     kind = _kind_of(alphabet)
     if not kind.is_spelled:

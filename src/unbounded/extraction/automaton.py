@@ -17,8 +17,8 @@ class Step(NamedTuple):
     Fields:
         state: the next state.
         actions: the structure's actions.
-        writes: for each value the number of the written symbol, None for none.
-        says: number of the output; None where none was ever judged.
+        writes: for each value the number of the written symbol, None if nothing is written.
+        says: number of the output; None if no output was judged in this case.
         seen: how often this was observed.
     """
 
@@ -107,7 +107,7 @@ def automaton_of(
         usual: list[Any] = list(usual_of(outcomes))
         says, *performed, after = usual
         count = len(observations.nodes[children[0]].actions)
-        # What is undetermined becomes nothing: no push, and the initial state.
+        # An undetermined entry gets a default: no push, and the initial state.
         actions = tuple(
             observations.shape.idle if act is None else act for act in performed[:count]
         )

@@ -56,7 +56,7 @@ def outcome_of(observations: Observations, classes: Classes, child: int) -> tupl
     """
     node, values = observations.nodes[child], observations.shape.values
     if not observations.children[child]:
-        # After the last symbol nothing but the output shows the outcome.
+        # At the last symbol only the output shows the outcome.
         return (node.says, *(None for _ in node.actions), *(None for _ in values), None)
     written = [
         classes.symbol[values[k]][child] if flag else "" for k, flag in enumerate(node.written)

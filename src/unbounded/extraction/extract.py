@@ -38,7 +38,7 @@ from unbounded.verification.shared import shortened
 from unbounded.verification.verify import check_alphabet, rule_error
 
 Outcome = tuple[Hashable, ...]
-#: With more states no pairs are tried.
+#: With more states than this, no pairs of states are tried.
 MOST_TRIED = 40
 
 
@@ -108,7 +108,7 @@ def with_fewest(observations: Observations, classes: Classes) -> tuple[Observati
 
     Args:
         seen: the observations of a network.
-        classes: their classes; if they do not close, nothing is removed.
+        classes: their classes; if these do not close, nothing is removed.
     """
     if not classes.closed or observations.shape.structure not in ("Stacks", "Lists"):
         return observations, classes

@@ -113,7 +113,8 @@ class Lists:
 
     def __init__(self, count: int, depth: int) -> None:
         self.depth = depth
-        # From HEAD leftwards, and from the right of HEAD rightwards; both end at what is near.
+        # The cells from HEAD to the left, and the cells right of HEAD; the last item is the
+        # nearest.
         self.left: list[list[Any]] = [[None] for _ in range(count)]
         self.right: list[list[Any]] = [[] for _ in range(count)]
 
@@ -166,15 +167,15 @@ class Tape:
         self.shown = shown if self.before else self.below()
 
     def read(self) -> tuple[Any, ...]:
-        """What the last step showed; None where nothing was written."""
+        """The symbols that the last step showed; None for a place where nothing was written."""
         return self.shown
 
 
 class KeyedRows:
     """Rows at keys, points that two heads move between. Actions: of the read and the write head.
 
-    Each is ("by", a vector) from where the head is, or ("to", a point). A step moves both, shows
-    the row that is nearest to the read head, then puts a row at the write head.
+    Each move is ("by", a vector), relative to the head's place, or ("to", a point). A step moves
+    both, shows the row that is nearest to the read head, then puts a row at the write head.
     """
 
     def __init__(self, size: int) -> None:
@@ -248,8 +249,8 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
     """The data structure of a memory.
 
     Raises:
-        ConfigError: there is none: the model has no memory, or one whose heads have another initial
-            position or move otherwise.
+        ConfigError: the model has no memory, or the heads of its memory have another initial
+            position or move in another way.
     """
     if isinstance(memory, NeuralStack):
         return Shape("Stack", (), (0,), (0,), ("push", "pop"))

@@ -13,7 +13,7 @@ from unbounded.memories import LieAccessMemory, Memory, TuringTape
 
 #: Weight from which a head is at a single place.
 SINGLE_PLACE: Final = 0.999
-#: Smaller additions to a cell count as none.
+#: Smaller additions to a cell count as no addition.
 _NEGLIGIBLE: Final = 1e-3
 #: Decimals to which points and moves are distinguished.
 _DECIMALS: Final = 4
@@ -40,8 +40,8 @@ class Placement:
         """Check that each head was at a single place, to which it moved.
 
         Args:
-            goes_on: for each step whether another one follows: nothing depends on the read vector
-                of the last.
+            goes_on: for each step whether another step follows. Last steps do not count, because
+                nothing depends on their read vectors.
         Raises:
             ConfigError: it was not; the message has the extent.
         """

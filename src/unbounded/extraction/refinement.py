@@ -42,8 +42,9 @@ def refine(observations: Observations, most: int = MOST_CLASSES) -> Classes:
         seen: the observations of a network.
         most: most states and symbols.
     Returns:
-        closed classes, if so few suffice; else those with the shortest description: a line for each
-        case of the table and for each step that deviates from it.
+        closed classes, if the allowed number suffices; else the classes with the shortest
+        description. A description has a line for each case of the table and for each step that
+        deviates from it.
     """
     count = len(observations.nodes)
     alphabets = max(observations.shape.values, default=-1) + 1
@@ -67,9 +68,9 @@ def _split_one(
     conflicts: list[tuple[list[int], list[Hashable]]],
     most: int,
 ) -> bool:
-    """Split a state or a symbol at a clear conflict; False if none is, or there are too many.
+    """Split a state or a symbol at a clear conflict; False if that is not possible.
 
-    A conflict without a clear separation may disappear with another one.
+    A conflict without a clear separation may disappear when another conflict is resolved.
     """
     weak: list[tuple[float, int]] = []
     for number, conflict in enumerate(conflicts):

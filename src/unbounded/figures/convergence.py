@@ -38,8 +38,8 @@ def draw_convergence(
 ) -> list[Path]:
     """Draw perplexity, exact match and partial accuracy, where there are any, against batches.
 
-    Each group is a line: of its single run, or the median over its runs. Solid lines, training
-    perplexity and accuracies at the longest lengths, have a band from the least run to the
+    Each group has a line: the values of its single run, or the median over its runs. Solid lines,
+    training perplexity and accuracies at the longest lengths, have a band from the least run to the
     greatest. Shorter lengths are dotted or dashed, validation perplexity is dashed. A run that
     ended early keeps its last value.
 

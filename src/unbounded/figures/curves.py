@@ -25,7 +25,7 @@ class Curves:
         perplexity: training perplexity, the mean over the batches since the point before.
         exact_match, partial_accuracy: accuracies by length range, e.g. "65:128".
         validation: validation perplexity, where the learning rate depends on it.
-        learning_rate: of the first report, and of each later one with another rate.
+        learning_rate: the rate of the first report, and of each later report with a changed rate.
     """
 
     perplexity: Points = field(default_factory=dict)

@@ -33,8 +33,9 @@ def draw_lengths(
 ) -> list[Path]:
     """Draw the share of correct sequences against their length n.
 
-    Each group is a line: of its single run, or the median over its restarts with a band from the
-    least to the greatest. At an n without a score of some restarts, the others are used.
+    Each group has a line: the values of its single run, or the median over its restarts, with a
+    band from the least to the greatest. If some restarts have no score at an n, the other restarts
+    are used.
 
     Args:
         groups: label -> its restarts, each n -> share in 0..1, for example from

@@ -22,9 +22,10 @@ def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
     metrics.jsonl becomes `convergence`, and answers.json `answers`. Each trace in `traces` becomes
-    a figure of its name: of the memory's strengths, of the actions of superposition stacks or
-    lists, of the heads of a tape, or of the keys and gates of a Lie-access memory. Traces of other
-    memories are skipped, and missing files too. Existing figures are replaced.
+    a figure with the same name. The figure shows the memory's strengths, the actions of
+    superposition stacks or lists, the heads of a tape, or the keys and gates of a Lie-access
+    memory. Traces of other memories are skipped, and missing files too. Existing figures are
+    replaced.
 
     Returns:
         The paths written, an SVG of each figure; empty for a run without measurements.

@@ -99,7 +99,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
-    """Issue warnings again; those of symbols that the font lacks as one, once."""
+    """Issue warnings again. All warnings about symbols that the font lacks become a single one."""
     for warning in caught:
         if "missing from font" in str(warning.message):
             say_once(

@@ -69,7 +69,7 @@ def why_not(operator: str, structure: Structure[Any] | None, *tensors: Tensor | 
 
 
 def _why_not_in_graph() -> str | None:
-    """Why the graph that is being captured cannot hold the operators; None if it can or is none."""
+    """Why a captured graph cannot hold the operators; None if it can, or if there is no graph."""
     if not torch.compiler.is_compiling() and is_traced():
         return (
             "torch.jit.trace keeps no names of activations; torch.export.export keeps them, and "
@@ -112,7 +112,7 @@ def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
 
 
 def negative_field(structure: Structure[Any], *groups: Any) -> str | None:
-    """Name the field with a negative number, which the kernel cannot take; None if there is none.
+    """Name the first field with a negative number, which the kernel does not accept; else None.
 
     Args:
         groups: instructions and states. Nothing is checked while a graph is being captured.

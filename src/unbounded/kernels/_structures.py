@@ -61,7 +61,7 @@ def structure_of(name: str, options: tuple[int, ...]) -> Structure[Any]:
 
 
 def kernel_of(memory: Memory[Any, Any]) -> Structure[Any] | None:
-    """The structure of a memory; None if no kernel knows it."""
+    """The structure of a memory; None if no kernel supports it."""
     kind = BY_TYPE.get(type(memory))
     if kind is None or kind.why_not(memory) is not None:
         return None

@@ -1,4 +1,4 @@
-"""A memory as plain data, from which another or a later program can build the same memory."""
+"""A memory as plain data; another program can build the same memory from it later."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
 
 
 def has_name(memory: Memory[Any, Any]) -> bool:
-    """Whether `memory_data` knows a memory."""
+    """Whether `memory_data` supports a memory."""
     try:
         memory_data(memory)
     except ConfigError:

@@ -1,11 +1,11 @@
 """Hardening: a larger inverse temperature of the gates, and the model whose gates are all 0 or 1.
 
-The controller's units before the gates can be scaled too, for training only: a hardened model's
-units stay soft.
+During training the inputs of the controller's units can be scaled too. The units of a hardened
+model stay soft.
 
 A factor on the weights and biases of a head is a factor on the logits of its sigmoid or softmax.
-Memories and kernels need not know: a hardened model is a model with other weights. The memory
-declares its gates (`unbounded.memories.Head`).
+Memories and kernels need no change: a hardened model is the same model with other weights. The
+memory declares its gates (`unbounded.memories.Head`).
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding", for the actions of their stacks.
 """

@@ -134,7 +134,8 @@ def _gate_fields(
     (layer,) = layers
     state: Any = sequence.started(batch.inputs.to(device), batch.lengths.to(device))
     for chunk in chunks(batch, chunk_steps):
-        # Scores report a capacity that is too small; a stream's capacity fits its longest sequence.
+        # A capacity that is too small is reported with the scores. On streams the capacity fits the
+        # longest sequence.
         with torch.no_grad(), drops_are_meant():
             inputs, lengths = chunk.inputs.to(device), chunk.lengths.to(device)
             ragged = bool((lengths != inputs.shape[1]).any())

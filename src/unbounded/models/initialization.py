@@ -23,16 +23,18 @@ from unbounded.rnn.heads import Heads
 from unbounded.rnn.initial_values import InitialMemory
 from unbounded.rnn.symbols import input_weight
 
-#: Initialization of a model's layer: the layer's default, PyTorch's, sums of random numbers, or a
-#: Glorot draw for each kind of input and each head with biases of 0.
+#: Initialization of a model's layer. "glorot" is the layer's default and "torch" the default of
+#: PyTorch; "sums" adds random numbers; "glorot_parts" is a Glorot draw for each kind of input and
+#: each head, with biases of 0.
 INITIALIZATIONS = ("glorot", "torch", "sums", "glorot_parts")
-#: Initialization of the output embedding: N(0, 1) as in torch.nn.Embedding, that of
-#: torch.nn.Linear, sums, a Glorot draw with biases of 0, or N(0, 0.3^2): the draw of "normal",
-#: multiplied by SMALL.
+#: Initialization of the output embedding. "normal" is N(0, 1), as in torch.nn.Embedding; "torch" is
+#: the default of torch.nn.Linear; "sums" adds random numbers; "glorot" is a Glorot draw with biases
+#: of 0; "small_normal" is N(0, 0.3^2), the draw of "normal" multiplied by SMALL.
 OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot", "small_normal")
 SMALL: Final = 0.3
-#: Initialization of the columns of one-hot symbols: that of the layer, N(0, 1) as in
-#: torch.nn.Embedding, or sums. Embeddings keep torch's default, or take sums.
+#: Initialization of the columns of one-hot symbols. "as_model" keeps the initialization of the
+#: layer, "normal" is N(0, 1), as in torch.nn.Embedding, and "sums" adds random numbers. Embeddings
+#: keep torch's default, or take sums.
 SYMBOL_INITIALIZATIONS = ("as_model", "normal", "sums")
 
 

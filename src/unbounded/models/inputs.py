@@ -16,7 +16,7 @@ from unbounded.errors import ChoiceError, DTypeError, ShapeError
 
 #: Largest number of bits in a symbol's number: integers below 2**24 are exact in float32.
 MOST_BITS: Final = 24
-#: The number above the bits: as it is, or of K numbers as a fraction in [-1, 1).
+#: The number formed by the higher bits: unchanged, or, of K numbers, as a fraction in [-1, 1).
 INPUT_NUMBERS: Final = ("plain", "fraction")
 
 

@@ -62,7 +62,7 @@ _HUB_ERRORS: Final[dict[type[Exception], str]] = {
     HFValidationError: "there can be none of that name. A name is USER/NAME.",
     HfHubHTTPError: "it could not be read. Try again later.",
 }
-#: Folders of models in a run's folder; they are no names on the Hub.
+#: Folders of models in a run's folder; these names are never looked up on the Hub.
 _OF_RUNS: Final = ("model", "model-hardened", "checkpoints")
 
 #: Keywords of the network of Joulin & Mikolov 2015 on the toy tasks, without the vocabulary:
@@ -123,11 +123,12 @@ class MemoryModel(
         output_initialization: of the output embedding: "normal" for N(0, 1), "small_normal" for
             N(0, 0.3^2), "torch", "sums", or "glorot" with biases of 0.
         symbol_initialization: of the columns of one-hot symbols: "as_model", "sums", or "normal"
-            for N(0, 1). With many symbols, small columns are initially hard to tell apart, and
-            large ones of rare symbols stay as drawn. Embeddings are N(0, 1) at "as_model", and can
-            be "sums".
-        input_bits: with embedding_size None, number of low bits of a symbol's number that are one
-            input each; higher bits are one more input, a number. 0 feeds the number alone.
+            for N(0, 1). With many symbols, columns with small values are initially hard to tell
+            apart. With large values, the columns of rare symbols hardly change. Embeddings are N(0,
+            1) at "as_model", and can be "sums".
+        input_bits: with embedding_size None, this many low bits of a symbol's number are one input
+            each. The higher bits form one more input, a number. With 0 this number is the only
+            input.
         input_number: "plain" for that number as it is, or "fraction" for one in [-1, 1).
         read_only_token: the symbol that ends writing at its first occurrence, as in the answer
             phase of Yang 2016; None writes always.

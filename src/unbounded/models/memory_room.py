@@ -24,8 +24,9 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
         model: stays unchanged.
         symbols: number of symbols in the longest sequence.
     Returns:
-        the model itself and None if no capacity is lower; else a copy, in which each such memory
-        of lower capacity is replaced by one of `symbols` cells, and `symbols`.
+        the model itself and None, if no capacity is below `symbols`. Otherwise a copy and
+        `symbols`; in the copy each memory with a lower capacity is replaced by one with `symbols`
+        cells.
     Raises:
         ShapeError: `symbols` is not an integer of at least 0.
     """

@@ -41,7 +41,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     "deltanet": DeltaNet,
     "deltaproduct": DeltaProduct,
 }
-#: Those that are nothing but baselines: they take no memory, and no kernel is built for them.
+#: Layers that are only baselines: they take no memory, and no kernel is built for them.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
@@ -98,7 +98,7 @@ def uses_lengths(part: str | Part, hidden_size: int) -> bool:
 
 
 def can_be_shown(part: str | Part, hidden_size: int) -> bool:
-    """Whether the explorer knows a memory; True without one."""
+    """Whether the explorer supports a memory; True without a memory."""
     if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
         return True
     return has_name(make_memory(part, hidden_size))

@@ -23,7 +23,7 @@ def part_storages(
     """Copy each tensor of a model's state dict that is part of a larger storage.
 
     On a GPU, cuDNN keeps the weights of a torch.nn.LSTM in one storage. safetensors refuses such
-    tensors; accelerate takes those of one storage for a tied weight and writes only the first.
+    tensors; accelerate treats tensors in one storage as a tied weight and writes only the first.
     Tensors that span their whole storage, tied ones included, stay as they are, and so do the
     module's own tensors (`state_dict(keep_vars=True)`). Changes to a copy do not reach the model;
     use `load_state_dict`.
@@ -66,9 +66,9 @@ class SequenceModel(nn.Module):
             is divided by 1 - dropout.
         tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), with
             one vocabulary; `layer_size` must then equal `embedding_size`.
-        input_bits: number of low bits of a symbol's number that are one input each; higher bits are
-            one more input, a number. 0 feeds the number alone. None feeds embeddings or one-hot
-            symbols.
+        input_bits: this many low bits of a symbol's number are one input each. The higher bits form
+            one more input, a number. With 0 this number is the only input. None feeds embeddings or
+            one-hot symbols.
         input_number: "plain" for that number as it is, or "fraction" for one in [-1, 1); see
             `bit_inputs`.
         read_only_token: the symbol that ends writing at its first occurrence, in 0 ..

@@ -202,7 +202,7 @@ class SelfAttention(SequencePart):
         return output, self._next_state(state, keys, values, lengths)
 
     def _is_plain(self, state: AttentionState) -> bool:
-        """Whether torch's causal mask is all that a chunk needs; padding comes after all else."""
+        """Whether torch's causal mask is the only mask that a chunk needs; padding comes last."""
         return (
             not self.bidirectional
             and self.window is None
@@ -232,7 +232,7 @@ class SelfAttention(SequencePart):
             exists = torch.cat([cached < kept, now.expand(len(kept), -1) >= 0], dim=1)
             allowed = exists.unsqueeze(1) & (distances >= 0)
         elif lengths is not None:
-            # A step of the padding attends to itself, so that no step attends to nothing.
+            # A padding step attends to itself, so that every step attends to some step.
             allowed = (now < lengths.unsqueeze(1)).unsqueeze(1) | (distances == 0)
         if self.window is not None:
             allowed = allowed & (distances.abs() < self.window)

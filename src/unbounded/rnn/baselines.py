@@ -283,7 +283,7 @@ def run_torch(
 ) -> tuple[Tensor, ControllerState]:
     """Run one layer by torch's function, whose input width is that of the weights."""
     flat = [weight for weight in weights if weight is not None]
-    # cuDNN has no backward pass in evaluation mode; nothing else depends on the mode here.
+    # cuDNN has no backward pass in evaluation mode. Nothing else in this code depends on the mode.
     training = training or torch.is_grad_enabled()
     options = (True, 1, 0.0, training, False)  # biases, layers, dropout, training, bidirectional
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
@@ -544,8 +544,8 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             stacked.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         learn_initial_state: whether h_0 and c_0 are learned or zero.
-        second_bias: whether each gate has two biases, as in torch.nn.LSTM and Yang 2016. With one,
-            as in the counts of Grefenstette et al., the second is a constant zero.
+        second_bias: whether each gate has two biases, as in torch.nn.LSTM and Yang 2016. With one
+            bias, as in the counts of Grefenstette et al., the second bias is a constant zero.
         backend: "auto" takes the fused kernels where they are faster than torch's loop, which is
             with lengths; "reference" never; "cpu" takes them or raises; "cuda" always raises.
     Weights are drawn as in LSTMController; the bias of the forget gate is 1.

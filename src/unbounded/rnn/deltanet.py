@@ -134,7 +134,7 @@ class DeltaPart(SequencePart):
 
 
 def _of_norm_1(vectors: Tensor) -> Tensor:
-    """Vectors divided by their norms; those near 0 stay short, so that gradients stay finite."""
+    """Vectors divided by their norms; vectors near 0 stay short, so that gradients stay finite."""
     return vectors * torch.rsqrt(vectors.square().sum(dim=-1, keepdim=True) + 1e-6)
 
 
@@ -233,8 +233,9 @@ class DeltaProduct(BlockNetwork):
         device, dtype: of the parameters.
     Raises:
         ShapeError, ConfigError, ChoiceError, DTypeError: an option is invalid.
-    The blocks are those of `Transformer`; the source has other norms and feed-forward layers, and
-    a variant that forgets, which is not here. Nothing of the initial state is learned.
+    The blocks are those of `Transformer`; the source has other norms and feed-forward layers, and a
+    variant with a forget gate, which is not part of this library. Nothing of the initial state is
+    learned.
     Source: Siems et al. 2025, arXiv:2502.10297.
     """
 

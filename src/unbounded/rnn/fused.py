@@ -67,7 +67,7 @@ class FusedLoop:
         structure, activations, controller: as for `kernels.recurrence`.
         weights: of controller and heads; a call reads them as they are then.
         reference: computes the same in differentiable steps, for second derivatives. None in a
-            captured graph, which holds none and breaks at a callable.
+            captured graph: such a graph has no second derivatives, and breaks at a callable.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ def _unflatten(tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any,
 def why_called(module: nn.Module, name: str) -> str | None:
     """Why a module must be called step by step (hooks, or a replaced method); None otherwise.
 
-    Without a reason, the weights of a module determine what a call of it computes.
+    If this gives no reason, the weights of a module determine what a call of it computes.
 
     Args:
         name: of the module, for the message.
@@ -222,7 +222,7 @@ for _cls in (nn.Linear, nn.Embedding):
     remember_methods(_cls)
 
 
-#: What stands in for a memory beside a controller alone: a number that nothing is written to.
+#: The register that replaces the memory of a controller alone: a number that is never written.
 REGISTER: Final = kernels.structure_of("register", (1,))
 _REGISTER_SIZES: Final = (1, 1)  # of the read vector and of the register's value
 

@@ -63,7 +63,7 @@ class MemoryRNN(nn.Module):
             then [.., 2 O], forward first.
         bias: whether a controller given by name has biases.
         output_read_vector: whether a step's read vector reaches the output of the same step, as in
-            the program of Yang & Rush 2017; in the last layer only.
+            the program of Yang & Rush 2017. It applies to the last layer only.
         device, dtype: of the parameters. In half precision the layer computes in float32; memories
             and read vectors are float32.
     Fields:
@@ -110,7 +110,7 @@ class MemoryRNN(nn.Module):
         self.output_read_vector = output_read_vector
 
         def layer(place: int) -> MemoryLayer:
-            # Only the last layer has a readout; those below pass h on.
+            # Only the last layer has a readout; the layers below pass on h.
             is_last = place == num_layers - 1
             return MemoryLayer(
                 self.directions * hidden_size if place else input_size, hidden_size, memory,
@@ -145,7 +145,10 @@ class MemoryRNN(nn.Module):
             layer.reset_parameters()
 
     def flatten_parameters(self) -> None:
-        """Do nothing; for code written for nn.LSTM. The kernels take the weights as they are."""
+        """Do nothing; this method exists for code that was written for nn.LSTM.
+
+        The kernels take the weights as they are.
+        """
 
     def all_layers(self) -> list[MemoryLayer]:
         """`layers` with their type, in nn.LSTM's order: forward and backward of each layer."""

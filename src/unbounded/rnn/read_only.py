@@ -1,7 +1,7 @@
 """A layer that writes during the input phase and only reads during the answer phase.
 
 The answer phase is a separate call, in which the write-strength heads have a bias so low that a
-strength is exactly 0. Neither memory nor kernel needs to know.
+strength is exactly 0. Neither the memory nor the kernel needs a change.
 
 Source: Yang 2016, arXiv:1602.08671: no writes in the response phase.
 """

@@ -2,7 +2,7 @@
 
     x_t, r_{t-1} -> controller -> h_t -> heads -> instruction_t -> memory.step -> r_t, state_t
 
-This is the reference; the fused kernels compute the same.
+This is the reference implementation; the fused kernels compute the same results.
 """
 
 from __future__ import annotations

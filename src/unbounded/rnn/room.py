@@ -1,4 +1,4 @@
-"""Rows of a memory: a warning where there are too few, and trimming of unused ones."""
+"""Rows of a memory: a warning if there are too few, and the removal of unused rows."""
 
 from __future__ import annotations
 

@@ -22,8 +22,9 @@ class Transformer(BlockNetwork):
     """A Transformer whose steps attend to the steps up to them, or with an option to all.
 
     x_t goes through a linear map and the blocks: x <- x + attention(norm(x)); x <- x + W_2
-    relu(W_1 norm(x)). A norm ends it. The state holds the keys and values of earlier steps, so a
-    step costs as much as there are; chunk after chunk gives the results of the whole.
+    relu(W_1 norm(x)). A norm ends it. The state holds the keys and values of earlier steps, so the
+    cost of a step grows with their number. A sequence in chunks gives the same results as the whole
+    sequence.
 
     Args:
         input_size: I.
@@ -32,19 +33,20 @@ class Transformer(BlockNetwork):
         num_heads: heads of the attention.
         feed_forward_size: units between the two maps of a block; None for 4 H.
         positions: "none", "sinusoidal", "rotary", "alibi" or "relative".
-        bidirectional: whether steps also attend to later ones. The whole sequence then comes in
-            one call, and a task must feed nothing that depends on its answer.
+        bidirectional: whether steps also attend to later ones. The whole sequence must then be
+            given in one call, and no input may depend on the answer of the task.
         window: number of steps that a step attends to, itself included; None for all. It bounds
             the state on streams and texts.
         dropout: share that is dropped in training of attention weights, of the feed-forward units
             and of what a block adds, in [0, 1).
-        norm_first: whether norms are taken before attention and feed-forward layer; otherwise after
-            each sum, as in Vaswani et al. 2017, and none ends the network.
+        norm_first: whether norms are taken before attention and feed-forward layer; otherwise norms
+            are taken after each sum, as in Vaswani et al. 2017, and the network does not end with a
+            norm.
         memory: a data structure that some blocks work on (`MemoryAttention`), each with a state of
             its own; on the command line its name, or a mapping of name and options.
         memory_layers: the numbers of these blocks, from 1; None for the middle one.
-        beside_attention: whether these blocks have attention too, and add the two; otherwise the
-            memory takes its place, as in DuSell & Chiang 2024.
+        beside_attention: whether these blocks add the outputs of attention and memory; otherwise
+            the memory replaces the attention, as in DuSell & Chiang 2024.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         backend: of the memory, as for `MemoryAttention`. Without one "auto" or "reference"; others
             raise, since there is no kernel.

@@ -1,4 +1,4 @@
-"""Studies of one's own: their folders, their results as tables, data frames, plots and a page.
+"""Custom studies: their folders, and their results as tables, data frames, plots and a page.
 
 `load(FOLDER)` gives a pandas DataFrame with one row a run. docs/studies.md shows it all.
 """

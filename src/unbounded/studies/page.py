@@ -80,7 +80,7 @@ def _row(
 
 
 def _curve(folder: StudyFolder, run: StudyRun) -> list[list[float]]:
-    """Some points of a run's training perplexity; none if it has not begun."""
+    """Some points of a run's training perplexity; empty if the run has not begun."""
     try:
         points = sorted(read_curves(folder.runs / run.name).perplexity.items())
     except CheckpointError:

@@ -43,7 +43,7 @@ _NAMED: Final = 40
 
 
 def check_trials(trials: Sequence[Trial]) -> None:
-    """Check the configs of all runs; those that differ in the seed alone only once.
+    """Check the configs of all runs; configs that differ only in the seed are checked once.
 
     Raises:
         ConfigError: configs have errors; each error once, with the first cell that has it.
@@ -68,8 +68,8 @@ def plan_text(
 ) -> str:
     """The plan for `--dry-run`: runs and their states, and the hours to train.
 
-    The time comes from the minutes of finished runs. Without any it comes from a few timed batches
-    of some cells, and is that of the whole budget.
+    The time comes from the minutes of finished runs. If no run is finished, the estimate comes from
+    a few timed batches of some cells, and assumes the whole budget.
 
     Args:
         title: the first line.

@@ -96,7 +96,7 @@ class StudyFolder:
         return tuple(trials)
 
     def change_of(self, study: StudyFile, trials: Sequence[Trial]) -> str:
-        """What a plan differs in from that of the folder, in words; "" without a difference."""
+        """The differences between a plan and the folder's plan, as text; "" if there is none."""
         if not self.study_file.is_file() or not self.plan_file.is_file():
             return ""
         if self._stored()[0] != study.name:

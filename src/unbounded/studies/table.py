@@ -70,7 +70,7 @@ def _listed(
     tasks = "task" in study.axes
     axes = [axis for axis in study.table.rows or study.axes if axis not in study.select]
     axes += [axis for axis in study.axes if axis not in axes and axis not in study.select]
-    # A criterion of success is the task's, so that all cells have it or none.
+    # The task defines the criterion of success, so either all cells have a success or none has.
     has_success = any(cell.successes() for cell in cells)
     solved = ["solved"] if has_success else []
     header = [*map(short, axes), *map(short, study.select), "runs", *solved, *metrics]

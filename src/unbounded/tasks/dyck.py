@@ -162,10 +162,11 @@ class DyckMembership(Task):
     """Classify balanced words as Dyck words or not.
 
     Lengths are semi-lengths n: a word has 2n symbols, n of them open. With probability 1/2 a word
-    is a uniform Dyck word, otherwise a uniform balanced word that is none. With several kinds of
-    brackets, each pair of a Dyck word has a uniform kind. A word that is none is, with equal
-    probabilities, either of two: a balanced word whose path goes below 0, with uniform kinds; or a
-    uniform Dyck word with one closing bracket of another kind.
+    is a uniform Dyck word. Otherwise it is a uniform balanced word that is not a Dyck word. With
+    several kinds of brackets, each pair of a Dyck word has a uniform kind. A word that is not a
+    Dyck word is drawn in one of two ways, with equal probabilities. It is a balanced word whose
+    path goes below 0, with uniform kinds; or a uniform Dyck word with one closing bracket of
+    another kind.
 
     Symbols are u and d for one kind; u1 to uk and d1 to dk for several. Opening ones come first:
     for one kind u is 0 and d is 1.
@@ -243,7 +244,7 @@ class DyckMembership(Task):
         }
 
     def heights(self, inputs: Tensor) -> Tensor:
-        """See `Task.heights`: the lattice path; it goes below 0 in some words that are none."""
+        """See `Task.heights`: the lattice path; in some words that are not Dyck it is below 0."""
         return (1 - 2 * (inputs >= self.kinds).to(torch.int64)).cumsum(dim=1)
 
     def most_held(self, lengths: LengthRange) -> int:

@@ -57,7 +57,7 @@ def optimal_probabilities(bits: Integers, order: int) -> Floats:
 
 
 class DynamicNGrams(Task):
-    """Predict each bit of a sequence of an N-gram source that the sequence alone shows.
+    """Predict each bit of a sequence of an N-gram source that only the sequence itself reveals.
 
     Each sequence has a table: for each of the 2**(N - 1) contexts the probability of a 1, drawn
     from Beta(1/2, 1/2). The first N - 1 bits are fair; each further one is drawn by the N - 1 bits

@@ -1,9 +1,9 @@
 """The eighteen languages of FLaRe: recognisers, next symbols, and uniform strings of one length.
 
-A language is a deterministic machine whose states may be as large as the string. A state is None
-where no string of the language goes on so; thus the symbols that may come next are those with a
-next state. Strings of one length are drawn uniformly with exact integers: from the number of
-strings that a state accepts, or from a formula.
+A language is a deterministic machine whose states may be as large as the string. A state is None if
+no string of the language begins with the symbols read so far. So the symbols that may come next are
+the symbols with a next state. Strings of one length are drawn uniformly with exact integers: from
+the number of strings that a state accepts, or from a formula.
 
 Source: Butoi et al. 2025, arXiv:2411.07107, section 4.1 and appendix.
 """
@@ -37,7 +37,7 @@ class Language(ABC):
 
     @abstractmethod
     def step(self, state: Any, symbol: int) -> Any:
-        """The state after a symbol; None where no string of the language goes on so."""
+        """The state after a symbol; None if no string of the language begins in this way."""
 
     @abstractmethod
     def ends(self, state: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Questions: a source is read, then answered step by step; nothing is fed back.
+"""Questions: the network reads a source, then answers step by step; no output is fed back.
 
 The inputs are the source, optional computation tokens, and one answer token for each symbol of the
 answer. There is no start and no end symbol, so each scored step is a symbol of the answer.

@@ -2,8 +2,8 @@
 
 The generator is Philox4x32-10, a keyed bijection of 128-bit counters. The seed is the key; split,
 example index and block are the counter. Different (split, index, block) are different counters, so
-under one seed they share no draw. A worker that draws example 10 000 alone gets the same as one
-that drew all before it.
+under one seed they share no draw. A worker that draws only example 10 000 gets the same example as
+a worker that drew all examples before it.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """

@@ -28,7 +28,7 @@ from unbounded.tasks.randomness import Integers, Stream, bounded
 from unbounded.tasks.task import Example, Task
 
 START, END = "<s>", "</s>"
-#: Draws of a negative before the language is taken to have none.
+#: After this many draws the language is taken to have no negative string.
 ATTEMPTS: Final = 1000
 #: Strings of an official file, by split; those of the test are in TEST_SETS. "long" is of the
 #: validation strings up to 80 symbols.
@@ -39,8 +39,8 @@ FOLDERS: Final = {
     "validation": "datasets/validation-short",
     "long": "datasets/validation-long",
 }
-#: The authors' files for a test, with their numbers of strings. The edited strings are none of the
-#: language; few languages have them.
+#: The authors' files for a test, with their numbers of strings. "test-edit-distance" has edited
+#: strings, none of which is in the language; few languages have this file.
 TEST_SETS: Final = {"test": 5_010, "test-short-held-out": 1_000, "test-edit-distance": 50}
 #: Longest string of the shorter validation file.
 SHORT: Final = 40
@@ -101,16 +101,18 @@ class Recognition(Task):
 
     A label is drawn fair. A positive string has a length that is uniform over those that the
     language has in the range, and is uniform among the strings of that length. A negative string is
-    with equal probabilities a uniform string of a uniform length, or a positive string with K
-    random edits, where K is geometric with parameter 1/2: insert, replace or delete a symbol. It is
-    drawn again until it is not in the language, as in the authors' program.
+    drawn in one of two ways, with equal probabilities. It is a uniform string of a uniform length,
+    or a positive string with K random edits: insert, replace or delete a symbol. K is geometric
+    with parameter 1/2. It is drawn again until it is not in the language, as in the authors'
+    program.
 
     A range that begins at 1 has the empty string too, because a range cannot begin at 0.
 
-    Training may minimise further losses on strings of the language, whose outputs follow that of
-    the label: the cross entropy of each next symbol or the end, as the mean over the steps of a
-    string; and the binary cross entropy of whether each symbol and the end are possible next, as
-    the mean over symbols and steps. Both are means over the strings of the language in a batch.
+    Training may minimise two further losses on strings of the language; their outputs follow the
+    output of the label. One is the cross entropy of each next symbol or the end, as the mean over
+    the steps of a string. The other is the binary cross entropy of whether each symbol and the end
+    are possible next, as the mean over symbols and steps. Both are means over the strings of the
+    language in a batch.
 
     With `data` the strings are those of the authors' files. A training example is one of them drawn
     uniformly; example i of the other splits is their string i. Validation strings are of the

@@ -69,7 +69,7 @@ def bigram_flip(
     Even lengths only, which the paper requires without saying how odd draws are treated.
 
     Args:
-        odd_lengths: "left_out" draws even lengths alone: 66, 68, ..., 128 of 65:128. "padded" draws
+        odd_lengths: "left_out" draws only even lengths: 66, 68, ..., 128 of 65:128. "padded" draws
             all, and a source of odd length ends with one more symbol, "pad", before its target.
 
     The rest as for `copy`.

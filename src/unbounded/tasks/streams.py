@@ -1,7 +1,8 @@
 """Tasks as streams: concatenated sequences without a separator.
 
 The model predicts each next symbol of the stream. Much of a sequence is not determined by the
-symbols before it. Only determined symbols can be scored; the task knows which they are.
+symbols before it. Only determined symbols can be scored, and the task defines which symbols these
+are.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, sections 4 and 5.
 """
@@ -46,7 +47,7 @@ class SequenceSource(ABC):
         alphabet: the symbols.
         shortest: the least n that has a sequence.
         starts_alike: whether all sequences start with the same symbol. The first symbol of the next
-            one is then determined too, and belongs to the score of the one before.
+            sequence is then determined too, and belongs to the score of the sequence before it.
     """
 
     alphabet: tuple[str, ...]
@@ -78,8 +79,8 @@ class JudgedStreams(NamedTuple):
 
     Fields:
         batch: B streams.
-        judged: int64 [B, T]: number, within its stream, of the sequence to whose score the
-            step's target belongs; -1 for none.
+        judged: int64 [B, T]: the number, within its stream, of the sequence to whose score the
+            step's target belongs. -1 if the target belongs to no score.
         scored: sequences of each stream that are scored. The last one is not: its end shows only
             in the next sequence, and the authors' program closes all sequences there.
         longest: symbols of the longest sequence.
@@ -94,8 +95,9 @@ class JudgedStreams(NamedTuple):
 def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
     """Each sequence as its own stream, to its last symbol; its determined symbols are masked in.
 
-    The last step reads the last symbol. Where sequences start alike, its target is the first symbol
-    of the next one, which the end determines. Otherwise nothing is judged there.
+    The last step reads the last symbol. If all sequences start with the same symbol, its target is
+    the first symbol of the next sequence, which the end determines. Otherwise this step is not
+    judged.
 
     Args:
         drawn: K sequences of `source`.

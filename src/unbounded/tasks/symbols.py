@@ -35,11 +35,11 @@ PADDING: Final = "pad"
 class RandomSymbols(PairSource):
     """Symbols drawn independently and uniformly; the target has them in another order.
 
-    The length is uniform over the range. Bigram flip has even lengths only. The paper requires them
-    and does not say how they are drawn. They are uniform over the even numbers of the range, or
-    with `odd_lengths="padded"` every length is drawn, and a source of an odd one ends with one more
-    symbol, "pad". Example i has the same symbols for every range of lengths, truncated to its
-    length.
+    The length is uniform over the range. Bigram flip has even lengths only. The paper requires even
+    lengths and does not say how they are drawn. By default they are uniform over the even numbers
+    of the range. With `odd_lengths="padded"` every length is drawn, and a source of odd length ends
+    with one more symbol, "pad". Example i has the same symbols for every range of lengths,
+    truncated to its length.
 
     Args:
         order: "copy", "reversal", "bigram_flip" or "odd_first".

@@ -52,12 +52,12 @@ class Task(ABC):
         has_path: whether `heights` gives the number of symbols to keep at each step.
         has_further_loss: whether training adds `further_loss` to the objective, which then counts
             the first output alone.
-        answer_token: the input that is fed while answering and never before; None where a task
-            has no such input.
+        answer_token: the input that is fed while answering and never before; None if a task has no
+            such input.
         source_end_token: the input at which a source has ended; None where there is none.
-        end_token: the output that ends an answer; None where nothing ends one.
-        start_symbol: the input before each string, which a person need not type; None where a
-            string has no such input, or the task lays it out itself.
+        end_token: the output that ends an answer; None if no output ends it.
+        start_symbol: the input before each string, which a person need not type. None if strings
+            have no such input, or if the task adds it itself.
         data_digest: SHA-256 in hexadecimal digits of the data, by which a run recognizes its data;
             None without data.
         notes: notes on the data for the user, a line each.
@@ -94,8 +94,8 @@ class Task(ABC):
     ) -> Batch:
         """Examples `start`, ..., `start + size - 1` of a split, padded to the longest.
 
-        An example depends on (seed, split, index, lengths) alone, not on the other examples of its
-        batch nor on earlier draws. Splits never share a random draw.
+        An example depends only on (seed, split, index, lengths). It depends neither on the other
+        examples of its batch nor on earlier draws. Splits never share a random draw.
 
         Args:
             seed: 0..2**64 - 1.
@@ -207,7 +207,7 @@ class Task(ABC):
         raise ConfigError([f"task {self.name!r}: its examples cannot be listed"])
 
     def over(self, symbols: int) -> Task | None:
-        """The same task with strings of its first `symbols` symbols alone, in its vocabularies.
+        """The same task with strings of its first `symbols` symbols only, in the same vocabularies.
 
         Args:
             symbols: at least 1; more than exist leave the task unchanged.

@@ -35,7 +35,7 @@ class TextTask(Task):
 
     Args:
         name: the name it is listed under.
-        words: the words of each split, <eos> at the end of each line. Those of "train" are the
+        words: the words of each split, <eos> at the end of each line. The words of "train" are the
             vocabulary, in order of first occurrence.
     """
 

@@ -156,10 +156,11 @@ class MetricSet(ABC):
             split.
         selection_metric_heading: the same as a column heading.
         why: the reason for that criterion, follows its name.
-        success: the definition of success; empty where none is counted.
+        success: the definition of success; empty if success is not counted.
         solved: the same, in a sentence on the number of seeds.
         longer: whether there are rows beyond the columns.
-        judges_hardening: whether a hardening can be judged by it: sequences are correct or not.
+        judges_hardening: whether hardening can use this metric set: each sequence is correct or
+            not.
         curve, curve_title: the number of each n of a row that a figure shows, and its description.
         curve_shaded: whether the figure shades the training lengths, and a run has that figure.
         baseline: the definition of "1-layer LSTM then" where a table shows it; else empty.
@@ -225,7 +226,7 @@ class MetricSet(ABC):
 
     @abstractmethod
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether a run is a success; None where none is counted, or its range is no row."""
+        """Whether a run is a success; None if that is not counted, or if its range has no row."""
 
     @abstractmethod
     def values(self, report: Mapping[str, Any]) -> Values:
@@ -244,7 +245,7 @@ class MetricSet(ABC):
         return []
 
     def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """More than `lines`, headings first, for `evaluate`; empty where there is nothing more."""
+        """A longer table than `lines`, headings first, for `evaluate`; empty if there is none."""
         return []
 
     def label(self, rows: Sequence[Row]) -> str:
@@ -271,8 +272,8 @@ def default_lengths(evaluator: Evaluator) -> tuple[LengthRange, ...]:
 def roles_of(evaluator: Evaluator, ranges: Iterable[LengthRange]) -> dict[LengthRange, str]:
     """The role of each range in a run: "train", "test", "longer" or "other".
 
-    "test" is the task's test range. If that is not among `ranges`, it is the range of the stop
-    rule, unless that is the training range, which tests nothing.
+    "test" is the task's test range. If `ranges` does not have it, "test" is the range of the stop
+    rule, if that differs from the training range.
     """
     range_list, train = list(ranges), evaluator.train_lengths
     test = evaluator.task.test_lengths

@@ -58,7 +58,8 @@ is right: each symbol that the rest determines was the likeliest."""
     ) -> StreamScore:
         """See `MetricSet.assess`; streams of mixed n, and each n alone as in the test.
 
-        A network that knows mixed sequences may still lose count in a run of short ones.
+        A network that is correct on mixed sequences may still lose count in a run of short
+        sequences.
         """
         streams, sequences = shared(count, VALIDATION_STREAMS)
         task = evaluator.task.with_sequences(sequences)

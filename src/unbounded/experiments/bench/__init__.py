@@ -1,1 +1,1 @@
-"""`unbounded bench`: what a memory costs beside its controller, measured side by side."""
+"""`unbounded bench`: the time of a layer with a memory, compared with its controller alone."""

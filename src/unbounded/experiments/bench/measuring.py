@@ -20,7 +20,7 @@ from unbounded.rnn.parity import relative_error
 
 Pass = Callable[[], object]
 
-#: What the scan in jax knows.
+#: Memories that the scan in jax supports.
 JAX_MEMORIES = ("stack", "queue", "deque")
 
 
@@ -128,8 +128,8 @@ class Measurement:
         parity_error: largest relative error of an output or gradient, fused against reference.
         median_ms: by contender. spread_ms: (lower, upper) quartile by contender.
         ratios: medians of the ratios within rounds: fused divided by torch; reference and jax
-            divided by fused, each warm; "memory_share" of fused, the part of its time that goes
-            without the memory.
+            divided by fused, each warm; "memory_share", the share of the fused time that the memory
+            takes.
         gflop: operations of the matrix products.
         peak_gflops: what a large torch.mm reached with the same threads in the same run.
         share_of_peak: of that rate, reached by the fused pass; the roofline of these products.
@@ -151,7 +151,7 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
     Args:
         case: what to measure.
         repeats: rounds; each contender runs once a round.
-        progress: told what is being done.
+        progress: called with a description of the current work.
     Raises:
         BackendError: the kernels cannot serve the case, or it does not pass parity; then nothing
             is timed.

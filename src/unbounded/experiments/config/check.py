@@ -137,7 +137,7 @@ def checked(config: RunConfig) -> Task:
 
 
 def check_all(configs: Iterable[RunConfig]) -> None:
-    """Check many configs; those that differ only in the seed, and repeated ranges, only once.
+    """Check many configs; equal ranges, and configs that differ in the seed only, are checked once.
 
     Raises:
         ConfigError: a config has errors; all errors of the first such config.
@@ -321,7 +321,7 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
 
 
 def _nested_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:
-    """One error where a range contains another, and each length has a number of its own."""
+    """One error if a range contains another and the metric set scores each length by itself."""
     texts = options.get("lengths")
     if "every" not in metric_set.fields or not isinstance(texts, list):
         return []

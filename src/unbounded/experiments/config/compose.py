@@ -74,7 +74,7 @@ def _component(before: Any, change: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_other_memory(base: Mapping[str, Any], change: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The change, with the preset's options for a memory that it gives by its name alone."""
+    """The change; a memory that it gives only by name gets the preset's options."""
     model = change.get("model")
     name = model.get("memory") if isinstance(model, Mapping) else None
     others = base.get(OTHER_MEMORIES, {})

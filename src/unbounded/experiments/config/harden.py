@@ -23,10 +23,11 @@ def with_hardening(config: RunConfig, changes: Mapping[str, Any] | None = None) 
     """A config that hardens: with its own options if it has some, else with the usual ones.
 
     The usual options come from the task's preset if it hardens and has the same optimizer and loss
-    reduction; others have steps of another size.
+    reduction. With another optimizer or reduction, steps have another size.
 
     Args:
-        config: the config; options beside the name "none" are changes too.
+        config: the config. If its hardening is named "none", its other options count as changes
+            too.
         changes: hardening options that differ.
     """
     part = dict(config.hardening)

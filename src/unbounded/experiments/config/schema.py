@@ -60,17 +60,17 @@ class ModelConfig:
             and the logits' input has size embedding_size.
         output_read_vector: with a memory, feed the read vector of a step to the logits of the same
             step.
-        learn_initial_state: make the controller's initial state a parameter; a Transformer,
-            DeltaNet and DeltaProduct have none to learn.
+        learn_initial_state: make the controller's initial state a parameter. It has no effect on a
+            Transformer, DeltaNet or DeltaProduct.
         initialization: of the layer: glorot, torch (PyTorch's own), sums (Joulin & Mikolov), or
             glorot_parts (Deleu & Dureau).
         output_initialization: of the output embedding: normal for N(0, 1), small_normal for
             N(0, 0.3^2), torch, sums or glorot.
         symbol_initialization: of the columns of one-hot symbols: as_model, sums, or normal for
             N(0, 1). Of embeddings: as_model, which is N(0, 1), or sums.
-        input_bits: with embedding_size null, number of low bits of a symbol's number that are an
-            input each; the bits above them form one numeric input. 0 for one numeric input only,
-            null for one-hot.
+        input_bits: with embedding_size null, this many low bits of a symbol's number are one input
+            each, and the higher bits form one numeric input. 0 for the numeric input only, null for
+            one-hot.
         input_number: that numeric input as it is (plain), or as a fraction in [-1, 1) (fraction).
         map_initial_state: make each learned number of the initial state the sum of two parameters,
             as in the program of Yang & Rush 2017.
@@ -101,7 +101,7 @@ class ModelConfig:
 
 
 def effective(model: ModelConfig) -> ModelConfig:
-    """The model without the options that have no meaning without a memory, if it has none."""
+    """The model; if it has no memory, without the options that need one."""
     memory: Any = model.memory
     parts: tuple[Any, ...] = (memory, model.controller)
     # The check of the config reports parts that are none.
@@ -121,10 +121,10 @@ class TrainingConfig:
         optimizer: rmsprop, adam, sgd or another (see `unbounded list`); options: those of
             torch.optim, such as momentum, weight_decay, betas and eps.
         learning_rate: learning rate, above 0.
-        schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which
-            is constant until the run would stop (solved, stalled, or the budget almost used up)
-            and then falls linearly to 0; or decay, which is constant for a number of batches and
-            then multiplied by a factor again and again.
+        schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which is
+            constant until the run would stop (solved, stalled, or the budget almost used up) and
+            then falls linearly to 0; or decay, which is constant first and is then multiplied by a
+            factor at regular batches.
         batch_size: sequences per batch, over all processes; on streams and texts, number of
             parallel streams.
         length_bucketing: number of batches whose examples are sorted by length and regrouped, to
@@ -267,7 +267,7 @@ class EvaluationConfig:
         every: on streams, the step between two n of a range; on Dyck words, lengths per band.
         streams: parallel streams that share the sequences of one n; on a text, parallel strips.
         carry_state: carry memory and input from one n to the next, as in the authors' program. A
-            memory that grows starts anew.
+            memory that grows is emptied.
     """
 
     count: Count = 1000

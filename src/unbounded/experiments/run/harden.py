@@ -46,7 +46,7 @@ def harden_run(
     Args:
         folder: folder of a finished run.
         changes: options of `HardeningConfig` that differ from those of the run's training. If the
-            run was trained without hardening, that differ from those of `train --harden`.
+            run was trained without hardening, options that differ from those of `train --harden`.
         overwrite: replace an existing hardening, or an interrupted one with other options.
         quiet: show nothing.
         data: file or folder of the task's data, if it moved.

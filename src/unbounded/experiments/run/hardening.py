@@ -282,8 +282,9 @@ def shorter_lengths(planned: Plan) -> LengthRange | None:
 def kept_lengths(planned: Plan, evaluator: Evaluator) -> LengthRange | None:
     """The lengths below those of training that hardening must keep.
 
-    None if there are none, or if the trained model is right on none of their validation strings.
-    Of a^n b^2n, trained from n = 2 on, it has no n = 1 to lose, and learning it costs the others.
+    None if there are no such lengths, or if the trained model is wrong on all their validation
+    strings. For example a^n b^2n is trained from n = 2 on. Its trained model is wrong at n = 1, and
+    learning n = 1 would make the other lengths worse.
     """
     shorter = shorter_lengths(planned)
     if shorter is None:
@@ -296,8 +297,8 @@ def kept_lengths(planned: Plan, evaluator: Evaluator) -> LengthRange | None:
 def hardening_lengths(planned: Plan, shorter: LengthRange | None) -> LengthRange | ShorterToo:
     """The lengths that hardening trains on: those of training and shorter ones, which it must keep.
 
-    Trained on 8 to 64 symbols alone, a hardened model that is right on all of them often lost the
-    strings of one symbol that the trained model had right. A stream mixes all lengths.
+    If hardening trained on 8 to 64 symbols only, the hardened model was often wrong on strings of
+    one symbol, on which the trained model had been correct. A stream mixes all lengths.
     """
     lengths = planned.train_lengths
     if shorter is None:

@@ -90,8 +90,8 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
 def check_same_run(folder: RunFolder, config: RunConfig) -> None:
     """Refuse to resume a run whose id was given with another config.
 
-    A name with the hash of its config is no such id. Its config.yaml may be damaged or edited;
-    `begin` warns of that.
+    A name that contains the hash of its config does not count as a given id. Its config.yaml may be
+    damaged or edited; `begin` warns of that.
 
     Raises:
         ConfigError: the folder has another config; the message names the options.

@@ -1,7 +1,7 @@
 """Check before a run that it can fit into memory, instead of being killed during it.
 
-All estimates are lower bounds that omit most of a run's needs. A refused run certainly does not
-fit; an accepted run may still be too large.
+All estimates are lower bounds that omit most of a run's needs. A refused run certainly does not fit
+in memory. An accepted run may still be too large.
 """
 
 from __future__ import annotations

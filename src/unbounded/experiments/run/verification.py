@@ -181,8 +181,8 @@ def verify_run(
         folder: the run's folder.
         options: what to test.
         hardened: as for `finished_run`.
-        overwrite: replace an earlier report of the same weights even if it is more complete. It is
-            if only it is complete, or if it tested more and nothing less.
+        overwrite: replace an earlier report of the same weights even if it is more complete. The
+            more complete report is the only finished one, or it tested more and omitted nothing.
         look: called with the current activity and its finished share. A KeyboardInterrupt from it
             ends the verification, and the results so far are reported.
         shown: called with the report before it is written, so that a write error loses nothing.

@@ -6,7 +6,8 @@ NFS too. No claim is ever deleted, so two workers cannot both take over the same
 try to make NAME.(G+1), and one succeeds.
 
 Each worker touches a file of its own, its heartbeat. A claim is dead if the heartbeat of its worker
-stands still. Ages are differences of two times of the file system; no clock of a machine is read.
+no longer changes. Ages are differences of two times of the file system; no clock of a machine is
+read.
 """
 
 from __future__ import annotations
@@ -225,9 +226,9 @@ class Claims:
     def is_dead(self, worker: str) -> bool:
         """Whether a worker has ended without ending its claim.
 
-        It is dead if its process on this machine is gone, or if its heartbeat stood still: for
-        `dead_after_s` in the time of the file system and two heartbeats of watching, or for
-        `dead_after_s` of watching.
+        A worker on this machine is dead if its process is gone. Any worker is dead if its heartbeat
+        did not change for `dead_after_s`. This is measured either in the file system's time, after
+        watching for two heartbeats, or in the time of watching.
         """
         if worker == self.worker:
             return False

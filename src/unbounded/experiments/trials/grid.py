@@ -1,8 +1,8 @@
 """Lay out the runs of a study: axes and seeds, without what is excluded, with rules for some cells.
 
-A cell is one value of each outer axis. Its config is laid together in this order: the preset, the
-study's settings, the values of the outer axes, the settings of matching rules, then the values of
-the inner axes and the seed. Later ones take precedence.
+A cell is one value of each outer axis. Its config is composed in this order; later settings
+override earlier ones: the preset, the study's settings, the values of the outer axes, the settings
+of matching rules, then the values of the inner axes and the seed. Later ones take precedence.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def matches(where: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bo
 
 
 def _excludes(condition: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
-    """Whether the outer axes alone match a condition, so that a cell need not be laid out."""
+    """Whether the outer axes alone match a condition, so that a cell need not be composed."""
     return all(name in labels for name in condition) and matches(condition, labels)
 
 

@@ -1,4 +1,4 @@
-"""The file of a study of one's own: what varies, what is fixed, and what its table shows.
+"""The file of a custom study: what varies, what is fixed, and what its table shows.
 
 docs/studies.md describes the format; `unbounded study --new FILE` writes an example.
 """
@@ -215,7 +215,7 @@ def known_options() -> list[str]:
 
 
 def option_error(name: str) -> str:
-    """What is wrong with the name of an option; empty if it is one, as far as names alone tell."""
+    """What is wrong with the name of an option; empty if names alone show no error."""
     known = known_options()
     if name in known:
         return ""
@@ -284,7 +284,7 @@ class _Reader:
             rules=rules,
             protocol=self._protocol(),
         )
-        # Drawn options are a search, so that their best point is chosen unless the file says more.
+        # Drawn options are a search, so the best point is chosen, unless the file sets `select`.
         select = self._axis_names("select", data.get("select", list(draws)), named)
         return StudyFile(
             name,

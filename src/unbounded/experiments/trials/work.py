@@ -45,7 +45,7 @@ _POLL_S: Final = 1.0
 _LONGEST_ERROR: Final = 4000
 #: Bytes below which a disk counts as full.
 _LEAST_ROOM: Final = 100_000
-#: Errors of a disk that let every further run fail too.
+#: Disk errors with which every further run would fail too.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -270,7 +270,7 @@ class _Worker:
         self._watch(others)
 
     def _watch(self, others: list[Trial]) -> None:
-        """Take over what dead workers leave, until every other run ended or is surely alive."""
+        """Take over runs of dead workers until all others have ended or have a living worker."""
         claims, began = self._claims, time.monotonic()
         while others:
             self._request.check()
@@ -388,7 +388,8 @@ class _Worker:
                 if trial.verify is not None:
                     _verify(folder, trial.verify, request)
             except Exception:
-                # Of any kind: the run's own log must have it, and the caller gets it too.
+                # An exception of any kind is written to the run's own log, and the caller gets it
+                # too.
                 traceback.print_exc()
                 raise
         return result.fresh

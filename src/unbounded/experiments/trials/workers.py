@@ -41,7 +41,7 @@ _ENDED: Final = (0, EXIT_FAILED, EXIT_CONTINUE, 130)
 _POLL_S: Final = 0.3
 #: Time to finish a batch and a validation of 1000 sequences, and to write a checkpoint.
 _GRACE_S: Final = 120.0
-#: Workers that may die in a row without a finished run.
+#: How many workers may die one after the other without a finished run between them.
 _MOST_RESTARTS: Final = 8
 
 
@@ -163,7 +163,7 @@ def run_workers(
     restarts, had = 0, 0
     with stop_requests() as request:
         try:
-            # More processes than runs would have nothing to do.
+            # Processes beyond the number of runs would have nothing to do.
             processes += [start(n) for n in range(min(jobs, max(1, len(watched.waiting))))]
             while processes:
                 request.check()

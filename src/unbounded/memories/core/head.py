@@ -48,8 +48,8 @@ class Head(NamedTuple):
         activation: one of ACTIVATIONS.
         bias: initial value of every bias of the head, or of each along its last axis; None keeps
             the random draw of the layer.
-        gate: whether it is an action, such as push, that a discrete data structure takes fully or
-            not at all. Hardening drives it to 0 or 1, or a softmax to one choice.
+        gate: whether the head is a gate, such as push: an action that a discrete data structure
+            takes fully or not at all. Hardening drives it to 0 or 1, or a softmax to one choice.
     """
 
     name: str

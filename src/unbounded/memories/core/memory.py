@@ -259,7 +259,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         Args:
             active: bool [B].
             new: state of the active sequences.
-            old: state of the others. The state with fewer rows is padded with empty rows.
+            old: state of the other sequences. The state with fewer rows is padded with empty rows.
         """
         held = []
         for field, after, before in zip(self.state_fields, new, old, strict=True):
@@ -273,7 +273,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """Return the instruction for a step beyond the length of some sequences.
 
         The result of such a step is discarded. A memory that checks for lost cells overrides this
-        with an instruction that loses none.
+        method with an instruction that loses no cell.
 
         Args:
             active: whether each sequence has this step, bool [B].

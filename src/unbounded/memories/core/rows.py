@@ -12,7 +12,7 @@ def read_rows(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
-    """Keep rows of strength above 0 in order, plus dead ones where the batch's shape needs them.
+    """Keep rows of strength above 0 in order, and empty rows where the batch's shape needs them.
 
     Exact: a row of strength 0 is neither read nor popped, adds 0 to every sum, and gets no
     gradient. Sequences with fewer live rows than others keep dead rows before them.

@@ -21,8 +21,8 @@ from unbounded.memories.turing_tape.addressing import LIMIT, content_weights, re
 MODES: Final = ("backward", "content", "forward")
 #: Least usage in the products of `allocation_weights`, so that none of them vanishes.
 LEAST_USAGE: Final = 1e-6
-#: Usages are compared in steps of 1 / 4096. Without that, rounding would choose among slots that
-#: were never written and differ in nothing else.
+#: Usages are compared in steps of 1 / 4096. Without these steps, rounding would choose among slots
+#: that were never written and are otherwise equal.
 USAGE_STEPS: Final = 4096
 
 

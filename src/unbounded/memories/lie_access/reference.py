@@ -198,8 +198,8 @@ def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
             place and writes another.
     Returns:
         N + W rows, or N if these exceed the capacity. Then the new rows are written one after the
-        other; for each the oldest place without a row is removed. A sequence that writes with
-        strength 0 stays as it is.
+        other. For each new row the oldest place without a row is removed. If a sequence writes with
+        strength 0, its rows do not change.
     """
     count = new.strengths.shape[1]
     if capacity is None or rows.strengths.shape[1] + count <= capacity:
@@ -260,12 +260,12 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         write_gate_bias: initial bias of the write head's gates; None keeps the random draw.
         read_key_gate_bias: initial bias of the read head's key gate, any finite number (not in the
             papers; without effect without this gate). Below 0 the head initially continues from
-            its position. It then relies less on absolute keys that the controller has counted out,
-            which only hold at the lengths of training.
+            its position. The head then relies less on absolute keys that the controller has
+            counted; such keys are correct only at the training lengths.
         strength_bias: initial bias of the strengths (not in the papers). Above 0 the initial rows
             have similar strengths.
         gates: "sigmoid", or "hard_sigmoid" (not in the papers), which is exactly 0 up to -2.5 and 1
-            from 2.5 on. A closed gate then leaks nothing, and a path is straight at any length.
+            from 2.5 on. A gate of exactly 0 adds no error, so a path is straight at any length.
         initial: "constant" starts without rows, with keys at the group's origin and actions at its
             identity; "learned" starts with a row for each write head. Rows, heads and read vector
             are then parameters.
@@ -273,7 +273,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         drop: number of oldest rows dropped at once at capacity, 1 by default.
         value_activation: of the written value, one of the activations but softmax.
         temperature: whether each step gives a temperature; None for softmax alone. A custom
-            weighting can ask for one.
+            weighting can require a temperature.
         read_heads, write_heads: R and W, numbers of heads (one of each in the papers). The read
             vector has R M numbers.
     Raises:

@@ -280,8 +280,9 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
 
     Cell 0 is the top. All cells are initially empty (-1), and a POP brings up an empty cell from
     below the last one. The read vector has the k topmost cells after the action. The paper's
-    controller reads them before it acts, h_t from s_{t-1}. This is equivalent: the layer passes a
-    step's read vector to the next step, and the initial read vector, of empty stacks, is -1.
+    controller reads them before it acts, h_t from s_{t-1}. Both orders are equivalent: the layer
+    passes a step's read vector to the next step, and the initial read vector is -1, the value of
+    empty stacks.
 
     The paper's cells are numbers. With `width` they are vectors, each moved as a whole.
 
@@ -372,14 +373,14 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
 def trim_cells(state: StackCells, empty: float = EMPTY) -> StackCells:
     """Remove the cells at the bottom that are empty in every stack of every sequence.
 
-    Exact: an empty cell equals an absent one. With one-hot actions this keeps long streams short;
-    cells that are only nearly empty stay.
+    Exact: an empty cell equals an absent one. With one-hot actions the state of a long stream stays
+    small. Cells that are only nearly empty are kept.
 
     Args:
         state: of a SuperpositionStack, cells [B, S, N] or [B, S, N, W].
         empty: the number in its empty cells.
     Raises:
-        DTypeError: it is another state, such as a layer's state, whose `memory` is needed.
+        DTypeError: `state` is another state. Of a layer's state, give the field `memory`.
     """
     if not isinstance(state, StackCells):
         raise DTypeError(
@@ -410,7 +411,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     Choices that the paper leaves open:
 
     * An empty cell is -1, as in a stack, or optionally another number.
-    * The controller reads the k cells HEAD, HEAD - 1, ..., HEAD - k + 1. They are the newest
+    * The controller reads the k cells HEAD, HEAD - 1, ..., HEAD - k + 1. These cells are the newest
       insertion and the values that it displaced, like the k topmost cells of a stack.
     * The list has no ends: each step adds an empty cell on both sides. With a `capacity` it stops
       growing there, and empty cells enter at its ends. A value lost at an end raises an error, or

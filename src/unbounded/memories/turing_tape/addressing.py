@@ -78,8 +78,8 @@ def sharpened(weights: Tensor, sharpening: Tensor, floor: float) -> Tensor:
     """w(i) = (w~(i) + floor)^gamma / sum_j (w~(j) + floor)^gamma, [B, H, N].
 
     The powers are computed as logarithms minus the largest one, so no sum of powers vanishes. The
-    weights sum to 1 again, even where a shift lost some at an end. Where it lost all of them, the
-    weights are uniform.
+    weights sum to 1 again, even where a shift lost some at an end. If a head lost all its weight,
+    the weights are uniform.
 
     Args:
         weights: w~, [B, H, N]. sharpening: gamma, [B, H], at least 1. floor: above 0.

@@ -1,9 +1,10 @@
 """The gradients of `rows`: a step is undone, which restores its previous rows.
 
-At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1). A row
-that a pop reduced to 0 thus has none through its own strength, nor has a row that was 0 before.
-Both still have that of the sums over nearer rows. A row that died therefore restarts with that part
-when its death is undone; gradients accumulated while it was dead are discarded.
+At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1). So a row
+that a pop reduced to 0, or that was 0 before, has no derivative through its own strength. It still
+has the derivative through the sums over nearer rows. When the removal of a row is undone, its
+gradient therefore restarts with this part. Gradients accumulated while its strength was 0 are
+discarded.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ are bitwise reproducible. Rows of all steps have fixed places from the start (th
 bottom before the initial ones); rows `low` to `high` exist.
 
 A pop scans the rows from its end in chunks until its quantity is used up. It takes the whole
-strength of some rows, which die, and a part of at most one, whose previous strength is recorded.
+strength of some rows, which are then called dead, and a part of the strength of at most one row,
+whose previous strength is recorded.
 """
 
 from __future__ import annotations
