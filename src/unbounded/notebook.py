@@ -25,4 +25,4 @@ def shown(thing: Any) -> str:
     try:
         return explore(thing)._repr_html_()
     except UnboundedError as error:
-        return f"<pre>{escape(repr(thing))}</pre><p>No page of it: {escape(str(error))}</p>"
+        return f"<pre>{escape(repr(thing))}</pre><p>Not shown: {escape(str(error))}</p>"

@@ -109,7 +109,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
     group = "--model.memory.group"
     done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *few)
     assert done.returncode == 0, done.stderr
-    assert "no kernel knows the group shear" in done.stderr
+    assert "no kernel supports the group shear" in done.stderr
     (run,) = (folder / "runs").glob("answer_copy-*")
     report = json.loads((run / "report.json").read_text())
     assert report["config"]["model"]["memory"]["group"] == "bucket.Shear"
@@ -139,7 +139,7 @@ def test_a_weighting_of_ones_own(folder: Path) -> None:
     weighting = "--model.memory.weighting"
     done = unbounded(folder, "train", "answer_copy", weighting, "bucket.nearest", *few)
     assert done.returncode == 0, done.stderr
-    assert "no kernel knows the weighting nearest" in done.stderr
+    assert "no kernel supports the weighting nearest" in done.stderr
     done = unbounded(folder, "train", "answer_copy", weighting, "bucket.naerest", *few)
     assert done.returncode == 2
     assert "Did you mean 'nearest'?" in done.stderr

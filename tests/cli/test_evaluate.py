@@ -61,7 +61,7 @@ def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_pat
     folder = tmp_path / "anbn"
     shutil.copytree(RUNS / "anbn", folder)
     assert main(["evaluate", str(folder), "--hardened", "--lengths", "250:250"]) == 0
-    note = "to score these, the memory was given room for 500 cells, beyond its own capacity"
+    note = "to score these, the memory was given room for 500 cells, more than its own capacity"
     assert note in capsys.readouterr().out.splitlines()
     assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--hardened"]) == 0
     _, *rows, said = capsys.readouterr().out.splitlines()
@@ -137,7 +137,7 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
     run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
     assert "expected the input's symbols or --length" in failing(capsys, "actions", run)
     both = failing(capsys, "actions", run, "s1", "--length", "3")
-    assert "INPUT: expected the input's symbols or --length, and not both" in both
+    assert "INPUT: expected either the input's symbols or --length" in both
     said = failing(capsys, "actions", run, "--length", "3")
     assert "--length: has no meaning on task 'copy'; give INPUT" in said
     labels = make_task("dyck")

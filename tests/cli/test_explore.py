@@ -188,7 +188,7 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
     [
         ({"saturated": True}, ", hardened"),
         ({"saturated": False}, ", hardened in part"),
-        ({"saturated": False, "harm": True}, ", as trained: hardening made it no better"),
+        ({"saturated": False, "harm": True}, ", as trained: the hardened model was not better"),
     ],
 )
 def test_a_title_says_how_hard_a_model_is(

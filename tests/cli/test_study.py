@@ -219,7 +219,7 @@ def test_a_new_study(capsys: Capture) -> None:
         (["copy", "--grid", "model.memory"], "grid: expected OPTION=VALUE,VALUE"),
         (
             ["copy", "--grid", "model.memory=stack", "--grid", "model.memory=queue"],
-            "grid: two axes on one option, model.memory",
+            "grid: expected one axis for option model.memory, got two",
         ),
         (
             ["copy", "--grid", "model.hidden_size=4,5", "--model.hidden_size", "3"],
@@ -230,16 +230,16 @@ def test_a_new_study(capsys: Capture) -> None:
         (["copy", "--grid", "model.hidden_size=4", "--seeds", "x"], "seeds such as 0:10"),
         (["copy", "--jobs", "0"], "jobs: expected at least 1, got 0"),
         (["copy", "--executor", "slrum"], "unknown executor 'slrum'"),
-        (["copy", "--isolated"], "isolated: has a meaning with --shard alone"),
+        (["copy", "--isolated"], "isolated: works only with --shard"),
         (
             ["copy", "--grid", "model.hidden_size=4", "--log_with", "wandbb"],
             "log_with: unknown tracker 'wandbb'",
         ),
         (["copy", "--table", "xls"], "unknown format 'xls'"),
         (["copy", "--time_limit", "soon"], "expected minutes or hours:minutes:seconds"),
-        (["mine.yaml", "--data", "x"], "--data: write it into mine.yaml"),
+        (["mine.yaml", "--data", "x"], "--data: expected in the file; write it into mine.yaml"),
         (["pairs", "--grid", "model.hidden_size=4", "--data", "none.tsv"], "none.tsv"),
-        (["mine.yaml", "--seeds", "0:3"], "--seeds: write it into mine.yaml"),
+        (["mine.yaml", "--seeds", "0:3"], "--seeds: expected in the file; write it into mine.yaml"),
     ],
 )
 def test_what_is_wrong(arguments: list[str], expected: str, capsys: Capture) -> None:

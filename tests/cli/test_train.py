@@ -70,7 +70,7 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
     assert "restarts: expected at least 1, got 0" in said
     said = failing(capsys, "train", "copy", "--jobs", "2")
-    assert "jobs: a single run has one job; give --restarts too" in said
+    assert "jobs: works only with several runs; give --restarts too" in said
     several = ("--restarts", "2", "--jobs", "2", "--hardware.threads")
     said = failing(capsys, "train", "copy", *several, "3")
     assert "hardware.threads: concurrent restarts have one thread each; leave it out" in said

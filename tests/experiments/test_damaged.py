@@ -77,7 +77,7 @@ def test_sizes_are_compared_before_memory_is_taken(folder: Path) -> None:
     path = folder / "model" / "config.json"
     options = json.loads(path.read_text())
     path.write_text(json.dumps({**options, "inputs": 10**9}))
-    with pytest.raises(CheckpointError, match=r"has shape \[.*\] in it, and \[1000000000, "):
+    with pytest.raises(CheckpointError, match=r"has shape \[.*\] in the file, and \[1000000000, "):
         evaluate_run(folder)
 
 

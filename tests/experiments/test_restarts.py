@@ -153,7 +153,7 @@ def test_restarts_end_with_the_first_that_solves_the_task(
     trained.clear()
     train_restarts(tiny_streams(), 3, root=tmp_path)
     assert trained == [3, 4, 5]
-    with pytest.raises(ConfigError, match="until_solved: concurrent restarts all begin at once"):
+    with pytest.raises(ConfigError, match="until_solved: concurrent restarts cannot end early"):
         train_restarts(tiny_streams(), 2, root=tmp_path, until_solved=True, jobs=2)
 
 

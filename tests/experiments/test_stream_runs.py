@@ -180,7 +180,7 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
     assert "alone" not in table(one)
     # n letters of each kind are 2 n symbols: 80 for the longest, where training had room for 12.
     assert [row["capacity_given"] for row in sampled["rows"]] == [None, 80]
-    notice = "to score these, the memory was given room for 80 cells, beyond its own capacity"
+    notice = "to score these, the memory was given room for 80 cells, more than its own capacity"
     assert told.count(notice) == 1
     assert "given room" not in table(one)
     model, source = RunFolder(finished).load_model()

@@ -50,7 +50,7 @@ def test_a_run_shows_itself(result: RunResult) -> None:
 def test_what_training_returned_shows_itself(result: RunResult) -> None:
     assert result._repr_html_() == explore(result)._repr_html_()
     gone = RunResult(result.folder / "nowhere", {}, fresh=True)
-    assert "<p>No page of it: " in gone._repr_html_()
+    assert "<p>Not shown: " in gone._repr_html_()
     assert "is not a run folder" in gone._repr_html_()
 
 

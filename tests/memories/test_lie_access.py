@@ -819,12 +819,12 @@ def test_custom_group():
     memory = ub.LieAccessMemory(3, Shear(), "softmax", capacity=4, drop=2)
     layer = ub.MemoryRNN(2, 5, memory, learn_initial_state=True)
     assert layer.layers[0].heads.weight.shape[0] == 2 * (2 + 1 + 1 + 1) + 3 + 1 + 1
-    with pytest.warns(ub.errors.BackendWarning, match="no kernel knows the group shear"):
+    with pytest.warns(ub.errors.BackendWarning, match="no kernel supports the group shear"):
         output, state = layer(torch.randn(9, 2, 2))
     output.sum().backward()
     assert state.memory.keys.shape == (2, 4, 2)
     assert layer.initial_state(1).memory.read_key.tolist() == [[0.0, 1.0]]
-    with pytest.raises(ub.errors.BackendError, match="no kernel knows the group shear"):
+    with pytest.raises(ub.errors.BackendError, match="no kernel supports the group shear"):
         memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
 
 
@@ -897,7 +897,7 @@ def test_a_weighting_that_is_a_function():
     memory = ub.LieAccessMemory(2, weighting=nearest)
     assert repr(memory).count("weighting='nearest'") == 1
     assert memory.Instruction is ub.memories.LieAccessInstruction
-    with pytest.raises(ub.errors.BackendError, match="no kernel knows the weighting nearest"):
+    with pytest.raises(ub.errors.BackendError, match="no kernel supports the weighting nearest"):
         memory.unroll(random_instructions(memory, 1, 2), backend="cpu")
     warm = ub.LieAccessMemory(2, weighting=f"{__name__}.nearest", temperature=True)
     assert "temperature" in warm.Instruction._fields

@@ -72,7 +72,7 @@ def cut(folder: Path) -> None:
         (lambda f: changed_config(f, lambda data: data.pop("inputs")), "it has no inputs"),
         (
             lambda f: changed_config(f, lambda data: data.update(hidden_size=5)),
-            "has shape .* in it, and .* by config.json",
+            "has shape .* in the file, and .* by config.json",
         ),
         (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
         (
@@ -144,7 +144,10 @@ def test_map_location_must_be_usable(folder: Path, device: Any) -> None:
             "it lacks sequence.output.bias, which the model of config.json has",
         ),
         (lambda w: [w.pop(name) for name in sorted(w)[1:]], "it lacks .*, .*, .* and 4 more, "),
-        (lambda w: w.update(gate=torch.ones(2)), r"gate has shape \[2\] in it, and is not there"),
+        (
+            lambda w: w.update(gate=torch.ones(2)),
+            r"gate has shape \[2\] in the file, and is",
+        ),
     ],
 )
 def test_weights_that_disagree_with_the_config_are_named(

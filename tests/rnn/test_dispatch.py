@@ -111,7 +111,7 @@ def hooked(where):
     [
         (
             lambda backend: make(controller=custom_controller, backend=backend),
-            "no kernel knows the controller CustomController",
+            "no kernel supports the controller CustomController",
         ),
         (hooked("controller"), "the controller has hooks"),
         (hooked("heads"), "the heads has hooks"),
@@ -226,7 +226,7 @@ class DoubledStack(ub.NeuralStack):
 @needs_kernels
 def test_a_subclass_is_not_taken_for_its_base(fused_calls):
     layer = ub.MemoryRNN(3, 5, DoubledStack(4), dtype=DOUBLE)
-    with pytest.warns(BackendWarning, match="no kernel knows the memory DoubledStack"):
+    with pytest.warns(BackendWarning, match="no kernel supports the memory DoubledStack"):
         layer(inputs())
     with pytest.warns(
         BackendWarning, match="DoubledStack runs on the reference implementation path"
@@ -350,7 +350,7 @@ def test_the_error_of_a_layer_without_a_memory_has_the_reason():
     with pytest.raises(BackendError, match="SRCN: backend 'cpu' cannot serve this call: no kernel"):
         ub.SRCN(3, 5, backend="cpu")(torch.randn(6, 3, 3))
     layer = ub.ControllerRNN(3, 5, custom_controller, backend="cpu")
-    with pytest.raises(BackendError, match="no kernel knows the controller CustomController"):
+    with pytest.raises(BackendError, match="no kernel supports the controller CustomController"):
         layer(torch.randn(6, 3, 3))
     for make_layer in (ub.SRCN, ub.DeepLSTM, ub.ControllerRNN):
         with pytest.raises(ChoiceError, match="backend"):

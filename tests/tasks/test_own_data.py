@@ -230,5 +230,5 @@ def test_sources_of_one_word_each_have_a_hint_at_characters(tmp_path):
 def test_a_text_with_ends_of_its_own_is_refused_by_line(tmp_path):
     """Each end used to count twice."""
     folder = text_folder(tmp_path, train="a b a\nb c <eos>\n")
-    with pytest.raises(ConfigError, match=r"train.txt, line 2: <eos> is what the task puts"):
+    with pytest.raises(ConfigError, match=r"train.txt, line 2: <eos> is added by the task"):
         make_task("text", data=str(folder))

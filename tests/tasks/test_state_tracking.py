@@ -99,5 +99,5 @@ def test_bad_input_is_named():
         "unknown group 'S55'. ",
         "train_lengths: length",
     ]
-    with pytest.raises(ConfigError, match="a symbol that is an answer alone"):
+    with pytest.raises(ConfigError, match="a symbol that occurs only in answers"):
         make_task("next_cycle_navigation").asked(("<", "0"))

@@ -89,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
     """Print the table; draw it with --out."""
     given, errors = parse(parser(arguments), arguments)
     if (given.input is None) == (given.length is None):
-        errors.append("INPUT: expected the input's symbols or --length, and not both")
+        errors.append("INPUT: expected either the input's symbols or --length")
     if errors:
         raise ConfigError(errors)
     folder = None if given.out is None else Path(given.out)

@@ -79,11 +79,11 @@ def executor_errors(given: Namespace) -> list[str]:
     if given.watch and given.time_limit is not None:
         errors.append("time_limit: has no meaning with --watch, which trains nothing")
     if given.isolated and given.shard is None:
-        errors.append("isolated: has a meaning with --shard alone")
+        errors.append("isolated: works only with --shard")
     if given.slurm and given.executor not in _SUBMITIT:
-        errors.append("slurm: has a meaning with --executor slurm alone")
+        errors.append("slurm: works only with --executor slurm")
     if given.gpus is not None and given.executor != "ray":
-        errors.append("gpus: has a meaning with --executor ray alone")
+        errors.append("gpus: works only with --executor ray")
     for read in (lambda: seconds_of(given.time_limit), lambda: _parameters(given.slurm)):
         try:
             read()

@@ -181,7 +181,7 @@ def run(arguments: Sequence[str]) -> int:
         else:
             options[name] = option_value("task", given.task, name, text, ModelConfig())
     if options.pop("name", given.task) != given.task:
-        errors.append(f"--task: expected options of {given.task!r}, got those of another task")
+        errors.append(f"--task: expected options of {given.task!r}, got options of another task")
     if given.data is not None:
         options["data"] = given.data
     task = check_task(errors, lambda: make_task(given.task, **options))

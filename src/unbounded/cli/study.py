@@ -131,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _new(given: Namespace, errors: list[str]) -> int:
     if given.study is not None:
-        errors.append(f"new: takes one file, got {given.study!r}, too")
+        errors.append(f"new: expected one file, got {given.study!r} too")
     if errors:
         raise ConfigError(errors)
     path = Path(given.new)
@@ -177,7 +177,7 @@ def _study(given: Namespace, words: Words) -> StudyFile:
         odd += ["--grid"] * bool(given.grid)
         odd += [f"--{name}" for name in ("seeds", "data") if getattr(given, name) is not None]
         if odd:
-            raise ConfigError([f"{', '.join(odd)}: write it into {path}"])
+            raise ConfigError([f"{', '.join(odd)}: expected in the file; write it into {path}"])
         return read_study(path)
     if given.study not in PRESETS:
         if path.suffix in (".yaml", ".yml"):
@@ -200,7 +200,9 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
         if not equals or not name or not values.strip():
             errors.append(f"grid: expected OPTION=VALUE,VALUE, got {text!r}")
         elif name in axes:
-            errors.append(f"grid: two axes on one option, {name}; give one --grid {name}=...")
+            errors.append(
+                f"grid: expected one axis for option {name}, got two; give --grid {name} once"
+            )
         elif name != "task" and (error := option_error(name)):
             errors.append(f"grid: {error}")
         else:

@@ -245,7 +245,7 @@ def _config(result: Composed, given: Namespace, errors: list[str]) -> RunConfig:
         return config
     texts = [text for name, text in result.options if name in ("hardening", "hardening.name")]
     if config.hardening.get("name") == "none" and any("none" in text for text in texts):
-        errors.append("harden: --hardening none hardens nothing; leave one of them out")
+        errors.append("harden: cannot be combined with --hardening none; leave one of them out")
         return config
     return with_hardening(config)
 
@@ -260,11 +260,11 @@ def _flag_errors(given: Namespace, config: RunConfig | None) -> list[str]:
         if getattr(given, name) < 1
     ]
     if given.jobs > 1 and given.restarts == 1:
-        errors.append("jobs: a single run has one job; give --restarts too")
+        errors.append("jobs: works only with several runs; give --restarts too")
     if given.until_solved and given.restarts == 1:
-        errors.append("until_solved: a single run has no further restart; give --restarts too")
+        errors.append("until_solved: works only with several runs; give --restarts too")
     if given.until_solved and given.jobs > 1:
-        errors.append("until_solved: concurrent restarts all begin at once; give --jobs 1")
+        errors.append("until_solved: concurrent restarts cannot end early; give --jobs 1")
     if given.jobs > 1 and config is not None and config.hardware.threads not in (None, 1):
         errors.append("hardware.threads: concurrent restarts have one thread each; leave it out")
     if given.log_with is not None:

@@ -14,7 +14,9 @@ from unbounded.tasks import LengthRange, Task
 
 def room_note(cells: int) -> str:
     """The note for numbers of a model that got more cells from `with_room`."""
-    return f"to score these, the memory was given room for {cells} cells, beyond its own capacity"
+    return (
+        f"to score these, the memory was given room for {cells} cells, more than its own capacity"
+    )
 
 
 def warn_of_room(model: nn.Module, task: Task, lengths: Iterable[LengthRange]) -> None:

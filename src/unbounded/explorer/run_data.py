@@ -132,7 +132,7 @@ def _how_hard(folder: RunFolder) -> str:
         report = {}
     part = report.get("hardened") or {}
     if part.get("harm"):
-        return ", as trained: hardening made it no better"
+        return ", as trained: the hardened model was not better"
     return ", hardened" if part.get("saturated", True) else ", hardened in part"
 
 

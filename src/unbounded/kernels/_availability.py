@@ -47,12 +47,12 @@ def why_not(operator: str, structure: Structure[Any] | None, *tensors: Tensor | 
             return reason
     for tensor in present:
         if tensor.is_floating_point() and tensor.dtype not in FLOATING:
-            return f"the kernels take float32 and float64 and a tensor is {tensor.dtype}"
+            return f"the kernels take float32 and float64, but a tensor is {tensor.dtype}"
         if tensor.is_complex():
-            return "the kernels take real numbers and a tensor is complex"
+            return "the kernels take real numbers, but a tensor is complex"
     dtypes = {tensor.dtype for tensor in present if tensor.is_floating_point()}
     if len(dtypes) > 1:
-        return f"the kernels take one dtype and were given {sorted(map(str, dtypes))}"
+        return f"the tensors of a call must have one dtype, got {sorted(map(str, dtypes))}"
     if torch.compiler.is_compiling():
         return None
     if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -93,7 +93,7 @@ def _why_not_on(
     kind = device.type
     if kind not in DEVICES:
         names = " and ".join(DEVICES).upper()
-        return f"the kernels run on {names} and a tensor is on {kind}"
+        return f"the kernels run on {names}, but a tensor is on {kind}"
     if kind == "cpu" and WHY_NOT_LOADED:
         return WHY_NOT_LOADED
     if (operator, kind) not in IMPLEMENTED:
@@ -105,7 +105,7 @@ def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
     """Why no kernel supports a memory; None if one does."""
     kind = BY_TYPE.get(type(memory))
     if kind is None:
-        return f"no kernel knows the memory {type(memory).__name__}"
+        return f"no kernel supports the memory {type(memory).__name__}"
     name = replaced_method(memory)
     replaced = f"{type(memory).__name__}.{name} is replaced, which only the reference calls"
     return kind.why_not(memory) or (None if name is None else replaced)

@@ -241,7 +241,9 @@ def _check_header(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
             shape, kind = list(part.get_shape()), part.get_dtype()
             expected = list(sizes[weight].shape) if weight in sizes else "is not there"
             if shape != expected:
-                errors.append(f"{weight} has shape {shape} in it, and {expected} by config.json")
+                errors.append(
+                    f"{weight} has shape {shape} in the file, and {expected} by config.json"
+                )
             elif sizes[weight].is_floating_point() and kind not in _FLOATING:
                 errors.append(
                     f"{weight} has dtype {kind} in it, expected one of {', '.join(_FLOATING)}"

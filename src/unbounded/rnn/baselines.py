@@ -441,7 +441,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
     ) -> tuple[Tensor, ControllerState]:
         """Use the kernels or torch's loop where they apply, else single steps."""
         controller = self.controller
-        reason: str | None = f"no kernel knows the controller {type(controller).__name__}"
+        reason: str | None = f"no kernel supports the controller {type(controller).__name__}"
         # Exact types only: a subclass may compute something else.
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights

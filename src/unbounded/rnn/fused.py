@@ -38,13 +38,13 @@ def why_not_fused(
     # Exact types only: a subclass may compute something else.
     exact = type(controller) in CONTROLLERS.values()
     if not isinstance(controller, WeightedController) or not exact:
-        return f"no kernel knows the controller {type(controller).__name__}"
+        return f"no kernel supports the controller {type(controller).__name__}"
     kernel = kernel_of(memory)
     if kernel is None:
         return why_no_kernel(memory)
     for head in memory.heads:
         if head.activation not in kernel.activations(head.name):
-            return f"no kernel knows the activation {head.activation} of {head.name}"
+            return f"no kernel supports the activation {head.activation} of {head.name}"
     reason = why_no_kernel(memory)
     if reason is not None:
         return reason
@@ -55,7 +55,7 @@ def why_not_fused(
     if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
     if type(heads) is not Heads:
-        return f"no kernel knows the heads {type(heads).__name__}"
+        return f"no kernel supports the heads {type(heads).__name__}"
     tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
     return kernels.why_not("recurrence", kernel, *tensors) or negative_field(kernel, state.memory)
 
@@ -126,7 +126,7 @@ def fused_layer(
     """The loop of a controller with a memory, as in `run_recurrence`.
 
     Raises:
-        BackendError: no kernel knows the memory.
+        BackendError: no kernel supports the memory.
     """
     kernel = kernel_of(memory)
     if kernel is None:

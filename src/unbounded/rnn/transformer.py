@@ -188,7 +188,7 @@ def _memory_errors(
         if type(number) is not int or not 1 <= number <= num_layers
     ]
     if layers == []:
-        errors.append("memory_layers: expected the number of a block at least, got none")
+        errors.append("memory_layers: expected at least one block number, got none")
     if memory.uses_lengths:
-        errors.append(f"memory: {type(memory).__name__} uses lengths, which blocks do not give it")
+        errors.append(f"memory: {type(memory).__name__} uses lengths, which blocks do not pass on")
     return errors

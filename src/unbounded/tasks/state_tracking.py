@@ -214,7 +214,7 @@ class NextToken(QuestionSource):
     def source_error(self, source: Sequence[int]) -> str:
         """See `QuestionSource.source_error`."""
         if any(symbol >= len(self._source.source_vocabulary) for symbol in source):
-            return "it has a symbol that is an answer alone"
+            return "it has a symbol that occurs only in answers"
         return self._source.source_error(source)
 
 

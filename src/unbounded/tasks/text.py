@@ -217,7 +217,7 @@ def read_words(path: Path, files: Iterable[str]) -> list[str]:
     def check(line: str) -> str | None:
         if END_OF_SENTENCE not in line.split():
             return None
-        return f"{END_OF_SENTENCE} is what the task puts at each line's end; delete it in the text"
+        return f"{END_OF_SENTENCE} is added by the task at each line's end; delete it in the text"
 
     advice = f"Give the folder of {', '.join(files)} (--data DIR)"
     lines = read_lines(path, advice, check)

@@ -340,7 +340,7 @@ class ChunkUpdate:
 
     def _without_bad_tensor(self) -> str:
         if self._accelerator.num_processes > 1:
-            return "none of this process's; look at the others"
+            return "not in this process; see the messages of the others"
         return (
             "none, but the gradient's norm is, because the squares of its numbers are too large; a "
             "lower training.learning_rate or another seed may help"

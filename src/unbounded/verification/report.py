@@ -155,13 +155,13 @@ def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
         part = report[name]
         if not part["trends"]:
-            yield f"extrapolated from {from_what} the lengths that are right: nothing, they are few"
+            yield f"extrapolated from {from_what} the correct lengths: nothing, too few lengths"
             continue
         longest = max(trend["lengths"][1] for trend in part["trends"].values())
         when = "no margin goes to 0"
         if part["first_error"] is not None:
             when = f"the first error near length {part['first_error']}: {_FAILS[part['by']]}"
         yield (
-            f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when} "
+            f"extrapolated from {from_what} the correct lengths, up to {longest}: {when} "
             f"({outcome})"
         )

@@ -217,12 +217,12 @@ def findings_of(
 def rule_error(task: Task) -> str | None:
     """Why answers to a task cannot be checked one by one; None where they can."""
     if task.objective == "bits":
-        return "answers with vectors of bits; a margin is defined only where one symbol is chosen"
+        return "answers with vectors of bits; margins exist only for answers of single symbols"
     if isinstance(task, LanguageModel):
         return "has no rule for one correct output: most symbols of a string are not determined"
     in_data = isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs)
     if in_data or task.layout not in _LAYOUTS:
-        return "has no rule to check answers against: its targets are in its data alone"
+        return "has no rule to check answers against: its targets come only from its data"
     return None
 
 

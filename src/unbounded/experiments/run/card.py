@@ -128,7 +128,7 @@ def _is_saturated(report: Mapping[str, Any], hardened: bool) -> bool:
 
 def _hardening(report: Mapping[str, Any]) -> str:
     if report.get("harm"):
-        return "it made the model worse, so that these are the weights before it"
+        return "it made the model worse, so these are the weights before hardening"
     if report.get("saturated") is False:
         return "some gates are not saturated"
     return "every gate is saturated (0 or 1)"

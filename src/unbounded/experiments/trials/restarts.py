@@ -228,7 +228,7 @@ def train_restarts(
         Interrupted: a signal stopped the training, which is saved.
     """
     if until_solved and jobs > 1:
-        raise ConfigError(["until_solved: concurrent restarts all begin at once; give --jobs 1"])
+        raise ConfigError(["until_solved: concurrent restarts cannot end early; give --jobs 1"])
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
     folders = [RunFolder.of(root, restart) for restart in configs]

@@ -32,7 +32,7 @@ def why_not_triton(installed: tuple[int, ...] | None) -> str | None:
         return "the kernels for CUDA need triton, which is not installed"
     if installed < OLDEST_TRITON:
         oldest, here = (".".join(map(str, parts)) for parts in (OLDEST_TRITON, installed))
-        return f"the kernels for CUDA need triton {oldest} or newer, and {here} is installed"
+        return f"the kernels for CUDA need triton {oldest} or newer, but {here} is installed"
     return None
 
 

@@ -88,11 +88,11 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         """Custom groups and weightings have no kernel."""
         if type(memory.group) not in KERNEL_GROUPS:
             size = memory.group.key_size
-            return f"no kernel knows the group {memory.group.name} on keys of size {size}"
+            return f"no kernel supports the group {memory.group.name} on keys of size {size}"
         if (reason := _why_not_rotated(memory.group)) is not None:
             return reason
         if memory.weighting_name not in WEIGHTINGS:
-            return f"no kernel knows the weighting {memory.weighting_name}"
+            return f"no kernel supports the weighting {memory.weighting_name}"
         return None
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
