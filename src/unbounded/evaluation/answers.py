@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
     @property
     def first_error(self) -> int | None:
-        """Index of the first incorrect symbol, from 0; None where all are correct."""
+        """Index of the first incorrect symbol, from 0; None if all are correct."""
         pairs = zip(self.expected, self.said, strict=True)
         return next((place for place, (target, said) in enumerate(pairs) if target != said), None)
 

@@ -63,7 +63,7 @@ def comparison_sets(
     Args:
         evaluator: task, seed, place and lengths of training.
         ranges: lengths of training and of validation.
-        far: a length far beyond training; None for none.
+        far: a length far beyond training; None for no such length.
     """
     spans = list(dict.fromkeys(ranges))
     count = max(STRINGS, evaluator.validation_count)

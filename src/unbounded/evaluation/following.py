@@ -25,7 +25,7 @@ def head_position(weights: Tensor) -> Tensor:
 
 
 def correlation(left: Tensor, right: Tensor) -> float | None:
-    """Pearson's correlation of two rows of numbers; None where one of them is constant."""
+    """Pearson's correlation of two rows of numbers; None if one of them is constant."""
     deviations = [row.double() - row.double().mean() for row in (left, right)]
     norms = [float(row.norm()) for row in deviations]
     if min(norms) < 1e-9:

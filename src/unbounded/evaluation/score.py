@@ -180,7 +180,7 @@ def numbers_of(
 
 
 def nan_fact(nan: int) -> dict[str, int]:
-    """A report's entry for sequences with NaN logits; empty where there are none."""
+    """A report's entry for sequences with NaN logits; empty if there are none."""
     return {"nan": nan} if nan else {}
 
 

@@ -30,7 +30,7 @@ class LengthScore:
         n: the length, as the task counts it.
         right: sequences with every judged symbol correct.
         count: sequences scored, at least 1.
-        capacity: cells that a memory was given beyond its capacity, None where it had room.
+        capacity: cells that a memory was given beyond its capacity, None if it had room.
         wrong_first: incorrect sequences that are the first scored ones of a stream that starts with
             an empty memory.
         nan: sequences with NaN among the judged logits; they are incorrect.

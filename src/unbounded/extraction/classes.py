@@ -50,7 +50,7 @@ def shown(observations: Observations, classes: Classes, number: int) -> tuple[in
 
 
 def outcome_of(observations: Observations, classes: Classes, child: int) -> tuple[Hashable, ...]:
-    """The outcome of the step that led to a node, part by part: None where it is undetermined.
+    """The outcome of the step that led to a node, part by part: None if it is undetermined.
 
     The output; the actions; for each value the written symbol, or "" for none; the state.
     """
@@ -67,7 +67,7 @@ def outcome_of(observations: Observations, classes: Classes, child: int) -> tupl
 
 
 def differs(outcomes: Sequence[tuple[Hashable, ...]]) -> int | None:
-    """The first part in which outcomes contradict each other; None where they do not."""
+    """The first part in which outcomes contradict each other; None if they do not."""
     for part, values in enumerate(zip(*outcomes, strict=True)):
         if len(set(values) - {None}) > 1:
             return part

@@ -37,7 +37,7 @@ class Stack:
             self.rows.append(values[0])
 
     def read(self) -> tuple[Any, ...]:
-        """The top; None where there is none."""
+        """The top; None if there is none."""
         return (self.rows[-1] if self.rows else None,)
 
 
@@ -56,7 +56,7 @@ class Queue:
             self.rows.append(values[0])
 
     def read(self) -> tuple[Any, ...]:
-        """The front; None where there is none."""
+        """The front; None if there is none."""
         return (self.rows[0] if self.rows else None,)
 
 
@@ -79,7 +79,7 @@ class Deque:
             self.rows.insert(0, values[1])
 
     def read(self) -> tuple[Any, ...]:
-        """Top and bottom; None where there is none."""
+        """Top and bottom; None if there is none."""
         return (self.rows[-1], self.rows[0]) if self.rows else (None, None)
 
 
@@ -99,7 +99,7 @@ class Stacks:
                 rows.pop()
 
     def read(self) -> tuple[Any, ...]:
-        """The topmost cells of each stack, from the top down; None where there is none."""
+        """The topmost cells of each stack, from the top down; None if there is none."""
         return tuple(
             rows[-1 - k] if k < len(rows) else None for rows in self.rows for k in range(self.depth)
         )
@@ -131,7 +131,7 @@ class Lists:
                 left.append(value)
 
     def read(self) -> tuple[Any, ...]:
-        """HEAD and the cells left of it, list by list; None where there is none."""
+        """HEAD and the cells left of it, list by list; None if there is none."""
         return tuple(
             left[-1 - k] if k < len(left) else None for left in self.left for k in range(self.depth)
         )
@@ -151,7 +151,7 @@ class Tape:
         self.shown = self.below()
 
     def below(self) -> tuple[Any, ...]:
-        """What is below each read head; None where nothing was written."""
+        """What is below each read head; None if nothing was written."""
         return tuple(self.cells.get(place) for place in self.places[: self.readers])
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
@@ -199,7 +199,7 @@ class KeyedRows:
         return float(sum((a - b) ** 2 for a, b in zip(key, other, strict=True)))
 
     def read(self) -> tuple[Any, ...]:
-        """What the last step showed; None where there was no row."""
+        """What the last step showed; None if there was no row."""
         return (self.shown,)
 
 

@@ -28,7 +28,7 @@ class Node:
         written: for each value of the instruction whether it was written.
         read: what the memory shows after it: for each slot the node and the value of its
             instruction that wrote the symbol, None for an empty slot.
-        says: number of the likeliest output; None where nothing is judged.
+        says: number of the likeliest output; None if nothing is judged.
         push_is_free: whether a push at this prefix has no observable effect. It has none if no
             longer prefix reads a row of a queue that was written here or later, or finds the queue
             empty.

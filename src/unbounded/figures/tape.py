@@ -96,7 +96,7 @@ class TapeTrace:
     Fields:
         symbols: of each step.
         read_weights, write_weights: [T, heads, N]; each row sums to 1.
-        heights: of the path after each step, [T]; None where the task has no path.
+        heights: of the path after each step, [T]; None if the task has no path.
         chances: probability of label 1 for each prefix, [T]; None for a task without labels.
     """
 

@@ -137,7 +137,7 @@ class StaticBufferLayer(Protocol):
 
 
 def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer | None:
-    """A layer with static buffers; None where it must go through torch's graph.
+    """A layer with static buffers; None if it must go through torch's graph.
 
     Args:
         layer: without hooks, which would not run.

@@ -299,7 +299,7 @@ def _solution(source: Sequence[int]) -> int:
 
 
 def _value_error(tokens: Sequence[int]) -> str:
-    """Why tokens have no value; empty where they have one."""
+    """Why tokens have no value; empty if they have a value."""
     try:
         value_of(tokens)
     except ValueError as error:

@@ -325,7 +325,7 @@ class Sentences:
         self._is_full = False
 
     def of(self, length: int) -> list[Sentence] | None:
-        """All sentences of one length in alphabetical order; None where there are too many."""
+        """All sentences of one length in alphabetical order; None if there are too many."""
         while self._listed < length and not self._is_full:
             self._list(self._listed + 1)
         if length > self._listed:

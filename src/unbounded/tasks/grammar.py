@@ -152,7 +152,7 @@ class Grammar:
 
 
 def _fraction(text: str) -> Fraction | None:
-    """A rule's probability as a number; None where it is none."""
+    """A rule's probability as a number; None if it is not a number."""
     try:
         return Fraction(text)
     except (ArithmeticError, TypeError, ValueError):

@@ -57,7 +57,7 @@ class Language(ABC):
         """
 
     def count(self, length: int) -> int | None:
-        """The number of strings of a length; None where no formula is known."""
+        """The number of strings of a length; None if no formula is known."""
         return None
 
     def accepts(self, string: Iterable[int]) -> bool:

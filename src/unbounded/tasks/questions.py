@@ -78,7 +78,7 @@ class QuestionSource(PairSource):
         """
 
     def source_error(self, source: Sequence[int]) -> str:
-        """Why a typed source has no answer; empty where it has one."""
+        """Why a typed source has no answer; empty if it has one."""
         if len(source) < self.shortest:
             return f"expected at least {self.shortest} symbols, got {len(source)}"
         return ""
@@ -109,7 +109,7 @@ class QuestionSource(PairSource):
         return [f"length range: the shortest source has {self.shortest} symbols, got {lengths}"]
 
     def count(self, length: int) -> int | None:
-        """The number of sources of one length, at least `shortest`; None where it is unknown.
+        """The number of sources of one length, at least `shortest`; None if it is unknown.
 
         A subclass that gives it, or draws uniform strings, can list them with `listed`.
         """

@@ -308,7 +308,7 @@ class Recognition(Task):
         return [f"length range: the language has no string of {lengths}"]
 
     def _file(self, split: str, lengths: LengthRange) -> Strings | None:
-        """The file of a split; None where strings are drawn."""
+        """The file of a split; None if strings are drawn."""
         is_long = split == "validation" and lengths.maximum > SHORT
         return self._files.get("long" if is_long else split)
 

@@ -59,7 +59,7 @@ class SequenceSource(ABC):
         """Sequences `start`, ..., `start + size - 1`, each n uniform over `lengths`."""
 
     def count_of(self, n: int) -> int | None:
-        """The number of sequences of one n, 0 below the shortest; None where it is unknown.
+        """The number of sequences of one n, 0 below the shortest; None if it is unknown.
 
         A custom source that defines it must define `every` too.
         """

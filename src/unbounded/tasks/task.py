@@ -54,7 +54,7 @@ class Task(ABC):
             the first output alone.
         answer_token: the input that is fed while answering and never before; None if a task has no
             such input.
-        source_end_token: the input at which a source has ended; None where there is none.
+        source_end_token: the input at which a source has ended; None if there is none.
         end_token: the output that ends an answer; None if no output ends it.
         start_symbol: the input before each string, which a person need not type. None if strings
             have no such input, or if the task adds it itself.
@@ -150,7 +150,7 @@ class Task(ABC):
         return {"example": self.short_example(seed, lengths)}
 
     def heights(self, inputs: Tensor) -> Tensor | None:
-        """The number of symbols to keep after each of [B, T]; None where it is unknown."""
+        """The number of symbols to keep after each of [B, T]; None if it is unknown."""
         return None
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
@@ -172,7 +172,7 @@ class Task(ABC):
         return logits.new_zeros(())
 
     def answer_steps(self, prompt: Tensor) -> int | None:
-        """The number of symbols of an answer; None where `end_token` ends it.
+        """The number of symbols of an answer; None if `end_token` ends it.
 
         Args:
             prompt: from `asked`, int64 [T].
@@ -184,7 +184,7 @@ class Task(ABC):
         return []
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """The number of distinct examples; None where it is unlimited."""
+        """The number of distinct examples; None if it is unlimited."""
         return None
 
     def count_of(self, length: int, symbols: int) -> int | None:
@@ -194,7 +194,7 @@ class Task(ABC):
             length: in the unit of ranges.
             symbols: number of symbols that may occur in a source, the first ones.
         Returns:
-            None where they cannot be listed.
+            None if they cannot be listed.
         """
         return None
 
@@ -212,12 +212,12 @@ class Task(ABC):
         Args:
             symbols: at least 1; more than exist leave the task unchanged.
         Returns:
-            None where the task cannot draw from fewer symbols.
+            None if the task cannot draw from fewer symbols.
         """
         return None
 
     def most_held(self, lengths: LengthRange) -> int | None:
-        """The most symbols that must be kept at once; None where it is unknown."""
+        """The most symbols that must be kept at once; None if it is unknown."""
         return None
 
     def split_lengths(self, split: str) -> LengthRange:

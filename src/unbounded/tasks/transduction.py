@@ -65,7 +65,7 @@ class PairSource(ABC):
         """
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """The number of distinct pairs; None where it is unlimited."""
+        """The number of distinct pairs; None if it is unlimited."""
         return None
 
     @property
@@ -74,7 +74,7 @@ class PairSource(ABC):
         return len(self.source_vocabulary)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """The number of pairs of one length over a small alphabet; None where it is unknown.
+        """The number of pairs of one length over a small alphabet; None if it is unknown.
 
         Args:
             length: in the unit of `draw`.
@@ -90,7 +90,7 @@ class PairSource(ABC):
     def over(self, symbols: int) -> PairSource | None:
         """The same source with its first `symbols` symbols alone, in the same vocabularies.
 
-        None where the source cannot draw from fewer symbols.
+        None if the source cannot draw from fewer symbols.
         """
         return None
 

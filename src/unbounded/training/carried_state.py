@@ -15,7 +15,7 @@ from unbounded.training.hook import Hook
 class CarriedState(Hook):
     """The position inside a batch, so that a checkpoint may lie between two chunks.
 
-    Between two batches the chunk is 0 and there is no state.
+    Between two batches the chunk number is 0 and there is no carried state.
 
     Fields:
         chunk: number of the next chunk of the batch.

@@ -285,7 +285,7 @@ def newest_usable(folder: Path, read: Callable[[Path], T]) -> Taken[T] | None:
         folder: the checkpoints of a run.
         read: loads one checkpoint; raises CheckpointError where it is unusable.
     Returns:
-        None where there is no checkpoint.
+        None if there is no checkpoint.
     Raises:
         CheckpointError: all checkpoints are unusable; the message has a line for each.
     """

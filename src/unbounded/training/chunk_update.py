@@ -35,7 +35,7 @@ class StepResult(NamedTuple):
         nats, tokens: summed loss and counted steps, over all processes; without label smoothing,
             which affects only the gradient.
         symbols: steps of all sequences, counted or not.
-        gradient_norm: before clipping; None where nothing counted.
+        gradient_norm: before clipping; None if nothing counted.
         stop: a signal that requests a stop of any process, or 0.
         done: share of the batch that is trained, 1 at its end.
     """
@@ -51,10 +51,10 @@ class StepResult(NamedTuple):
 def bare_optimizer(
     optimizer: torch.optim.Optimizer, accelerator: Accelerator
 ) -> torch.optim.Optimizer:
-    """Torch's own optimizer where accelerate's wrapper adds nothing to a step.
+    """Torch's own optimizer if accelerate's wrapper adds nothing to a step.
 
-    The wrapper adds something with a float16 loss scaler and on a TPU, and another wrapper steps
-    elsewhere (DeepSpeed's). Otherwise it only looks for packages on the disk, twice in each step,
+    The wrapper adds something with a float16 loss scaler and on a TPU. DeepSpeed's wrapper makes
+    the step in another place. Otherwise it only looks for packages on the disk, twice in each step,
     which is a sixth of the step of a small model.
     """
     is_needed = accelerator.scaler is not None or (
@@ -113,8 +113,9 @@ class ChunkUpdate:
         totals: sums a loss over all processes; also returns the signal that requests a stop, or 0.
         options: clip, clip_by, chunk_steps, reduction and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
-        further: a loss of logits and batch, summed over the sequences, that is minimised besides
-            the objective, which then counts the first output; None for none.
+        further: a loss of logits and batch, summed over the sequences, that is minimised together
+            with the objective. The objective then counts the first output only. None for no further
+            loss.
         carried: holds the position in a batch; training resumes there.
         hooks: may surround a step and change the bound on the gradient.
     Raises:
@@ -164,7 +165,7 @@ class ChunkUpdate:
             self._row_sparse = row_sparse(model, accelerator, self._optimizer)
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
-        """Train the rest of a batch; all processes get the same one.
+        """Train the rest of a batch; all processes get the same batch.
 
         Args:
             whole: the batch of all processes.
@@ -244,7 +245,7 @@ class ChunkUpdate:
         if not math.isfinite(nats_of_all):
             self._raise_not_finite(number, share, logits, minimised)
         norm = float(self._clip_gradient())
-        # In float16 the loss scaler meets infinite gradients on purpose and skips the step.
+        # In float16 the loss scaler produces infinite gradients on purpose and then skips the step.
         if self._accelerator.mixed_precision != "fp16" and not math.isfinite(norm):
             self._raise_not_finite(number, share, logits, minimised)
         if self._plain and self._has_stepped and not _runs_step_hooks(self._optimizer):

@@ -20,10 +20,10 @@ class LengthBuckets:
     """Selects the task's training examples of each batch; they follow from its number alone.
 
     Batch n holds the examples n * B to (n + 1) * B - 1, the longest first. With `length_bucketing`
-    above 1, the examples of so many batches are sorted by length and split into batches, which come
-    in random order. The examples are the same, each once, with less padding. A mean over the
+    above 1, the examples of this number of batches are sorted by length and split into batches,
+    whose order is random. The examples are the same, each once, with less padding. A mean over the
     symbols of a batch then weights a symbol of a short example more than one of a long example. A
-    task that is learned from short strings first is learned sooner. Where most strings are short
+    task that is learned from short strings first is learned sooner. If most strings are short
     already, the effect may be harmful (docs/notebook/grefenstette2015.md, "Batches of like
     length").
 

@@ -37,7 +37,7 @@ class MetricsLog:
             self._listener(record)
 
     def cut(self, lines: int, report: Callable[[str], None] = lambda text: None) -> int:
-        """Keep the first `lines` lines: later ones belong to work that is repeated.
+        """Keep the first `lines` lines: later lines belong to work that will be repeated.
 
         Args:
             report: is called with a warning where there are fewer.

@@ -22,13 +22,14 @@ def masked_cross_entropy(
 ) -> Tensor:
     """Cross entropy summed over the counted steps, in nats.
 
-    It is the sum, not the mean: with several processes the divisor is the tokens of all.
+    The loss is a sum, not a mean: with several processes it is divided by the number of tokens of
+    all processes.
 
     Args:
         logits: [B, T, V].
         targets: tokens, int64 [B, T].
-        mask: steps that count, bool [B, T]. Other logits cost nothing, but gradients are finite
-            only where all logits are.
+        mask: steps that count, bool [B, T]. Other logits do not change the loss, but gradients are
+            finite only if all logits are.
         label_smoothing: share of each target that is spread over all V tokens, in [0, 1].
     Returns:
         A scalar in the dtype of `logits`, at least float32.

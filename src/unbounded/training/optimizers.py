@@ -17,8 +17,8 @@ from unbounded.training.hooks import SCHEDULES
 #: Iterables that cannot be a list of parameters; a set, for example, has no order.
 _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
-#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 steps do not shrink with the
-#: gradients, and a model that has solved its task leaves the solution again
+#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8, steps do not shrink when the
+#: gradients shrink, and a model that has solved its task loses the solution again
 #: (docs/notebook/grefenstette2015.md).
 RMSPROP_EPSILON = 1e-4
 

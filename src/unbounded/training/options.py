@@ -28,12 +28,12 @@ class PhaseOptions:
         batch_size: sequences a batch over all processes.
         length_bucketing: batches whose examples are sorted by length and split again; 1 for none.
         batches: budget.
-        symbols: budget of input symbols, counted or not; None for none.
-        minutes: budget of training time, None for none.
+        symbols: budget of input symbols, scored or not; None for no such limit.
+        minutes: budget of training time; None for no such limit.
         clip: bound on the gradient.
         clip_by: "norm" scales the gradient, "value" clips each of its elements.
-        chunk_steps: time steps of a chunk, None for the whole batch at once. With chunks the loop
-            answers a request to stop after a chunk. Its checkpoint, or one by the clock, holds the
+        chunk_steps: time steps of a chunk, None for the whole batch at once. With chunks, a request
+            to stop takes effect after a chunk. Its checkpoint, or one by the clock, holds the
             position in the batch.
         reduction: of the loss over the tokens of a step, "mean" or "sum".
         update: "chunk" for a gradient step after each chunk, "per_symbol" after each symbol.

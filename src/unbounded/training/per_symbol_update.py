@@ -1,4 +1,4 @@
-"""Per-symbol update: a step of SGD after every symbol, for its error alone, of a Stack RNN.
+"""Per-symbol update of a Stack RNN: a step of SGD after every symbol, for the error of that symbol.
 
 The paper gives only "stochastic gradient descent and back-propagation through time, 50 steps". The
 mathematics uses arrays: at one symbol per step, creating tensors would take most of the time.
@@ -36,12 +36,12 @@ DEFAULT_REACH = 50
 class PerSymbolUpdate:
     """Trains a Stack RNN on one stream, with an update after each counted symbol.
 
-    The error of the current symbol is backpropagated through at most `reach` stored steps, not past
-    the start of the stream, and through at most as many steps as there were updates since. So where
-    only answers count, the first errors reach less far. Activations are those of the forward pass,
-    weights the current ones. The errors that go back are clipped, not the gradients of weights;
-    the loss is a sum. All this is as in the authors' program, which also skips the update at an
-    epoch's first symbol.
+    The error of the current symbol is backpropagated through at most `reach` stored steps. It stops
+    at the start of the stream, and passes through at most as many steps as there were updates. So
+    where only answers count, the first errors reach less far. Activations are those of the forward
+    pass, weights the current ones. The errors that go back are clipped, not the gradients of
+    weights; the loss is a sum. All this is as in the authors' program, which also skips the update
+    at an epoch's first symbol.
 
     Args:
         model: a Stack RNN (`weights_of`).
@@ -303,8 +303,8 @@ def gradients(
     """The gradient of the last step's log likelihood, through at most `reach` steps.
 
     Errors are clipped elementwise at each stage, as in the authors' program. The error of the
-    oldest step within `reach` does not continue into the stacks. (There the authors' ring buffer
-    wrongly holds the newest stacks; here they are those before that step.)
+    oldest step within `reach` does not continue into the stacks. (At this step the authors' ring
+    buffer wrongly holds the newest stacks. Here the stacks are those before the step.)
 
     Args:
         weights: current weights.

@@ -44,7 +44,7 @@ class RowSparse:
         return self._columns.grad
 
     def fits(self) -> bool:
-        """Whether this still equals the model's call: nothing was frozen or hooked into since."""
+        """Whether this still equals the model's call: no part was frozen, no hook was added."""
         return _is_row_sparse(self._model, self._weight)
 
     def run(self, chunk: Batch, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:

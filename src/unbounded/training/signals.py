@@ -57,8 +57,8 @@ def stop_requests() -> Iterator[StopRequest]:
     """Catch signals that request a stop inside the block; a second one has its usual effect.
 
     SIGINT and SIGTERM are caught. SIGHUP, of a closed terminal, is caught unless it is ignored, as
-    under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught where no other handler is set than that of
-    an outer block; the innermost block has the signal.
+    under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught if no handler is set, or only the handler
+    of an outer block. The innermost block gets the signal.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

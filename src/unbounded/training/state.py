@@ -17,7 +17,7 @@ class LoopState:
 
     Fields:
         batch: batches trained so far; the next one draws examples batch * B, ..., in order.
-        next_check: number of the next report or hook that is due after `batch`; None where all are
+        next_check: number of the next report or hook that is due after `batch`; None if all are
             done.
         symbols: input symbols trained on so far, counted in the loss or not.
         window_nats, window_tokens: sums since the last report of training perplexity.
@@ -27,7 +27,7 @@ class LoopState:
         stage: longest length of the last report's batches while longer ones are to come, else None.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
-        reason: why a hook ends the run after `batch`; None where none does so far.
+        reason: why a hook ends the run after `batch`; None if no hook has ended it.
         finished: why the run is over, None while it is not.
         trained_with: the threads and kernels of the training, in order. `after_batch` is the batch
             after which each started; it may repeat where they trained parts of one batch.

@@ -89,7 +89,7 @@ class StaticGradient:
 
 
 def _static_output(model: SequenceModel) -> kernels.StaticOutput | None:
-    """The output layer and its loss as one call; None where torch's operators are faster.
+    """The output layer and its loss as one call; None if torch's operators are faster.
 
     They are for a large vocabulary.
     """
@@ -108,7 +108,8 @@ def static_gradient(
     Subclasses, parametrizations and hooks of modules or parameters use the graph.
 
     Args:
-        model: prepared by `accelerator`. It may be hardened or loaded later, but not hooked into.
+        model: prepared by `accelerator`. The model may be hardened or loaded later, but hooks must
+            not be added to it.
     """
     if (
         accelerator.num_processes > 1

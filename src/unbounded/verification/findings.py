@@ -25,13 +25,13 @@ class Finding:
 
     Fields:
         length: in the task's unit.
-        every: whether these are all sequences of that length over `alphabet`; otherwise they were
-            drawn from all symbols.
-        count, right: sequences, and those with every judged symbol correct.
+        every: whether these are all sequences of this length over `alphabet`; otherwise they were
+            drawn from all symbols. count, right: the number of sequences, and of those with every
+            judged symbol correct.
         margin: the least margin of an answer.
         certainty: of the least saturated gate; None without gates.
         displaced: the largest share by which a read vector is displaced, in some of the sequences
-            where they are many; None where it was not measured.
+            where they are many; None if it was not measured.
         wrong: the first incorrect sequence, in symbols; None without one.
         course: least margins over the steps; see `course_of`.
     """
@@ -71,7 +71,7 @@ class Assessment:
 
     Fields:
         margin, certainty: [B]; certainty is None without gates.
-        displaced: over all sequences; None where it was not measured.
+        displaced: over all sequences; None if it was not measured.
         margin_steps, certainty_steps, displaced_steps: over all sequences at each step, [T].
     """
 

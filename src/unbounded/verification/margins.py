@@ -21,13 +21,13 @@ class Margins(NamedTuple):
     """The margins of some sequences.
 
     Fields:
-        answers: for each judged step the target's logit minus that of the best other output;
-            infinite at other steps; [B, T]. An answer is correct if it is above 0.
+        answers: for each judged step the target's logit minus the greatest other logit; infinite at
+            other steps; [B, T]. An answer is correct if it is above 0.
         certainty: for each step, of the least saturated gate, from 1/choices to 1; 1 beyond the
             sequence's end, [B, T]; None for a memory without gates.
-        displaced: for each step, over all sequences, the distance of the read vector from that of
-            hardened gates, as a share of the range of each component, [T]. From 0.5 on it is nearer
-            to another one. None where it was not measured.
+        displaced: for each step, over all sequences, how far the read vector is from the read
+            vector of hardened gates, as a share of the range of each component, [T]. From 0.5 on it
+            is nearer to another one. None if it was not measured.
     """
 
     answers: Tensor

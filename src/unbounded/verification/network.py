@@ -76,8 +76,8 @@ class Network:
             inputs: tokens, int64 [B, T].
             state: as an earlier call returned it; None is the initial state.
             logit_steps: the steps whose logits are returned.
-            gates_only: whether to compute the gates alone of the instruction; the rest is most of
-                the work besides the recurrence.
+            gates_only: whether to compute only the gates of the instruction. The other heads are
+                most of the work, apart from the recurrence.
         """
         layer, token = self._sequence.layer, self._sequence.read_only_token
         silent = None if token is None else silent_steps(inputs == token, state)

@@ -8,7 +8,7 @@ from typing import Final
 from unbounded.checks import number_errors
 from unbounded.errors import ConfigError
 
-#: Shares of the longest training length at which sequences are drawn too.
+#: Sequences are also drawn at these shares of the longest training length.
 SHORTER: Final = (0.125, 0.25, 0.5, 1.0)
 
 #: Largest multiple of the longest training length.
@@ -69,8 +69,8 @@ class VerifyOptions:
     def drawn_lengths(self, trained: int) -> list[int]:
         """The lengths at which sequences are drawn, ascending.
 
-        They are the multiples, and an eighth, a quarter, a half and the whole of the longest
-        training length, for the start of a trend.
+        The lengths are the multiples, and an eighth, a quarter, a half and the whole of the longest
+        training length. The shorter lengths show how a trend starts.
         """
         times = (*self.times, *(SHORTER if self.times else ()))
         return sorted({length for time in times if (length := round(time * trained)) > 0})

@@ -47,7 +47,7 @@ class Trend(NamedTuple):
 def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
     """The trend of margins; None for fewer than LEAST lengths.
 
-    A slope whose 95 % interval contains 0 counts as none: the margin then never reaches 0.
+    A slope whose 95 % interval contains 0 counts as 0: the margin then never reaches 0.
 
     Args:
         lengths: ascending, at least 1; without errors.
@@ -109,7 +109,7 @@ _DISTANCES: Final[dict[str, Callable[[Finding], float | None]]] = {
     "gates": lambda finding: None if finding.certainty is None else finding.certainty - 0.5,
     "read_vectors": lambda finding: None if finding.displaced is None else 0.5 - finding.displaced,
 }
-#: Gates with at least this certainty at all correct lengths are meant to be saturated.
+#: Gates with at least this certainty at all correct lengths count as meant to be saturated.
 MEANT_WHOLE: Final = 0.9
 
 
@@ -122,8 +122,8 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
     Returns:
         "right_up_to": the longest length up to which all are correct from `shortest` on, None
         without one. "first_error": the next length, None without errors. "predicted": from all
-        correct lengths. "from_half": from the shorter half of them, for comparison with the
-        outcome. The last two have "first_error" (None for never), "by" (the first failure) and
+        correct lengths. "from_half": from the shorter half of these lengths, for comparison with
+        the outcome. The last two have "first_error" (None for never), "by" (the first failure) and
         "trends" (of each margin).
     """
     known = sorted((f for f in findings if f.length >= shortest), key=lambda f: f.length)

@@ -89,7 +89,7 @@ def _last_listed(task: StreamTask, options: VerifyOptions) -> int:
     last = source.shortest - 1
     for n in range(source.shortest, options.most + 1):
         count = source.count_of(n)
-        # A sequence has at least n symbols: too many are not listed for the count.
+        # A sequence has at least n symbols. So if there are too many, they need not be listed.
         if count is None or count * n > options.symbols_each:
             break
         if count > 1 and int(source.every(n).lengths.sum()) > options.symbols_each:
@@ -171,7 +171,7 @@ def _drawn(
 
 
 def _text(task: StreamTask, batch: Batch, row: int) -> str:
-    """A sequence in symbols, without its first input, the end of another one."""
+    """A sequence in symbols, without its first input, which is the end of another sequence."""
     tokens = batch.inputs[row, 1 : int(batch.lengths[row])].tolist()
     return shortened([task.input_vocabulary[token] for token in tokens])
 
@@ -215,7 +215,7 @@ def findings_of(
 
 
 def rule_error(task: Task) -> str | None:
-    """Why answers to a task cannot be checked one by one; None where they can."""
+    """Why answers to a task cannot be checked one by one; None if they can."""
     if task.objective == "bits":
         return "answers with vectors of bits; margins exist only for answers of single symbols"
     if isinstance(task, LanguageModel):
@@ -230,7 +230,8 @@ def check_alphabet(task: Task, symbols: int) -> None:
     """Check that the sources of a task have at least `symbols` symbols.
 
     Raises:
-        ConfigError: they have fewer, or there are no sources and it is not the default.
+        ConfigError: the sources have fewer symbols, or the task has no sources and `symbols` is not
+            the default.
     """
     if not isinstance(task, TransductionTask):
         usual = VerifyOptions().alphabet

@@ -137,7 +137,7 @@ def walk(
     least_certainty: Tensor | None = None
     node = torch.zeros(len(batch.inputs), dtype=torch.int64)
     for step in range(prompt_steps):
-        # A prefix is that of the step before and one more symbol.
+        # A prefix is the prefix of the step before and one more symbol.
         pairs = torch.stack([node, batch.inputs[:, step]], dim=1)
         prefixes, child = torch.unique(pairs, dim=0, return_inverse=True)
         if state is not None:

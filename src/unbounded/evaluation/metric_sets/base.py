@@ -22,7 +22,7 @@ from unbounded.training.hook import Score
 SURENESS = 1e-3
 #: A row of a report.
 Row = Mapping[str, Any]
-#: Maps a column of a table to its value; None where the report has no value.
+#: Maps a column of a table to its value; None if the report has no value.
 Values = dict[str, float | None]
 
 
@@ -255,7 +255,7 @@ class MetricSet(ABC):
 
 
 def row_of(rows: Sequence[Row], role: str) -> Row | None:
-    """The first row of that role; None where there is none."""
+    """The first row of that role; None if there is none."""
     return next((row for row in rows if row["role"] == role), None)
 
 

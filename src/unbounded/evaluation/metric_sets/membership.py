@@ -76,7 +76,7 @@ class Auc(NamedTuple):
 
 
 def auc(scores: Tensor, labels: Tensor) -> Auc | None:
-    """The area under the ROC curve with its interval; None where a class is missing.
+    """The area under the ROC curve with its interval; None if a class is missing.
 
     Args:
         scores: higher is more positive, [N]; only their order counts.

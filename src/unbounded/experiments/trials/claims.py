@@ -374,7 +374,7 @@ def _identity() -> dict[str, Any]:
 
 
 def _machine() -> str:
-    """The boot of this machine and its name space of processes; empty where unknown."""
+    """The boot of this machine and its name space of processes; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -85,7 +85,7 @@ def check_backend(backend: str) -> None:
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The dtype of autocast on a device; None where it is off or unknown there."""
+    """The dtype of autocast on a device; None if it is off or unknown there."""
     kind = device.type
     if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return None

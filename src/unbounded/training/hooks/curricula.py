@@ -30,7 +30,7 @@ def stage(lengths: LengthRange | Curriculum, batch: int) -> int | None:
         lengths: a curriculum, or the range of all batches.
         batch: counted from 0.
     Returns:
-        None where no longer ones are to come, and for a curriculum without stages.
+        None if no longer ones are to come, and for a curriculum without stages.
     """
     final = getattr(lengths, "final", None)
     if isinstance(lengths, LengthRange) or final is None:

@@ -29,8 +29,8 @@ from unbounded.training.state import LoopState
 _MOST_STEPS_BACK = 6
 #: Checks in a row beyond the tolerance before the weights are restored.
 _PATIENCE = 3
-#: Validation error up to which a hardened model counts as settled: all is correct, and the rest of
-#: the measure is uncertainty.
+#: Validation error up to which a hardened model counts as settled: every sequence is correct, and
+#: the rest of the error measures uncertainty.
 _SETTLED = 1e-3
 #: Checks after a closer check with an error before the next one.
 _BETWEEN = 5
@@ -79,13 +79,13 @@ class Harden(Hook):
 
     The trained model is validated before any batch, for the comparison with later weights. A check
     comes after the first batch and then after every `every`. Each check validates the model and
-    its hardened model (`unbounded.models.discretized`). Two sets of weights are kept: those of the
-    best hardened model so far (the later of two equal ones), and the last sound ones. From the
-    first call of `recheck` on, its error alone decides which hardened model is best. Weights are
-    sound while the model's error exceeds its least by at most `tolerance`. If they are, the gates'
-    inverse temperature is multiplied by `factor`. If not, the model trains on unchanged. If it is
-    still unsound three checks later, the sound weights are restored. The factor becomes its square
-    root, and the learning rate is halved.
+    its hardened model (`unbounded.models.discretized`). Two sets of weights are kept: the weights
+    of the best hardened model so far (the later of two equal ones), and the last sound weights.
+    From the first call of `recheck` on, its error alone decides which hardened model is best.
+    Weights are sound while the model's error exceeds its least by at most `tolerance`. If they are,
+    the gates' inverse temperature is multiplied by `factor`. If not, the model trains on unchanged.
+    If it is still unsound three checks later, the sound weights are restored. The factor becomes
+    its square root, and the learning rate is halved.
 
     Hardening ends
 
@@ -96,13 +96,13 @@ class Harden(Hook):
     - after `patience` checks in a row without a clearly better hardened model,
     - after six steps back: the model cannot do the task with harder gates.
 
-    With `cool` so many checks follow, without sharpening, and the learning rate falls by a fifth at
-    each. A hardened model with one error in ten thousand pairs of symbols owes it to the rate's
-    noise.
+    With `cool`, that number of checks follows without sharpening, and the learning rate falls by a
+    fifth at each. Single errors of a hardened model, such as one in ten thousand pairs of symbols,
+    come from the noise of a high rate.
 
-    The ends that claim success (all gates saturated, settled, enough) need `recheck`: a closer
-    check of the hardened model, on more and on other strings. Where it finds an error, training
-    goes on; it is called again five checks later, and for the last model.
+    Three of these ends claim success: all gates saturated, settled, and enough. They need
+    `recheck`, a closer check of the hardened model on more and on other strings. If `recheck` finds
+    an error, training goes on. It is called again five checks later, and for the last model.
 
     At the end the best weights are restored: those of the hardened model if it is within the
     tolerance, else the last sound ones; `is_saturated` says which.
@@ -119,12 +119,13 @@ class Harden(Hook):
         largest: product of the factors at which hardening ends without saturation.
         settle: checks in a row at which the hardened error must be at most 0.001; 0 for no such
             end.
-        recheck: the error of a closer check of a hardened model; hardening may end with 0. None
-            finds no error. It must not use test data.
+        recheck: returns the error of a closer check of a hardened model; hardening may end if it is
+            0. None finds no error. It must not use test data.
         enough: largest validation error of the model and the hardened model at which hardening
             ends; None for no such end.
-        patience: checks in a row without a hardened model whose error is a tenth below that of the
-            last such model; 0 for no such end.
+        patience: after this many checks in a row without a clearly better hardened model, hardening
+            ends; 0 for no such end. Clearly better means an error a tenth below the error of the
+            last such model.
         tolerance: excess over the model's least validation error up to which weights are sound.
         cool: checks of the cooling after an end with sound weights.
         cool_at: the batch from which the cooling starts without another end; None for none.
@@ -303,7 +304,7 @@ class Harden(Hook):
         return None
 
     def _ask(self) -> None:
-        """Check more closely where hardening would end and the last such check is not recent."""
+        """Check more closely if hardening would end and the last closer check is not recent."""
         at = self._at
         at.confirmed, at.refused = False, max(0, at.refused - 1)
         if self._success() is None or at.refused or not self._holds():

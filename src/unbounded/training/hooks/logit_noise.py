@@ -22,9 +22,9 @@ class LogitNoise(Hook):
     that distance.
 
     The offset of a gate is most (k - 1) or its negative, equally likely, where k is the inverse
-    temperature: gates that are still soft have none, because a queue of half pushed vectors does
-    not survive it. It follows from seed, batch and chunk. The gradient is that of the shifted
-    network, and the offset is subtracted after the step.
+    temperature: gates that are still soft get no offset, because a queue of half pushed vectors
+    would fail with it. It follows from seed, batch and chunk. The gradient is taken in the network
+    with the offset, and the offset is subtracted after the step.
 
     Args:
         model: has a memory with gates. Heads without biases, as of superposition stacks, have no

@@ -22,12 +22,12 @@ _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 class HalveOnPlateau(Hook):
     """Keeps a backup of the best weights and lowers the learning rate.
 
-    At each check the weights become the backup if validation is better than ever. The learning rate
-    is halved if validation was not better than ever by `threshold` for `patience` checks, but not
-    in the first `hold` batches. The weights then return to the backup; the optimizer's state stays.
-    With a window, a check is compared with the best of so many checks before it, and the rate is
-    halved when it is worse. The run is over when the learning rate is below `least`. The backup is
-    restored at the end, for the test.
+    At each check the weights become the backup if validation is the best so far. The learning
+    rate is halved if validation did not improve on its best by `threshold` in `patience` checks. It
+    is never halved in the first `hold` batches. The weights then return to the backup; the
+    optimizer's state stays. With a window, a check is compared with the best of the last `window`
+    checks, and the rate is halved if the check is worse. The run is over when the learning rate is
+    below `least`. The backup is restored at the end, for the test.
 
     Args:
         model: the model that `optimizer` trains; not wrapped.
@@ -134,7 +134,7 @@ class HalveOnPlateau(Hook):
         return nats, is_better
 
     def at_end(self) -> None:
-        """Restore the best weights; without a check so far nothing changes."""
+        """Restore the best weights; before the first check nothing changes."""
         self.backup.restore()
 
     def _rate(self) -> float:

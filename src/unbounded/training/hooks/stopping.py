@@ -21,7 +21,7 @@ SOLVED = "solved"
 class WhenSolved(Hook):
     """Stop when `count` fresh validation sequences are correct, at `times` checks in a row.
 
-    Each check first scores a few of them, which decides most cases cheaply.
+    Each check first scores a few of these sequences, which is cheap and often decides.
 
     Args:
         lengths: range of the validation sequences.
@@ -148,7 +148,7 @@ class WhenConverged(_OfOneStage):
 class WhenStalled(_OfOneStage):
     """Stop when training perplexity has reached no new minimum for some batches.
 
-    Where lengths grow, only reports of the same lengths are compared.
+    If lengths grow, only reports with the same lengths are compared.
 
     Args:
         every: batches between reports of training perplexity.

@@ -28,17 +28,18 @@ _TOO_HIGH = 10
 class TemperatureNoise(Hook):
     """Sharpens a model's gates and its controller's units during a gradient step.
 
-    A network may solve its task with soft gates: for binary addition it learns to hold the carry as
-    a mixture of pushed and not pushed, which no hardened model can. Its units may hold values that
-    decay within the training lengths, or drift beyond them. With another, unknown inverse
-    temperature in every step, only saturated gates and units are useful at all of them. The
-    gradient is that of the sharper network, whose weights are restored after the step.
+    A network may solve its task with soft gates: for binary addition it learns to store the carry
+    as a mixture of pushed and not pushed. A hardened model cannot do this. Its units may hold
+    values that decay within the training lengths, or drift beyond them. The inverse temperature is
+    drawn anew in every step, and only saturated gates and units work at all inverse temperatures.
+    The gradient is taken in the sharper network, and the weights are restored after the step.
 
     Two factors are drawn for a step, one for the gates and one for the controller. They are powers
-    of two, which round nothing. They follow from seed, batch, chunk and the greatest factor so far.
+    of two, so multiplying by them is exact. They follow from seed, batch, chunk and the greatest
+    factor so far.
 
-    Too large a factor destabilizes a network that was never sharper. So the greatest factor is 1 at
-    first and doubles whenever the task is learned at the current factors (`on_report`).
+    A large factor destabilizes a network that has not yet been sharpened. So the greatest factor is
+    1 at first and doubles whenever the task is learned at the current factors (`on_report`).
 
     Args:
         model: has a memory with gates.
@@ -47,13 +48,13 @@ class TemperatureNoise(Hook):
         units: limit of the controller's factor, a power of two up to `limit`; 1 leaves the
             controller unchanged. Noise prevents its units from storing values that fade or drift.
         below: loss since the last report, in nats per token, below which the greatest factor
-            doubles. It halves at ten times as much.
+            doubles. It halves at ten times this loss.
     Attributes:
         most: the greatest factor, a power of two; each power of two from 1 to it is equally likely.
             Initially 1. While it is k, gradients are clipped at the bound divided by sqrt(k): a
             sharper model has a steeper loss, and the usual bound would make its steps too large.
     Raises:
-        ConfigError: `limit` or `units` is no such power of two.
+        ConfigError: `limit` or `units` is not such a power of two.
     Source: added here; gates are sharpened by `unbounded.models.sharpen`.
     """
 
