@@ -2,18 +2,18 @@
 
 Data flows from the top of this list to the bottom; a folder imports only those above it.
 
-    tasks/        what to learn: samplers, vocabularies, batches, one file a task family
-    memories/     the data structures as equations: one folder a memory, readable beside its paper
+    tasks/        what to learn: samplers, vocabularies, batches; one file for each task family
+    memories/     the data structures as equations: one folder for each memory
     kernels/      the memories' equations fused over time: tensors in, tensors out
     rnn/          controller + heads + memory over time
     models/       tokens -> embedding -> layer -> logits
     constructions/ constructed networks: weights are set by hand, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
-    evaluation/   metrics, length sweeps, reports (JSON); metric_sets/: one file a metric set
+    evaluation/   metrics, length sweeps, reports (JSON), metric sets
     verification/ where a network is correct: every short string, drawn long ones, margins
     extraction/   the automaton of a hardened network: a table, a graph, a program
     figures/      draws saved reports, traces and tables; runs no model
-    experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
+    experiments/  config/, run/, trials/, tables/, and a preset for each row of a published table
     explorer/     a trained network in one HTML file that shows it step by step
     studies/      custom studies: folders, tables, data frames, plots, executors of clusters
     cli/          one file for each command

@@ -1,10 +1,10 @@
 """Control states and symbols of an automaton: the fewest classes with all steps determined.
 
 Initially all prefixes have one state and all values are one symbol. If the same state, symbol read
-and input have different outcomes, one of them is split: the state, if the controllers' vectors
-separate the cases, or the symbol, if the read vectors do. Splits of states propagate backward from
-step to step, as in the minimisation of automata (Moore 1956). What no observation separates joins
-its nearest class.
+and input have different outcomes, the state or the symbol is split. The state is split if the
+controllers' vectors separate the cases, and the symbol if the read vectors do. Splits of states
+propagate backward from step to step, as in the minimisation of automata (Moore 1956). What no
+observation separates joins its nearest class.
 """
 
 from __future__ import annotations

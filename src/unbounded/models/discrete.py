@@ -27,8 +27,8 @@ from unbounded.rnn import MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
-#: In a hardened model the largest weight of a gate is about 2 to this power: the gate's distance
-#: from 0 or 1 then underflows, and the weight is far below float32's largest number.
+#: In a hardened model the largest weight of a gate is about 2 to this power. Then the gate's
+#: distance from 0 or 1 underflows, and the weight is far below float32's largest number.
 HARD_EXPONENT = 64
 
 

@@ -66,8 +66,9 @@ def bit_inputs(
         tokens: int64 of any shape, in 0..symbols-1.
         symbols, bits: as for `input_size`, which is I.
         dtype: of the result.
-        number: "plain" for the number n of the higher bits, or "fraction": of K numbers the lower
-            half are 2 n / K and the others 2 n / K - 2, so that 0 is 0 and all are in [-1, 1).
+        number: "plain" for the number n of the higher bits, or "fraction". Of K numbers, "fraction"
+            maps the lower half to 2 n / K and the upper half to 2 n / K - 2. So 0 stays 0 and all
+            results are in [-1, 1).
     """
     places = torch.arange(bits, device=tokens.device)
     parts = [((tokens.unsqueeze(-1) >> places) & 1).to(dtype)]

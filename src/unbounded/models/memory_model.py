@@ -116,10 +116,10 @@ class MemoryModel(
             A network of blocks has none to learn.
         map_initial_state: whether each learned number of the initial state is the sum of two, as in
             the program of Yang & Rush 2017.
-        initialization: of the layer: "glorot", "torch" for PyTorch's defaults, "sums" of uniform
-            numbers, as in the program of Joulin & Mikolov 2015, or "glorot_parts" for a separate
-            draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
-            2016 (layers with gates keep "glorot" at the last two).
+        initialization: of the layer. "glorot"; "torch" for PyTorch's defaults; "sums" of uniform
+            numbers, as in the program of Joulin & Mikolov 2015; or "glorot_parts", a separate draw
+            for each kind of input and each head, with biases of 0, as in the program of Deleu &
+            Dureau 2016. Layers with gates keep "glorot" at the last two.
         output_initialization: of the output embedding: "normal" for N(0, 1), "small_normal" for
             N(0, 0.3^2), "torch", "sums", or "glorot" with biases of 0.
         symbol_initialization: of the columns of one-hot symbols: "as_model", "sums", or "normal"

@@ -36,8 +36,8 @@ class MemoryAttention(PlainLayer[Any]):
         d_model: size of x_t and y_t.
         memory: the data structure, for example `unbounded.NeuralStack(width=16)`.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        backend: "auto" takes the fused kernel of the memory where one applies, "reference" the loop
-            over its steps; "cpu" and "cuda" take the kernel of that device or raise.
+        backend: "auto" uses the fused kernel of the memory if one applies; "reference" uses the
+            loop over its steps; "cpu" and "cuda" use the kernel of that device, or raise an error.
         device, dtype: of the parameters.
     Fields:
         memory, heads, output: the memory, the map to its instructions, and W_o.

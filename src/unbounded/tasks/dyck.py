@@ -95,7 +95,7 @@ def dyck_paths(words: Words, semi_lengths: Integers) -> Integers:
     """Uniform Dyck words: n ups and n + 1 downs in random order, cut at their first lowest point.
 
     Exactly one of the 2n + 1 rotations of such an order is a Dyck word and a step down (the cycle
-    lemma), and every Dyck word belongs to as many orders.
+    lemma). So every Dyck word belongs to the same number of orders.
 
     Args:
         words: random words, uint64 [B, at least 2 N + 1]; a row depends on its first 2n + 1 alone.
@@ -175,9 +175,9 @@ class DyckMembership(Task):
         kinds: kinds of brackets, 1 to 64.
         labels: "prefixes" for a label at each prefix (is it a Dyck word?), or "word" for one at the
             last symbol alone.
-        length_distribution: "uniform" draws the semi-length uniformly, as in the authors' program;
-            "catalan" in proportion to the number of paths of that length and class, so that the
-            words of one kind and label are uniform over the whole range, as in the paper.
+        length_distribution: "uniform" draws the semi-length uniformly, as in the authors' program.
+            "catalan" draws it in proportion to the number of paths of that length and class. Words
+            of one kind and label are then uniform over the whole range, as in the paper.
         train_lengths: semi-lengths of the split "train".
         test_lengths: of the splits "validation" and "test".
     Raises:

@@ -46,8 +46,8 @@ def read_penn_treebank(folder: str | Path, counts: Counts | None = PUBLISHED) ->
         counts: the required counts; None for no requirement, for another corpus.
 
     Raises:
-        ConfigError: the folder has none of the files; or one is missing, empty or not UTF-8, has
-            other counts, or has a word that is not in the training file; all errors together.
+        ConfigError: the folder has none of the files; or a file is missing, empty or not UTF-8, has
+            other counts, or has a word that is not in the training file. All errors together.
     """
     if not any((Path(folder) / file).exists() for file in FILES.values()):
         raise ConfigError(

@@ -151,9 +151,9 @@ def read_text(folder: str | Path, unknown: str = "error") -> TextTask:
 
     Args:
         folder: the folder of the files; a line is a sentence of words separated by blanks.
-        unknown: treatment of words that are not in the training file: "error" names the first
-            one's line; "replace" reads them, and every word that occurs once in the training file,
-            as <unk>.
+        unknown: treatment of words that are not in the training file: "error" gives an error that
+            names the first line with such a word. "replace" reads these words, and every word that
+            occurs once in the training file, as <unk>.
     Raises:
         ConfigError: a file is missing, empty or not UTF-8, or has unknown words; all together.
         ChoiceError: `unknown` is neither.

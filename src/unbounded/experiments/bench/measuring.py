@@ -85,10 +85,10 @@ def knows_jax(case: Case) -> bool:
 def contenders(case: Case) -> dict[str, Pass]:
     """Return what is timed for a case, by name.
 
-    "fused" and "reference" are the same layer; "without_memory" is the fused pass with the memory's
-    part of every step left out; "torch" is PyTorch's layer of the same controller and input size
-    without a memory; "jax" is the same model as a jax.lax.scan, where jax is installed and knows
-    the case.
+    "fused" and "reference" are the same layer. "without_memory" is the fused pass without the
+    memory's part of every step. "torch" is PyTorch's layer with the same controller and input size,
+    without a memory. "jax" is the same model as a jax.lax.scan, if jax is installed and the scan
+    supports the case.
     """
     x = sequence(case, case.input)
     layer = memory_layer(case, "cpu")

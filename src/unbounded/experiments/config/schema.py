@@ -51,8 +51,8 @@ class ModelConfig:
             always recurrent.
         hidden_size: units of the controller, or of each layer of an LSTM or network of blocks.
         embedding_size: size of the embeddings; null for one-hot symbols.
-        readout_size: with a memory, size of a tanh layer between controller and logits; null for
-            none.
+        readout_size: with a memory, size of a tanh layer between controller and logits; null for no
+            such layer.
         output_bias: whether the logits have a bias.
         dropout: share of the logits' inputs to drop in training, in [0, 1). Training losses are
             measured with dropout.
@@ -121,17 +121,17 @@ class TrainingConfig:
         optimizer: rmsprop, adam, sgd or another (see `unbounded list`); options: those of
             torch.optim, such as momentum, weight_decay, betas and eps.
         learning_rate: learning rate, above 0.
-        schedule: constant; linear, which falls to 0 at the end of the budget; or cooldown, which is
-            constant until the run would stop (solved, stalled, or the budget almost used up) and
-            then falls linearly to 0; or decay, which is constant first and is then multiplied by a
-            factor at regular batches.
+        schedule: constant; linear, which falls to 0 at the end of the budget; cooldown, or decay.
+            cooldown is constant until the run would stop (solved, stalled, or the budget almost
+            used up) and then falls linearly to 0. decay is constant first and is then multiplied by
+            a factor at regular batches.
         batch_size: sequences per batch, over all processes; on streams and texts, number of
             parallel streams.
         length_bucketing: number of batches whose examples are sorted by length and regrouped, to
-            reduce padding; 1 for none.
+            reduce padding; 1 for no bucketing.
         batches: budget in batches.
-        symbols: budget in input symbols; null for none.
-        minutes: budget in minutes of training; null for none.
+        symbols: budget in input symbols; null for no such limit.
+        minutes: budget in minutes of training; null for no such limit.
         clip: maximum of the gradient's norm or elements, see clip_by.
         clip_by: norm to clip the norm, value to clip each element.
         precision: no for 32 bit throughout; bf16 or fp16 for mixed precision.
@@ -146,13 +146,14 @@ class TrainingConfig:
             streams for the training range.
         validation_count: sequences of a validation.
         report_every: batches over which training perplexity is averaged.
-        accuracy_every: batches between accuracies on fresh sequences of both ranges; 0 for none.
+        accuracy_every: batches between accuracies on fresh sequences of both ranges; 0 for no
+            accuracies.
         accuracy_count: sequences per range for these accuracies.
         checkpoint_every: batches between checkpoints; there is also one every five minutes.
         keep_checkpoints: number of newest checkpoints to keep; `unbounded explore --course` shows
             them.
-        label_smoothing: share of each target that is spread over all symbols; 0 for none. Correct
-            outputs then still have a gradient, which may make memory actions more exact
+        label_smoothing: share of each target that is spread over all symbols; 0 for no smoothing.
+            Correct outputs then still have a gradient, which may make memory actions more exact
             (docs/notebook/yang2016.md). Reported losses exclude it.
         temperature_noise: none; or doubling, which multiplies the logits of the gates (push, pop,
             action, ...) in each gradient step by a random power of two. A network that is correct
@@ -213,14 +214,15 @@ class HardeningConfig:
         saturated: certainty that every gate must reach, below 1.
         settle: stop after this many checks in a row with a validation error of the hardened model
             of at most 0.001; 0 continues until all gates are saturated.
-        enough: stop at this validation error of both model and hardened model (nats per determined
-            symbol, or share of incorrect sequences); null for no such stop.
+        enough: stop if the validation errors of model and hardened model are at most this number
+            (nats per determined symbol, or share of incorrect sequences). null for no such stop.
         patience: give up after this many checks in a row without a clearly better hardened model; 0
             for never.
-        logit_noise: offset of random sign on the logits of the gates in each gradient step: this
-            times what sharpening has added to a logit of 1; 0 for none. Every gate then keeps a
-            distance from its threshold, also after pairs of symbols that are rare in training. Not
-            for superposition stacks and lists, whose heads have no biases.
+        logit_noise: offset of random sign on the logits of the gates in each gradient step. The
+            offset is this number times the amount by which sharpening has increased a logit of 1. 0
+            for no noise. Every gate then keeps a distance from its threshold, also after pairs of
+            symbols that are rare in training. Not for superposition stacks and lists, whose heads
+            have no biases.
         tolerance: largest accepted increase of the validation error, as a share of sequences; above
             it, hardening goes back and takes smaller steps.
         cool: length of the final cooling, in multiples of `every` batches. The inverse temperature

@@ -16,9 +16,9 @@ def matmul_precision(precision: str | None) -> Iterator[None]:
     """Context manager and decorator that sets the precision of float32 products.
 
     It applies to torch, and to the fused CPU kernels if the processor multiplies bfloat16 numbers
-    (AMX): "high" represents a number by two of these, "medium" by one. cuDNN's LSTMs follow it too,
-    unless the process has set their precision; by default they round to TF32 (10 bits) regardless
-    of torch's precision. The former precision is restored afterwards.
+    (AMX). "high" represents a number by two bfloat16 numbers, "medium" by one. It applies to
+    cuDNN's LSTMs too, unless the process has set their precision. By default cuDNN's LSTMs round to
+    TF32 (10 bits) regardless of torch's precision. The former precision is restored afterwards.
 
     Args:
         precision: highest, high or medium; None leaves torch's precision unchanged.

@@ -97,7 +97,7 @@ VARIANTS: Final[dict[str, LieVariant]] = {
 class LieAccessInstruction(NamedTuple):
     """The instruction of a read head, a write head and the new row.
 
-    With several heads their fields have an axis of R read heads or W write heads after the batch:
+    With several heads, fields have an axis of R read heads or W write heads after the batch. Then
     read_key is [B, R, n], read_key_gate [B, R], value [B, W, M], strength [B, W].
 
     Fields:
@@ -279,9 +279,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     Raises:
         ChoiceError: an unknown choice. DTypeError: a gate option is not a bool.
         ShapeError: a size is not a positive integer, or the group's keys have another size.
-        ConfigError: `drop` exceeds the capacity, which is no multiple of the write heads, a bias is
-            no number, an import path has no group or weighting, or `temperature` disagrees with the
-            weighting.
+        ConfigError: `drop` exceeds the capacity; the capacity is not a multiple of the write heads;
+            a bias is not a number; an import path has no group or weighting; or `temperature`
+            disagrees with the weighting.
     Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. docs/memories.md lists
         what the papers leave open and the deviations from them.
     """

@@ -51,10 +51,10 @@ class NondeterministicState(NamedTuple):
     Times are rows. Row N - 1 is the present, row 0 the oldest in the window.
 
     Fields:
-        runs: entry [b, i, j, q, x, r, y] sums the runs that are in state q with top x at time i,
-            then push, and are in state r at time j with y at the place of that push on top. Channel
-            0 is the log of their weights, channel 1 + m the log of their weights times element m of
-            the vector at that place; [B, N, N, Q, S, Q, S, 1 + W].
+        runs: entry [b, i, j, q, x, r, y] sums the weights of some runs. Such a run is in state q
+            with top x at time i, and then pushes. At time j it is in state r, and its top is y, at
+            the place of that push. Channel 0 is the log of their weights, channel 1 + m the log of
+            their weights times element m of the vector at that place; [B, N, N, Q, S, Q, S, 1 + W].
         weights: log of the weight of all runs in a state with a top symbol, [B, N, Q, S].
         start: 1 in the row before the bottom symbol, 0 in the others, [B, N].
         bottom: logits of the vector of the bottom symbol, [B, W].

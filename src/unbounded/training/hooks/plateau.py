@@ -48,8 +48,8 @@ class HalveOnPlateau(Hook):
         restore: whether the backup is restored when the rate falls.
         measure: what `validate` returns: the loss, or the share of incorrect symbols.
     Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
-        2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011, which
-        compares with the epoch before and halves after each epoch from then on.
+        2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011. rnnlm compares with
+        the epoch before, and once it halves the rate, it halves it after every epoch.
     """
 
     saved = ("best", "waited", "before", "backup")
