@@ -95,7 +95,7 @@ def options_of(factory: Callable[..., Any], hidden: Collection[str] = ()) -> dic
         factory: makes the component.
         hidden: parameters that users cannot set.
     """
-    # Reading a signature takes long, and a study checks hundreds of configs. A partial is made anew
+    # Reading a signature takes long, and a study checks hundreds of configs. A new partial is made
     # for each call.
     is_lasting = isinstance(factory, type) or inspect.isfunction(factory)
     known = _lasting_options(factory) if is_lasting else _read_options(factory)

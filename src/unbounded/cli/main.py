@@ -193,7 +193,7 @@ class _Output:
         stream: the underlying stream.
         name: the stream's name, for the message.
         needed: whether a failed write ends the command; else it continues without output.
-        tell: the stream for a notice of this; None for no notice.
+        tell: the stream for a notice that output is lost; None for no notice.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ def reproduce(
         device: device of the runs: cpu, cuda or auto (a GPU if there is one, for any `jobs`);
             None for the study's device, auto.
         matmul_precision: precision of float32 products: highest, high or medium, as in
-            torch.set_float32_matmul_precision; None for the study's.
+            torch.set_float32_matmul_precision; None for the precision of the study.
         missing: train only runs without a report in OUT, or without a verification that the study
             requires; a report's run folder may be absent.
         dry_run: print the plan without training.

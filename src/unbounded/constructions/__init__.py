@@ -1,8 +1,8 @@
 """Constructed networks: models with a memory whose weights are set by hand, exact at any length.
 
-They are ordinary models, such as `unbounded.constructions.copy()`. They separate what a memory
-cannot express from what was not learned, and serve as references for tests and figures.
-docs/constructions.md explains one line by line.
+They are ordinary models, such as `unbounded.constructions.copy()`. They show whether a memory can
+express a task that was not learned, and serve as references for tests and figures.
+docs/constructions.md explains one of them line by line.
 """
 
 from collections.abc import Callable

@@ -37,7 +37,7 @@ def automaton(
     Args:
         inputs: the input symbols.
         start: the state before the first symbol.
-        step: state, symbol -> the next state; None for none, from which nothing leads away.
+        step: state, symbol -> the next state; None for the dead state, which is never left.
         outputs: state, symbol -> a number for each logit at that step.
         count: number of logits.
     Raises:

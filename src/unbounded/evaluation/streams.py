@@ -310,7 +310,7 @@ def _predict(
     check: Callable[[], None] | None,
 ) -> tuple[Tensor, Tensor, Any]:
     """The likeliest tokens and the nats of the targets, [B, T], and the final states."""
-    # For streams of different lengths the model keeps the state at each one's end.
+    # If streams differ in length, the model keeps the state at the end of each stream.
     ragged = bool((batch.lengths != batch.inputs.shape[1]).any())
     predictions, costs = [], []
     for chunk in chunks(batch, chunk_steps):

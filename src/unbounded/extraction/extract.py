@@ -104,7 +104,7 @@ def _joined(name: dict[int, int], first: int, second: int) -> dict[int, int]:
 def with_fewest(observations: Observations, classes: Classes) -> tuple[Observations, Classes]:
     """Remove stacks or lists one by one, and then the cells that are read, from the last.
 
-    The rest must close with no more states and symbols than before.
+    After the removal, the classes must close with no more states and symbols than before.
 
     Args:
         seen: the observations of a network.
@@ -299,7 +299,7 @@ class Extraction(NamedTuple):
         certainty: of the least saturated gate.
         listed: agreement of automaton and network on these strings.
         drawn: the same on drawn ones, by length.
-        example: a string on which they differ; None for none.
+        example: a string on which they differ; None if they agree.
         shortest: numbers of a short string.
     """
 

@@ -78,7 +78,7 @@ def _label(cases: list[str]) -> str:
     shown = _in_columns(cases[:MOST_CASES])
     if len(cases) > MOST_CASES:
         shown.append(f"and {len(cases) - MOST_CASES} more".ljust(len(shown[0])))
-    # A browser merges spaces, but not these.
+    # A browser merges normal spaces, but not these characters.
     return plain("\n".join(shown)).replace(" ", "\u00a0")
 
 

@@ -166,5 +166,5 @@ def point_array(call: Call, name: str, tensors: Sequence[Tensor | None]) -> None
 
 
 def _address(tensor: Tensor | None) -> int | None:
-    # An empty tensor stands for an absent one.
+    # An empty tensor represents an absent tensor.
     return None if tensor is None else tensor.data_ptr() or None

@@ -129,7 +129,7 @@ class MemoryModel(
         input_bits: with embedding_size None, this many low bits of a symbol's number are one input
             each. The higher bits form one more input, a number. With 0 this number is the only
             input.
-        input_number: "plain" for that number as it is, or "fraction" for one in [-1, 1).
+        input_number: "plain" for this number unchanged, or "fraction" for a number in [-1, 1).
         read_only_token: the symbol that ends writing at its first occurrence, as in the answer
             phase of Yang 2016; None writes always.
         length_token: for a memory that uses the length of its sequences or a bidirectional

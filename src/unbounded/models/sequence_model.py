@@ -69,7 +69,7 @@ class SequenceModel(nn.Module):
         input_bits: this many low bits of a symbol's number are one input each. The higher bits form
             one more input, a number. With 0 this number is the only input. None feeds embeddings or
             one-hot symbols.
-        input_number: "plain" for that number as it is, or "fraction" for one in [-1, 1); see
+        input_number: "plain" for this number unchanged, or "fraction" for a number in [-1, 1); see
             `bit_inputs`.
         read_only_token: the symbol that ends writing at its first occurrence, in 0 ..
             input_vocabulary - 1; None writes always. The state carries whether a sequence has had

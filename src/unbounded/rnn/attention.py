@@ -250,7 +250,7 @@ class SelfAttention(SequencePart):
         if self.distances is None:
             return query, torch.zeros_like(distances, dtype=query.dtype).unsqueeze(1)
         steps, keys = distances.shape[1:]
-        # From the last key before the first query's, to the first key's.
+        # The least and the greatest distance between a query and a key.
         lowest, highest = 1 - steps, keys - 1
         places = torch.arange(lowest, highest + 1, device=query.device).to(query.dtype)
         encoded = self._split(self.distances(sinusoids(places, self.hidden_size)).unsqueeze(0))

@@ -677,7 +677,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         lengths: Tensor | None,
     ) -> tuple[Tensor, ControllerState]:
         """Use the kernels or torch's loop, or single steps where torch's loop has no rules."""
-        # torch.export keeps torch's loop as it is; torch.compile's version of it may fail.
+        # torch.export keeps torch's loop unchanged; the loop as torch.compile writes it may fail.
         in_graph = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
         # Steps beyond a length cost the kernels nothing. torch's packed loop takes twice as long as
         # its plain one, which is as fast as the kernels.

@@ -152,8 +152,8 @@ class DeltaNet(BlockNetwork):
         num_heads: matrices of a block.
         feed_forward_size: units between the two maps of a block; None for 4 H.
         conv_size: steps that the convolution of queries, keys and values sees; 0 for none.
-        negative_eigenvalues: whether a step's matrix has eigenvalues in (-1, 1) instead of (0, 1),
-            without which parity is out of reach (Grazzi et al. 2025).
+        negative_eigenvalues: whether a step's matrix has eigenvalues in (-1, 1) instead of (0, 1).
+            With (0, 1) a network cannot learn parity (Grazzi et al. 2025).
         dropout: share of feed-forward units and of what a block adds that is dropped in training,
             in [0, 1).
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].

@@ -272,7 +272,7 @@ def run_alone(
 def fused_controller(
     name: str, weights: ControllerWeights, cell: Cell | None = None, wide: Tensor | None = None
 ) -> FusedLoop:
-    """The loop of a controller alone, beside a register.
+    """The loop of a controller without a memory, with a register in its place.
 
     Args:
         name: the kernels' name of the controller.

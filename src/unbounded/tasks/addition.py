@@ -17,9 +17,9 @@ PLUS, EQUALS, POINT, ZERO = 0, 1, 2, 3
 class BinaryAddition(SequenceSource):
     """Two binary numbers, highest digit first, their sum, lowest digit first, and a full stop.
 
-    n is the number of digits of both. The first one's share is uniform in 0..n. A number without
-    digits is written 0, the others start with 1. Everything after "=" is determined; the next
-    sequence is not. (The authors' program draws n = 0 too, the sum 0+0=0.)
+    n is the number of digits of both. The number of digits of the first number is uniform in 0..n.
+    A number without digits is written 0, the others start with 1. Everything after "=" is
+    determined; the next sequence is not. (The authors' program draws n = 0 too, the sum 0+0=0.)
     """
 
     alphabet = ("+", "=", ".", "0", "1")

@@ -406,10 +406,10 @@ class VectorPrioritySort(BitTask):
     """Sort bit vectors by priority: x_1 ... x_k with priorities, a delimiter, the highest ones.
 
     A symbol has three channels: the bits of a vector, the delimiter, and a number, the priority. Of
-    L levels n = 0 .. L / 2 - 1 stands for the priority 2 n / L, and the others for 2 n / L - 2, as
-    the model input "fraction" feeds it. Priorities of a sequence are a uniform subset of the levels
-    in random order: the paper draws them uniformly from [-1, 1], where no two are equal. The
-    paper names no delimiter.
+    L levels n = 0 .. L / 2 - 1 represents the priority 2 n / L, and the others 2 n / L - 2, as the
+    model input "fraction" feeds it. Priorities of a sequence are a uniform subset of the levels in
+    random order: the paper draws them uniformly from [-1, 1], where no two are equal. The paper
+    names no delimiter.
 
     Args:
         bits: bits of a vector, at least 1.

@@ -625,7 +625,7 @@ class BinaryMultiplication(Binary):
     def _shapes(length: int) -> tuple[list[tuple[int, int]], list[int]]:
         """Digits of the product and sum of the bit lengths, with the sums of their weights.
 
-        A sum of 0 stands for a product of 0.
+        A sum of 0 represents a product of 0.
         """
         shapes, weights = [], []
         for size in range(1, length - 3):

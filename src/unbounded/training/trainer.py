@@ -145,7 +145,7 @@ class Trainer:
                 self._progress.step(state.batch + result.done, result.nats / result.tokens)
             self._clock.done(result.symbols if self._in_chunks else self._options.batch_size)
             stop = stop or result.stop
-            # The carried state of other processes is not in this one's checkpoint.
+            # The carried states of other processes are not in the checkpoint of this process.
             if result.done < 1 and self._accelerator.num_processes == 1:
                 if stop:
                     raise Interrupted(stop)
@@ -253,7 +253,7 @@ class Trainer:
     def _totals(self, nats: Tensor) -> tuple[float, int]:
         """The summed loss of all processes and a signal that requests a stop; sets the clock.
 
-        All processes use the first one's time, so their budgets end at the same batch.
+        All processes use the time of the first process, so their budgets end at the same batch.
         """
         signal = self._request.number or 0
         if self._accelerator.num_processes == 1:

@@ -192,8 +192,8 @@ def stream_row(
 ) -> dict[str, Any]:
     """One row of a report on streams: a range of n, with the score of each.
 
-    Its only interval is over n: the sequences of a stream are often alike, and each starts in the
-    state after the one before, so they are not independent draws.
+    Only the share over n has an interval. The sequences of a stream are not independent draws: they
+    are often alike, and each starts in the state after the sequence before it.
 
     Args:
         lengths: the range.

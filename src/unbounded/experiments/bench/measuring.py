@@ -110,12 +110,12 @@ def contenders(case: Case) -> dict[str, Pass]:
 #: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
 #: about 1e-5 here; that the mathematics agrees is held in float64.
 PARITY = {"float32": 1e-4, "float64": 1e-10}
-#: In float32 beside a memory that weighs by inverse distances, which makes more of rounding where a
-#: head comes near a key; in float64 its bound is that of all.
+#: The bound in float32 for a memory that weighs by inverse distances: if a head comes near a key,
+#: it amplifies rounding errors. In float64 such a memory has the same bound as all others.
 PARITY_OF_INVERSES = {"lie_access": 1e-3}
 
 
-#: Timed in turns of their own, with the fused pass beside them.
+#: These are timed in rounds of their own, together with the fused pass.
 SLOW = ("reference", "jax")
 
 

@@ -71,7 +71,7 @@ class ModelConfig:
         input_bits: with embedding_size null, this many low bits of a symbol's number are one input
             each, and the higher bits form one numeric input. 0 for the numeric input only, null for
             one-hot.
-        input_number: that numeric input as it is (plain), or as a fraction in [-1, 1) (fraction).
+        input_number: the numeric input unchanged (plain), or as a fraction in [-1, 1) (fraction).
         map_initial_state: make each learned number of the initial state the sum of two parameters,
             as in the program of Yang & Rush 2017.
         answer_writes: on tasks with a constant input while answering, whether the memory is written
@@ -373,7 +373,7 @@ def unchecked(data: Mapping[str, Any]) -> RunConfig:
 
 
 def unknown_options(data: Mapping[str, Any]) -> list[str]:
-    """One line for each option that a config does not have, and for each section that is none."""
+    """One line for each unknown option of a config, and for each section without options."""
     return _unknown(data, RunConfig, "")
 
 
@@ -390,7 +390,7 @@ _SECTIONS: Final[dict[str, type[Any]]] = {
 
 
 def _unknown(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
-    """One line for each option that a section does not have, and for each section that is none."""
+    """One line for each unknown option of a section, and for each section without options."""
     errors: list[str] = []
     names = [item.name for item in dataclasses.fields(kind)]
     for name, value in data.items():

@@ -42,7 +42,7 @@ def own_evaluation_plan(
         looking: called with the name of what is scored next and the finished share of the rows.
     """
     evaluation, memory = evaluation_of(config), config.model.memory
-    # A memory that grows with every sequence starts anew for each n.
+    # A memory that grows with every sequence is emptied for each n.
     is_bounded = memory["name"] == NO_MEMORY or not grows(config)
     return EvaluationPlan(
         "test",

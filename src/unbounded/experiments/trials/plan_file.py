@@ -19,7 +19,7 @@ _FIELDS: Final = ("task", "model", "phase", "verify", "axes")
 
 
 def write_plan(path: Path, trials: Iterable[Trial]) -> None:
-    """Write a plan; an equal file stays as it is.
+    """Write a plan; if the file has the same plan, it is not changed.
 
     Raises:
         StorageError: the file cannot be written.

@@ -72,7 +72,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A study of one's own.
+    """A custom study.
 
     Fields:
         name: name of the study, of its file.

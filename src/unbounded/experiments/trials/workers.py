@@ -52,7 +52,7 @@ class PlanWatch:
         trials: the runs, one trial each.
         runs: the folder of the run folders.
         retry: whether earlier failures are tried again, so that they do not count as ended.
-        replaced: names of finished runs that are trained anew.
+        replaced: names of finished runs that are trained again.
     """
 
     def __init__(

@@ -15,7 +15,8 @@ def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
     """Keep rows of strength above 0 in order, and empty rows where the batch's shape needs them.
 
     Exact: a row of strength 0 is neither read nor popped, adds 0 to every sum, and gets no
-    gradient. Sequences with fewer live rows than others keep dead rows before them.
+    gradient. A sequence with fewer rows of positive strength than others keeps empty rows before
+    them.
 
     Args:
         strengths: [B, N], at least 0. fields: [B, N, ...], further fields of the same rows.
@@ -27,7 +28,7 @@ def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
     most = int(live.sum(dim=1).max()) if live.numel() else 0
     if most == rows:
         return (strengths, *fields)
-    # A stable sort: dead rows first, the order otherwise unchanged.
+    # A stable sort: rows of strength 0 come first, and the order is otherwise unchanged.
     order = live.to(torch.int8).argsort(dim=1, stable=True)[:, rows - most :]
     taken = [strengths.gather(1, order)]
     for field in fields:

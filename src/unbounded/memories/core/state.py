@@ -71,7 +71,7 @@ def move_state(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> StateT:
-    """Move a state to a device and a floating dtype; None leaves that as it is.
+    """Move a state to a device and a floating dtype; None keeps the device or the dtype.
 
     Raises:
         DTypeError: the dtype is not a floating one.

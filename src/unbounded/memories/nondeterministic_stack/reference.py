@@ -71,7 +71,7 @@ class LogOne(Initializer):
     """0 at some places and -inf elsewhere: the logs of 1 and of 0.
 
     Args:
-        places: indices after the batch; a shorter one stands for all that begin with it.
+        places: indices after the batch; a shorter index means all indices that begin with it.
     """
 
     places: tuple[tuple[int, ...], ...]

@@ -100,7 +100,7 @@ def neighbours(keys: Tensor, strengths: Tensor) -> tuple[Tensor, Tensor]:
     places = torch.arange(count, device=keys.device).expand(batch, count)
     after = torch.where(is_row, places, count).flip(1).cummin(dim=1).values.flip(1)
     before = torch.where(is_row, places, -1).cummax(dim=1).values
-    # Place N stands for a row of zeros.
+    # Place N is a row of zeros.
     padded = torch.cat([keys, keys.new_zeros(batch, 1, size)], dim=1)
     none = places.new_full((batch, 1), count)
     following = torch.cat([after, none], dim=1)[:, 1:]

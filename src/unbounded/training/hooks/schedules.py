@@ -46,7 +46,7 @@ class Cooldown:
 
 
 def constant(budget: int) -> Factor:
-    """The learning rate stays as it is."""
+    """The learning rate does not change."""
     return lambda batch: 1.0
 
 

@@ -30,9 +30,9 @@ class TemperatureNoise(Hook):
 
     A network may solve its task with soft gates: for binary addition it learns to store the carry
     as a mixture of pushed and not pushed. A hardened model cannot do this. Its units may hold
-    values that decay within the training lengths, or drift beyond them. The inverse temperature is
-    drawn anew in every step, and only saturated gates and units work at all inverse temperatures.
-    The gradient is taken in the sharper network, and the weights are restored after the step.
+    values that decay within the training lengths, or drift beyond them. Each step has a new random
+    inverse temperature, and only saturated gates and units work at all inverse temperatures. The
+    gradient is taken in the sharper network, and the weights are restored after the step.
 
     Two factors are drawn for a step, one for the gates and one for the controller. They are powers
     of two, so multiplying by them is exact. They follow from seed, batch, chunk and the greatest
