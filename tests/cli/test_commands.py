@@ -115,7 +115,7 @@ def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
         ("task: [copy\n", "bad.yaml is not YAML, line 2, column 1: expected ',' or ']'"),
         (
             "task: copy\ntraining:\n  batches: 3\n  batches: 4\n",
-            "bad.yaml is not YAML, line 4, column 3: the key 'batches' is in line 3 already",
+            "bad.yaml is not YAML, line 4, column 3: the key 'batches' is already in line 3",
         ),
         ("- copy\n", "bad.yaml holds no options; expected lines such as 'task: copy'"),
         ("", "bad.yaml holds no options"),

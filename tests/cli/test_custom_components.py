@@ -58,8 +58,7 @@ def test_a_run_imports_nothing_that_the_command_does_not_name(folder: Path) -> N
     done = unbounded(folder, "evaluate", str(run))
     assert done.returncode == 2
     assert (
-        "task 'bucket.Parity' is a custom component of package bucket. A file imports"
-        in done.stderr
+        "task 'bucket.Parity' is a custom component of package bucket. A config file" in done.stderr
     )
     assert "give --import bucket" in done.stderr
     done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "5:6")

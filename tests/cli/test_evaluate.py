@@ -135,7 +135,7 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
         hidden_size=4,
     )
     run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
-    assert "expected the input's symbols or --length" in failing(capsys, "actions", run)
+    assert "expected either the input's symbols or --length" in failing(capsys, "actions", run)
     both = failing(capsys, "actions", run, "s1", "--length", "3")
     assert "INPUT: expected either the input's symbols or --length" in both
     said = failing(capsys, "actions", run, "--length", "3")

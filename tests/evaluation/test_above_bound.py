@@ -77,5 +77,5 @@ def test_steps_are_of_lengths_with_strings() -> None:
     plan = EvaluationPlan("test", 5, [lengths], 3, every=2)
     (row,) = rule.rows(evaluator(Exact(9), task, lengths), plan)
     assert [at["n"] for at in row["per_n"]] == [3, 7]
-    with pytest.raises(ConfigError, match="neither right nor wrong"):
+    with pytest.raises(ConfigError, match="cannot be judged as correct or wrong"):
         rule.assess(evaluator(Exact(9), task, lengths), lengths, 0, 3)

@@ -235,7 +235,7 @@ def test_int8_falls_back_and_says_so() -> None:
 
 def test_a_model_for_another_task() -> None:
     model = tiny_model(make_task("copy", symbols=4, **SHORT))
-    with pytest.raises(ConfigError, match="it reads 10 symbols, task copy has 12"):
+    with pytest.raises(ConfigError, match="it reads 10 symbols, but task copy has 12"):
         run_data(model, make_task("copy", symbols=5, **SHORT), "other")
 
 

@@ -107,7 +107,8 @@ def test_errors_of_the_hub_are_one_line(
     monkeypatch.setattr(memory_model, "hf_hub_download", refuse)
     with pytest.raises(CheckpointError, match=message) as caught:
         MemoryModel.from_pretrained("nobody/nothing")
-    assert str(caught.value).startswith("nobody/nothing is no folder here, and on the Hugging Face")
+    start = "nobody/nothing is not a folder here, and on the Hugging Face"
+    assert str(caught.value).startswith(start)
     assert str(caught.value).endswith("(404 Client Error.)")
 
 

@@ -110,7 +110,7 @@ def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
     whole = json.loads(path.read_text())
     for length in (None, "abc", True):
         path.write_text(json.dumps({**whole, "rows": [{**whole["rows"][0], "length": length}]}))
-        assert "is damaged: its rows are not" in failing(capsys, "extract", str(run))
+        assert "is damaged: a row of the verification" in failing(capsys, "extract", str(run))
     path.write_text("{}")
     assert "is not a verification report" in failing(capsys, "extract", str(run))
 
@@ -193,7 +193,7 @@ def test_a_task_without_a_rule(verb, tmp_path, capsys):
     assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
     run = golden_run(tmp_path, "ntm_copy", model=model)
     message = failing(capsys, verb, str(run))
-    assert "task 'ntm_copy' answers with vectors of bits; a margin is defined only" in message
+    assert "task 'ntm_copy' answers with vectors of bits; margins exist only" in message
     assert "has no rule" not in message
 
 
