@@ -263,6 +263,35 @@ def test_the_table_of_lengths_to_the_digit(make_images):
     ) in text
 
 
+def test_the_best_of_all_restarts_stands_beside_the_median(make_images, monkeypatch):
+    """Where the paper's value is the best of its restarts, and nowhere else."""
+    monkeypatch.setitem(
+        make_images["lengths_table"].__globals__,
+        "restarts_of",
+        lambda study, model: {"anbn": [40.0, 96.6, 12.0]},
+    )
+    runs = [{"percent": 75.0, "longer": {}}]
+    measured = dict.fromkeys(("least", "median", "greatest"), runs[0]) | {"runs": runs}
+    cells = [
+        {"task": task, "model": model, "published": {"percent": 100}, "measured": measured}
+        for task in ("anbn", "anbncn")
+        for model in ("lstm", "stack-rnn-hardened")
+    ]
+    table = make_images["lengths_table"]({"cells": cells})
+    assert "| 100 / 75 (75–75, 1 run); best of 3: 97 |" in table
+    assert "| 100 / 75 (75–75, 1 run); best of all restarts: not run |" in table
+    assert table.count("best of") == 2
+
+
+def test_the_picture_of_the_adder_is_that_of_the_committed_run(make_images, tmp_path, monkeypatch):
+    monkeypatch.setitem(make_images["adder_image"].__globals__, "IMAGES", tmp_path)
+    (path,) = make_images["adder_image"]()
+    assert path.name == "adder.svg"
+    first, second = make_images["ADDED"].partition("=")[0].split("+")
+    total = f"{int(first, 2) + int(second, 2):b}"[::-1]
+    assert make_images["ADDED"] == f"{first}+{second}={total}."
+
+
 def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images):
     strengths = make_images["figure1a_trace"]().arrays["strengths"][0].tolist()
     expected = [[0.8, 0, 0], [0.7, 0.5, 0], [0.3, 0, 0.9]]
