@@ -1,4 +1,4 @@
-"""Stacks of vectors and the DNC beside torch.nn.LSTM, in one run.
+"""Stacks of vectors, the DNC and the groups of Lie access beside torch.nn.LSTM, in one run.
 
     python benchmarks/beside_lstm.py > benchmarks/beside_lstm.json
 
@@ -28,6 +28,11 @@ MEMORIES = {
     ),
     "DNC": ub.DNC(),
     "DNC without links": ub.DNC(links=False),
+    "Lie access, translation": ub.LieAccessMemory(16),
+    "Lie access, sphere": ub.LieAccessMemory(16, "sphere"),
+    "Lie access, rotation of 3": ub.LieAccessMemory(16, "rotation", key_size=3),
+    "Lie access, rotation of 8": ub.LieAccessMemory(16, "rotation", key_size=8),
+    "Lie access, Poincare disk": ub.LieAccessMemory(16, "poincare_disk"),
 }
 
 

@@ -57,6 +57,7 @@ def drawn(folder: Path, profile: str) -> tuple[list[str], subprocess.CompletedPr
     return lines, done
 
 
+@pytest.mark.slow
 def test_fixed_draws_the_same_and_exploring_draws_others(tmp_path: Path) -> None:
     results = [drawn(tmp_path / name, name.split("-")[0]) for name in (
         "fixed-1", "fixed-2", "explore-1", "explore-2",

@@ -100,6 +100,7 @@ def test_a_memory_of_ones_own_on_a_task_of_the_library(folder: Path) -> None:
         assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_a_group_of_ones_own(folder: Path) -> None:
     few = (
         *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
@@ -130,6 +131,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
             assert message in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_a_weighting_of_ones_own(folder: Path) -> None:
     few = (
         *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),

@@ -99,7 +99,9 @@ def test_a_run_that_raises_keeps_its_error_and_stops_no_other(capsys: Capture) -
     assert "custom.py" in failed.error
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow), signal.SIGXCPU]
+)
 def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
     write(Path("mine.yaml"), tiny(budget={"batches": 10**6}, seeds=[0]))
     command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]
@@ -119,7 +121,9 @@ def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
     assert any(Path("studies/mine/runs").glob("*/checkpoints/batch-*"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGUSR1]
+)
 def test_a_signal_before_the_first_run_says_go_on(number: int) -> None:
     write(Path("mine.yaml"))
     command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]

@@ -40,6 +40,7 @@ def test_sentences_are_short(path):
     assert sum(len(text.split()) for text in texts) / len(texts) <= MOST
 
 
+@pytest.mark.slow
 def test_a_stack_in_your_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     scores = run_cells("stack_in_your_model")["scores"]

@@ -374,7 +374,7 @@ def test_what_cannot_be_hardened_says_why(
 
 def test_the_usual_hardening_leaves_what_is_said() -> None:
     usual = preset_of("copy")["hardening"]
-    assert usual["batches"] == 2400
+    assert usual["batches"] == 6000
     assert with_hardening(tiny()).hardening == usual
     streams = tiny_streams()
     of_streams = {"name": "gradual", "batches": 60, "every": 1, "far": 5}

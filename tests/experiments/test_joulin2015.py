@@ -116,7 +116,8 @@ VARIANTS = VARIANTS_OF_TEXT | {
 def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
     table_2, _, table_4 = PAPER.tables
     own = {name for name in PAPER.models if name.startswith(("lstm-", "list-rnn-"))}
-    trials = [*load_study("joulin2015", "parts").trials, *load_study("joulin2015", "lists").trials]
+    studies = [load_study("joulin2015", name) for name in ("parts", "lists", "empty")]
+    trials = [trial for study in studies for trial in study.trials]
     assert own == {trial.model for trial in trials} - {"lstm", "list-rnn"}
     for task in table_2.tasks:
         assert set(PAPER.values[task]) == set(PAPER.models) - {"srcn"} - own - VARIANTS
@@ -146,6 +147,27 @@ def test_the_open_choices_of_the_list_are_tried_one_at_a_time() -> None:
     for memory in memories.values():
         assert len({*memory.items()} - {*own.items()}) == 1
     assert all(errors(trial.config) == [] for trial in study.trials)
+
+
+def test_empty_values_and_noop_are_crossed_on_the_three_tasks_below_the_paper() -> None:
+    study = load_study("joulin2015", "empty")
+    crossed = [
+        (trial.task, memory["noop"], memory.get("empty", -1), trial.config.seed)
+        for trial in study.trials
+        for memory in [trial.config.model.memory]
+    ]
+    assert sorted(crossed) == [
+        (task, noop, empty, seed)
+        for task in ("anb2n", "anbmc_sum", "anbncndn")
+        for noop in (False, True)
+        for empty in (-1, 0)
+        for seed in range(1, 21)
+    ]
+    assert all(errors(trial.config) == [] for trial in study.trials)
+    # Its first restarts are runs of study lists.
+    earlier = {trial.name for trial in load_study("joulin2015", "lists").trials}
+    shared = [trial for trial in study.trials if trial.name in earlier]
+    assert len(shared) == 3 * 3 * 5
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])

@@ -115,7 +115,8 @@ def test_hardened_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> 
     assert "every length mastered, hardened: 1 of 2" in result.text
 
 
-@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> None:
     config = tiny_streams(batches=1)
     result = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True)

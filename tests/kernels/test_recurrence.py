@@ -239,6 +239,7 @@ def test_a_gradient_that_should_be_zero_is_compared(dtype):
             assert_equal_up_to_rounding(got, expected, again, case.tensors())
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_is_detected():
     case = make_case("turing_tape", dtype=torch.float32)
     again = partial(truth_of, case)
@@ -293,6 +294,7 @@ def test_a_lost_cell_is_an_error(memory):
         fused(full)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_uninitialised_memory(monkeypatch):
     """Every buffer that the operators allocate is first filled with NaN."""
     new_empty, empty_like = torch.Tensor.new_empty, torch.empty_like

@@ -81,7 +81,7 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
     assert_equal_up_to_rounding(got, expected, again, [*instruction, *state])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     steps=st.integers(1, 40),
     batch=st.integers(1, 4),

@@ -47,10 +47,17 @@ FUSED = {
     "scaling_rotation_3": GROUPS["scaling_rotation"](3),
     "poincare_disk": GROUPS["poincare_disk"](),
 }
+#: Of these the shorter sizes stand for the longer ones, except in slow runs.
+_SLOW = ("rotation_6", "scaling_rotation_3")
 every_fused_kind = pytest.mark.parametrize(
     ("group", "weighting"),
     [
-        pytest.param(group, weighting, id=f"{name}-{weighting}")
+        pytest.param(
+            group,
+            weighting,
+            id=f"{name}-{weighting}",
+            marks=[pytest.mark.slow] if name in _SLOW else [],
+        )
         for (name, group), weighting in itertools.product(FUSED.items(), WEIGHTINGS)
     ],
 )

@@ -45,10 +45,9 @@ examples:
   unbounded train copy --model.memory superposition_stack --model.memory.count 20
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 
-Values come from the task's preset, --protocol, --config FILE and the options, in rising precedence.
-A component (memory, schedule, stop rule, ...) of another name replaces the preset's with all its
-options (docs/configuration.md). `unbounded list NAME` shows the options of a component. The folder
-RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, report and figures.
+Values come from the preset, --protocol, --config FILE and the options; later ones take precedence.
+Another component (memory, stop rule, ...) replaces the preset's with all its options; `unbounded
+list NAME` shows them. RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, report and figures.
 """
 
 _PRINT: Final = "--print_config"
