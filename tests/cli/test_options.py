@@ -145,8 +145,8 @@ def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs
     [
         ("task: copy\nmodel: !!set {a, b}", "the tag !!set is not supported"),
         ("task: copy\nseed: !!int 3.5", "the tag !!int is not supported"),
-        ("task: copy\nseed: !!timestamp 2", "the tag !!timestamp is not read"),
-        ("task: copy\nseed: !!binary x", "the tag !!binary is not read"),
+        ("task: copy\nseed: !!timestamp 2", "the tag !!timestamp is not supported"),
+        ("task: copy\nseed: !!binary x", "the tag !!binary is not supported"),
         ("a: &a {seed: 2}\n<<: *a", "the merge key << is not supported"),
         ("? [a]\n: 3", "expected a name before the colon"),
     ],

@@ -21,7 +21,7 @@ BAD = {
     r"the key 'batches' is already in line 2\n.*line 4, column 3": (
         "training:\n  batches: 3\n  seed: 1\n  'batches': 4"
     ),
-    r"the tag \S+ is not read": "task: !!python/name:os.system",
+    r"the tag \S+ is not supported": "task: !!python/name:os.system",
 }
 
 
