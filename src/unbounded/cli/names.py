@@ -154,7 +154,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "rprop": "",
     },
     "schedules": {
-        "constant": "The learning rate stays as it is.",
+        "constant": "The learning rate does not change.",
         "linear": "The learning rate decays linearly to 0 at the end of the budget.",
         "cooldown": "The learning rate stays until the run would stop, and then decays linearly to "
         "0.",
