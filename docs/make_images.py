@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 import unbounded as ub
-from unbounded.evaluation import action_rows, read_symbols, score_lengths
+from unbounded.evaluation import ActionRow, action_rows, read_symbols, score_lengths
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.results import read_results
@@ -117,13 +117,17 @@ def counter_images() -> list[Path]:
     return written + draw_lengths(accuracies, IMAGES, title=title)
 
 
-def adder_image() -> list[Path]:
-    """Draw the actions of a trained adder on a sum, as in Figure 3 of Joulin & Mikolov 2015."""
+def adder_rows() -> list[ActionRow]:
+    """The actions of a trained adder on a sum."""
     run = RunFolder.find(str(RESULTS / "joulin2015" / "adder"))
     model, _ = run.load_model(hardened=True)
     task = make_task("binary_addition")
-    rows = action_rows(model, task, read_symbols(task, ADDED))
-    return draw_actions(rows, IMAGES, "adder", title=f"A hardened Stack RNN adds: {ADDED}")
+    return action_rows(model, task, read_symbols(task, ADDED))
+
+
+def adder_image() -> list[Path]:
+    """Draw the actions of a trained adder on a sum, as in Figure 3 of Joulin & Mikolov 2015."""
+    return draw_actions(adder_rows(), IMAGES, "adder", title=f"A hardened Stack RNN adds: {ADDED}")
 
 
 def results_table(table: dict[str, Any]) -> str:

@@ -92,34 +92,44 @@ def test_actions_of_words_and_answers_beyond_the_capacity(
 
 
 @pytest.mark.parametrize(
-    ("task", "options", "length", "steps"),
+    ("task", "options", "length", "steps", "heads"),
     [
-        ("dyck", {}, 3, 6),
-        ("answer_bigram_flip", {"symbols": 3}, 40, 80),
-        ("answer_addition", {}, 9, 18),
+        ("dyck", {}, 3, 6, 1),
+        ("answer_bigram_flip", {"symbols": 3}, 40, 80, 1),
+        ("answer_addition", {}, 9, 18, 1),
+        ("answer_copy", {"symbols": 3}, 4, 4, 2),
     ],
 )
 def test_actions_of_a_test_example_of_a_length(
-    capsys: Capture, tmp_path: Path, task: str, options: dict[str, int], length: int, steps: int
+    capsys: Capture,
+    tmp_path: Path,
+    task: str,
+    options: dict[str, int],
+    length: int,
+    steps: int,
+    heads: int,
 ) -> None:
     own = make_task(task, **options)
     model = MemoryModel(
         inputs=len(own.input_vocabulary),
         outputs=len(own.output_vocabulary),
-        memory={"name": "lie_access", "width": 2},
+        memory={"name": "lie_access", "width": 2, "read_heads": heads, "write_heads": heads},
         hidden_size=4,
     )
     folder = golden_run(tmp_path, task, options, model)
     pictures = tmp_path / "pictures"
-    assert main(["actions", str(folder), "--length", str(length), "--out", str(pictures)]) == 0
+    drawn = ["--out", str(pictures)] if heads == 1 else []  # figures show one head of each kind
+    assert main(["actions", str(folder), "--length", str(length), *drawn]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     table = [line for line in lines if line and line[0].isdigit()]
     (example,) = own.examples(folder_seed(folder), "test", 0, 1, LengthRange(length, length))
     assert len(example.source) == steps
     head = 0 if task == "dyck" else 1  # <s>
     assert tuple(row[1] for row in table[head : head + steps]) == example.source
-    (picture,) = pictures.iterdir()
-    assert picture.name == ("path.svg" if task == "dyck" else "keys.svg")
+    assert all(row.count("|") == 2 * (heads - 1) for row in table[head : head + steps])
+    if drawn:
+        (picture,) = pictures.iterdir()
+        assert picture.name == ("path.svg" if task == "dyck" else "keys.svg")
 
 
 def folder_seed(folder: Path) -> int:
@@ -144,9 +154,10 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
     model = MemoryModel(inputs=2, outputs=1, memory="stack", hidden_size=4)
     assert labels.layout == "labels"
     run = str(golden_run(tmp_path / "dyck", "dyck", {}, model))
-    assert "--length: expected at least 1, got 0" in failing(
-        capsys, "actions", run, "--length", "0"
-    )
+    for length in ("0", "999999999"):
+        message = f"--length: expected 1 to 10000, got {length}"
+        assert message in failing(capsys, "actions", run, "--length", length)
+    assert "INPUT" not in failing(capsys, "actions", run, "--length", "3.5")
 
 
 def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:

@@ -296,6 +296,10 @@ def test_the_picture_of_the_adder_is_that_of_the_committed_run(make_images, tmp_
     first, second = make_images["ADDED"].partition("=")[0].split("+")
     total = f"{int(first, 2) + int(second, 2):b}"[::-1]
     assert make_images["ADDED"] == f"{first}+{second}={total}."
+    drawn = make_images["adder_rows"]()
+    answer = drawn[-len(total) - 1 :]
+    assert "".join(row.following for row in answer) == f"{total}."
+    assert all(row.predicted == row.following for row in answer)
 
 
 def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images):

@@ -88,7 +88,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Print the table; draw it with --out."""
     given, errors = parse(parser(arguments), arguments)
-    if (given.input is None) == (given.length is None):
+    if not errors and (given.input is None) == (given.length is None):
         errors.append("INPUT: expected either the input's symbols or --length")
     if errors:
         raise ConfigError(errors)

@@ -178,8 +178,8 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--study",
         type=str,
         default="laptop",
-        help="laptop, or paper for the whole grid; grefenstette2015 also has small and long, "
-        "joulin2015 parts, lists, halving and choices.",
+        help="laptop, or paper for the whole grid; some papers have more, which an unknown name "
+        "lists.",
     )
     add_executor(made)
     made.add_argument(

@@ -264,6 +264,8 @@ def _flag_errors(given: Namespace, config: RunConfig | None) -> list[str]:
         errors.append("until_solved: works only with several runs; give --restarts too")
     if given.until_solved and given.jobs > 1:
         errors.append("until_solved: concurrent restarts cannot end early; give --jobs 1")
+    if given.until_solved and config is not None and config.training.stop.get("name") != "solved":
+        errors.append("until_solved: needs the stop rule that says so; give --training.stop solved")
     if given.jobs > 1 and config is not None and config.hardware.threads not in (None, 1):
         errors.append("hardware.threads: concurrent restarts have one thread each; leave it out")
     if given.log_with is not None:

@@ -214,7 +214,9 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     for left, right in combinations(sorted(parsed), 2):
         is_nested = right.maximum <= left.maximum or left.minimum == right.minimum
         if left == right or (right.minimum <= left.maximum and not is_nested):
-            found.append(f"length ranges {left} and {right} overlap; each length belongs to one")
+            found.append(
+                f"length ranges {left} and {right} overlap; give ranges that are apart, or one within the other"
+            )
     if found:
         raise ConfigError(found)
     return tuple(parsed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from unbounded.rnn import Trace, save_trace
 from unbounded.rnn.trace import save_run_trace
 from unbounded.tasks import Batch, LengthRange, ProgramTask, Task
 
+#: Longest test example that is shown step by step.
+_LONGEST = 10_000
 #: Examples per range in a run's answers.json.
 _SHOWN = 2
 
@@ -89,12 +91,19 @@ def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, 
     if trace is not None and "read_key" in trace.arrays:
         for name, title in (("read_key", "read at"), ("write_key", "written at")):
             head.append(title)
-            keys = trace.arrays[name][0].tolist()
-            columns.append([" ".join(f"{number:.2f}" for number in key) for key in keys])
+            columns.append([_numbers(key, 2) for key in trace.arrays[name][0].tolist()])
         head.append("strength")
         strengths = trace.arrays["instruction.strength"][0].tolist()
-        columns.append([f"{strength:.3f}" for strength in strengths])
+        columns.append([_numbers(strength, 3) for strength in strengths])
     return [tuple(head), *zip(*columns, strict=True)]
+
+
+def _numbers(value: Any, digits: int) -> str:
+    """A number, or numbers with blanks between them; several heads are separated by a bar."""
+    if not isinstance(value, list):
+        return f"{value:.{digits}f}"
+    bar = any(isinstance(one, list) for one in value)
+    return (" | " if bar else " ").join(_numbers(one, digits) for one in value)
 
 
 def draw_answer_keys(
@@ -114,10 +123,10 @@ def drawn_text(task: Task, seed: int, length: int) -> str:
         task: has labels or an answer phase.
         seed: of the example. length: in the unit of the task's ranges.
     Raises:
-        ConfigError: the length is below 1, or the task has no example of it.
+        ConfigError: the length is out of range, or the task has no example of it.
     """
-    if length < 1:
-        raise ConfigError([f"--length: expected at least 1, got {length}"])
+    if not 1 <= length <= _LONGEST:
+        raise ConfigError([f"--length: expected 1 to {_LONGEST}, got {length}"])
     source = task.example(seed, "test", 0, LengthRange(length, length)).source
     return ("" if isinstance(task, ProgramTask) else " ").join(source)
 

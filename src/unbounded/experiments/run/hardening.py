@@ -26,7 +26,7 @@ from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.memories import SuperpositionMemory
-from unbounded.models.discrete import deciding_layers, discretized
+from unbounded.models.discrete import deciding_layers, discretized, gate_biases
 from unbounded.models.gates import certainties, least_saturated
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, LengthRange
@@ -149,7 +149,9 @@ def harden_model(
     hooks: dict[str, Hook] = {"hardening": rule}
     if (noise := noise_hook(planned, model)) is not None:
         hooks["temperature_noise"] = noise
-    if hardening.logit_noise:
+    if hardening.logit_noise and not gate_biases(model):
+        around.progress.say("no noise on the logits: the heads of this memory have no biases")
+    elif hardening.logit_noise:
         hooks["logit_noise"] = LogitNoise(
             model,
             planned.config.seed,

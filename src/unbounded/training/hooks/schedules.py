@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from unbounded.options import Count, Positive
+from unbounded.options import Count, Share
 
 #: The factor at a batch by its number, in [0, 1].
 Factor = Callable[[int], float]
@@ -65,16 +65,14 @@ def cooldown(budget: int, *, batches: Count = 500) -> Factor:
     return Cooldown(cooldown_length(budget, batches))
 
 
-def decay(
-    budget: int, *, after: Count = 3000, every: Count = 20, factor: Positive = 0.99
-) -> Factor:
+def decay(budget: int, *, after: Count = 3000, every: Count = 20, factor: Share = 0.99) -> Factor:
     """The learning rate stays at first, and is then multiplied by a factor again and again.
 
     Args:
         budget: of the run, in batches.
         after: batches before it decays.
         every: batches between two multiplications, of which the first is `every` after these.
-        factor: above 0.
+        factor: in (0, 1].
     Source: the program of Yang & Rush 2017, with 0.99 every 20 batches after 3000 or 6000.
     """
     return lambda batch: factor ** max(0, (batch - after) // every)
