@@ -215,7 +215,7 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
         is_nested = right.maximum <= left.maximum or left.minimum == right.minimum
         if left == right or (right.minimum <= left.maximum and not is_nested):
             found.append(
-                f"length ranges {left} and {right} overlap; give ranges that are apart, or one within the other"
+                f"length ranges {left} and {right} overlap; one may only hold another whole"
             )
     if found:
         raise ConfigError(found)
