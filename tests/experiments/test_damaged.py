@@ -86,7 +86,7 @@ def test_a_pipe_in_the_place_of_the_weights(folder: Path) -> None:
     path = folder / "model" / "model.safetensors"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(CheckpointError, match="is missing or is no file"):
+    with pytest.raises(CheckpointError, match="is missing or is not a file"):
         evaluate_run(folder)
 
 

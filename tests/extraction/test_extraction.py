@@ -362,7 +362,7 @@ def test_a_wrong_program_is_refused(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "program.py is not there"),
+        (None, "program: there is no file"),
         ("raise SystemExit(0)", "does not run: SystemExit"),
         ("1 / 0", "does not run: ZeroDivisionError"),
         ("INPUTS = OUTPUTS = ()", "is not an extracted program: it has no 'run'"),

@@ -856,7 +856,7 @@ def test_a_group_by_its_import_path():
         ub.LieAccessMemory(3, f"{here}Shear", key_size=3)
     with pytest.raises(ConfigError, match=r"made without arguments, got \['speed'\]"):
         ub.LieAccessMemory(3, f"{here}Needy")
-    with pytest.raises(ConfigError, match="give --import nowhere, or import nowhere before"):
+    with pytest.raises(ConfigError, match="give --import nowhere, or import it first"):
         ub.LieAccessMemory(3, "nowhere.Shear")
 
 
@@ -926,7 +926,7 @@ def test_the_function_of_a_name_is_a_weighting():
             ub.LieAccessMemory(2, weighting=name)
     with pytest.raises(ConfigError, match="Did you mean 'nearest'"):
         ub.LieAccessMemory(2, weighting=f"{__name__}.nearst")
-    with pytest.raises(ConfigError, match="give --import nowhere, or import nowhere before"):
+    with pytest.raises(ConfigError, match="give --import nowhere, or import it first"):
         ub.LieAccessMemory(2, weighting="nowhere.nearest")
 
 

@@ -53,7 +53,7 @@ def test_ranges_of_lengths_are_kept(tmp_path, lines):
     assert task.train_lengths == task.test_lengths == LengthRange(2, 4)
     three = task.examples(1, "train", 0, 40, LengthRange(3, 3))
     assert {len(source) for source, _ in three} == {3}
-    with pytest.raises(ConfigError, match="has no line for train with a source of 5:9"):
+    with pytest.raises(ConfigError, match="has no line for train with a source of length 5:9"):
         task.batch(1, "train", 0, 2, LengthRange(5, 9))
     batch = task.batch(1, "test", 0, 5)
     alone = task.batch(1, "test", 4, 1)

@@ -233,7 +233,7 @@ def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
     run = str(golden_run(tmp_path, "anbn"))
     message = failing(capsys, verb, run, "--alphabet", "3")
     assert (
-        "alphabet: 3 has no effect on task 'anbn', where all strings are checked; leave it at 2"
+        "alphabet: 3 has no effect on task 'anbn', which has all strings checked; leave it at 2"
         in message
     )
 

@@ -145,7 +145,7 @@ def _how_it_ended(part: Mapping[str, Any]) -> str:
             f"hardened, a hardened model (inverse temperature {part['inverse_temperature']:.3g}):"
         )
     if part.get("harm") and not part.get("batches"):
-        return f"not hardened({printable(part['stopped'])}); the trained model stays"
+        return f"not hardened ({printable(part['stopped'])}); the trained model stays"
     if part.get("harm"):
         worse = printable(", ".join(part.get("worse", ())))
         why = f"hardened, it is worse on {worse}" if worse else "hardening did not make it better"
