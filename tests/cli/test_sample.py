@@ -112,7 +112,7 @@ def test_more_examples_than_there_are(tmp_path, capsys, name):
         said = failing(capsys, "sample", *given, "-n", "24", "--lengths", "1:1")
         assert f"-n: expected at most {there}, as many as pairs has for train, of lengths 1" in said
         said = failing(capsys, "sample", *given, "--lengths", "7:9")
-        assert "has no line for train with a source of 7:9" in said
+        assert "has no line for train with a source of length 7:9" in said
     else:
         assert [task.available(split, LengthRange(1, 2)) for split in SPLITS] == [24, 3, 2]
         with pytest.raises(ChoiceError, match="unknown split 'tst'"):

@@ -143,5 +143,5 @@ def test_errors_are_named() -> None:
     with pytest.raises(DTypeError, match="expected int64 and bool"):
         layer.run(outputs, targets.int(), mask, 1.0)
     targets[0, 0], mask[0, 0] = len(weight), True
-    with pytest.raises(IndexError, match="none of the 9 symbols"):
+    with pytest.raises(IndexError, match="not one of the 9 symbols"):
         layer.run(outputs, targets, mask, 1.0)
