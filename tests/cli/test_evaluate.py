@@ -20,7 +20,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.explorer.built_in import RUNS
 from unbounded.models import MemoryModel
-from unbounded.tasks import LengthRange, make_task
+from unbounded.tasks import LengthRange, Task, make_task
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -132,18 +132,23 @@ def test_actions_of_a_test_example_of_a_length(
         assert picture.name == ("path.svg" if task == "dyck" else "keys.svg")
 
 
+def two_stacks(task: Task) -> MemoryModel:
+    """A small untrained Stack RNN for a task."""
+    return MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 2},
+        hidden_size=4,
+    )
+
+
 def folder_seed(folder: Path) -> int:
     return RunFolder.find(str(folder)).config().seed
 
 
 def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_path: Path) -> None:
     task = make_task("copy", symbols=3)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "superposition_stack", "count": 2},
-        hidden_size=4,
-    )
+    model = two_stacks(task)
     run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
     assert "expected either the input's symbols or --length" in failing(capsys, "actions", run)
     both = failing(capsys, "actions", run, "s1", "--length", "3")
@@ -162,12 +167,7 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
 
 def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     task = make_task("copy", symbols=3)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "superposition_stack", "count": 2},
-        hidden_size=4,
-    )
+    model = two_stacks(task)
     run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
     out = str(tmp_path / "pictures")
     assert main(["actions", run, "<s> s1 s2 ||| s1 s2 </s>", "--out", out]) == 0

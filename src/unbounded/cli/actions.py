@@ -113,6 +113,8 @@ def run(arguments: Sequence[str]) -> int:
     has_examples = task.layout == "labels" or task.answer_token is not None
     if given.length is not None and not has_examples:
         raise ConfigError([f"--length: has no meaning on task {task.name!r}; give INPUT"])
+    if given.discretize and has_examples:
+        raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     title = f"{run_folder.name}: {given.input or f'length {given.length}'}"
     if given.length is not None:
         given.input = drawn_text(task, config.seed, given.length)
@@ -176,8 +178,6 @@ def _judge(
     from unbounded.experiments.run.examples import course_of, draw_word, prefix_lines, typed_word
     from unbounded.figures import draw_course, read_tape
 
-    if given.discretize:
-        raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     word = typed_word(task, given.input)
     model, notes = _with_room(model, word.inputs.shape[1])
     print(*aligned(prefix_lines(model, task, word)), *notes, sep="\n")
@@ -209,8 +209,6 @@ def _answer(
     )
     from unbounded.figures import draw_key_course, read_keys
 
-    if given.discretize:
-        raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     batch = asked(model, task, given.input)
     model, notes = _with_room(model, batch.inputs.shape[1])
     print(*aligned(step_lines(model, task, batch)), *notes, sep="\n")

@@ -92,9 +92,9 @@ class NGramModel:
 
     Below words without a context all have 1 / V.
 
-    Counts of the highest order are those of the text. In lower orders an n-gram counts the distinct
-    words that precede it. An n-gram that starts a sentence has no preceding word, and keeps its
-    count in the text. No context crosses the end of a sentence.
+    An n-gram of the highest order is counted as often as the text has it. In lower orders an n-gram
+    counts the distinct words that precede it. An n-gram that starts a sentence has no preceding
+    word, and keeps its count in the text. No context crosses the end of a sentence.
 
     Args:
         text: token of each step, int64 [T], 0 to `words` - 1.

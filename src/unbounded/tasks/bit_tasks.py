@@ -251,12 +251,7 @@ def vector_priority_sort(
             whole_number(name, value, least, most)
         except ConfigError as error:
             errors += error.errors
-    try:
-        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        raise ConfigError([*errors, *error.errors]) from None
-    if errors:
-        raise ConfigError(errors)
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     if levels % 2:
         errors.append(f"levels: expected an even number, got {levels}")
     errors += [

@@ -67,13 +67,7 @@ def dyck(
     Source: Deleu & Dureau 2016, arXiv:1612.00827.
     """
     errors = option_errors(kinds, labels, length_distribution)
-    try:
-        ranges = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        raise ConfigError([*errors, *error.errors]) from None
-    if errors:
-        raise ConfigError(errors)
-    train, test = ranges
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return DyckMembership(kinds, labels, length_distribution, train, test)
 
 

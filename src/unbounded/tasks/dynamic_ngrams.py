@@ -157,10 +157,5 @@ def dynamic_ngrams(
         whole_number("order", order, 1, MOST_ORDER)
     except ConfigError as error:
         errors += error.errors
-    try:
-        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        raise ConfigError([*errors, *error.errors]) from None
-    if errors:
-        raise ConfigError(errors)
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return DynamicNGrams(order, train, test)

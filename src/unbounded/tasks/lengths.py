@@ -89,13 +89,18 @@ class LengthRange:
         return f"{self.minimum}:{self.maximum}"
 
 
-def named_ranges(**texts: LengthRange | str | tuple[int, int]) -> tuple[LengthRange, ...]:
+def named_ranges(
+    *found: str, **texts: LengthRange | str | tuple[int, int]
+) -> tuple[LengthRange, ...]:
     """Ranges by the names of a task's options, in order.
 
+    Args:
+        found: errors of the task's other options, which are raised together with errors of ranges.
+        texts: each range, by the name of its option.
     Raises:
-        ConfigError: a range is not valid; all errors, each with its name.
+        ConfigError: errors were found, or a range is not valid; all errors, each with its name.
     """
-    errors: list[str] = []
+    errors = [*found]
     ranges: list[LengthRange] = []
     for name, lengths in texts.items():
         try:

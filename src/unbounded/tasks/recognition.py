@@ -507,10 +507,5 @@ def flare(
             check_choice(what, value, valid)
         except ChoiceError as error:
             errors.append(str(error))
-    try:
-        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        raise ConfigError([*errors, *error.errors]) from None
-    if errors:
-        raise ConfigError(errors)
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return Recognition(language, train, test, data, published_counts, test_set, lm, ns)

@@ -387,10 +387,5 @@ def stack_language(
         check_choice("language", language, LANGUAGES)
     except ChoiceError as error:
         errors.append(str(error))
-    try:
-        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        raise ConfigError([*errors, *error.errors]) from None
-    if errors:
-        raise ConfigError(errors)
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return LanguageModel(language, symbols, train, test)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from unbounded.checks import check_choice
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.chomsky import BITS, DIGITS, MODULUS, Rule, SimpleArithmetic, column
 from unbounded.tasks.lengths import LengthRange, named_ranges
@@ -176,12 +176,7 @@ def word_problem(
         check_choice("group", group, GROUPS)
     except ChoiceError as error:
         errors.append(str(error))
-    try:
-        train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        raise ConfigError([*errors, *error.errors]) from None
-    if errors:
-        raise ConfigError(errors)
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return WordProblem(group, train, test)
 
 

@@ -45,8 +45,8 @@ def harden_run(
 
     Args:
         folder: folder of a finished run.
-        changes: options of `HardeningConfig` that differ from those of the run's training. If the
-            run was trained without hardening, options that differ from those of `train --harden`.
+        changes: options of `HardeningConfig` to replace. The other options come from the run's
+            config, or from the task's preset if the run was trained without hardening.
         overwrite: replace an existing hardening, or an interrupted one with other options.
         quiet: show nothing.
         data: file or folder of the task's data, if it moved.
