@@ -66,8 +66,6 @@ def commands() -> dict[str, str]:
 
     found = {}
     for page in pages():
-        if page.name == "changes.md":  # options of their time
-            continue
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
         for line in re.findall(r"unbounded [a-z]+[^`\n]*", text):
             line = re.split(r"  +| #| && | \|", line)[0].strip()
