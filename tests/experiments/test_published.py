@@ -224,7 +224,7 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
             "clip",
             lambda clip: 0.25 if clip == 1 else 1,
         ),
-        "40 strips": ("training", "batch_size", lambda _: 40),
+        "40 streams": ("training", "batch_size", lambda _: 40),
         "words from N(0, 1)": (
             "model",
             "symbol_initialization",
