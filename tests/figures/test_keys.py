@@ -32,11 +32,24 @@ def trace_of(numbers: int) -> ub.Trace:
     return ub.Trace("LieAccessMemory", arrays, torch.tensor([6]), symbols)
 
 
-def test_keys_of_several_heads_are_an_error():
+def test_several_heads_have_a_path_and_gates_each(tmp_path: Path):
     trace = trace_of(2)
-    trace.arrays["read_key"] = torch.zeros(1, 6, 3, 2)
-    with pytest.raises(ConfigError, match="expected one head of each kind, got a trace of Lie"):
-        read_keys(trace)
+    line = trace.arrays["write_key"]
+    trace.arrays["read_key"] = torch.stack([line - 3, line - 2, line + 40], dim=2)
+    trace.arrays["write_key"] = torch.stack([line, -line], dim=2)
+    strength = trace.arrays["instruction.strength"]
+    trace.arrays["instruction.strength"] = torch.stack([0 * strength, strength], dim=2)
+    trace.arrays["instruction.read_key_gate"] = torch.full((1, 6, 3), 0.25)
+    keys = read_keys(trace)
+    assert (keys.read.shape, keys.write.shape, keys.answers) == ((6, 3, 2), (6, 2, 2), 3)
+    left, right, _, _ = key_bounds([keys])
+    assert left < -5
+    assert right > 45
+    (svg,) = draw_keys(trace, tmp_path)
+    text = svg.read_text()
+    for words in ("written, head 2", "read while answering, head 3", "read key, head 3"):
+        assert words in text
+    assert "head 4" not in text
 
 
 @pytest.mark.parametrize("numbers", [1, 2, 3])
@@ -44,7 +57,7 @@ def test_keys_are_read_and_drawn(numbers: int, tmp_path: Path):
     trace = read_keys(trace_of(numbers))
     assert trace.answers == 3
     assert set(trace.gates) == {"strength", "read_key_gate"}
-    assert trace.write.shape == (6, numbers)
+    assert trace.write.shape == (6, 1, numbers)
     (svg,) = draw_keys(trace_of(numbers), tmp_path / "out", title="a $ word")
     text = svg.read_text()
     for word in ("written", "read while answering", "read before", "strength", "read key", "s2"):

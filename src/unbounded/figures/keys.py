@@ -31,7 +31,6 @@ GATES: Final = {
     "strength": "strength",
 }
 _MOST_LABELS = 40
-_WRITE, _READ = line_colour(0), line_colour(1)
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class KeyTrace:
 
     Fields:
         symbols: of each step.
-        read, write: position of each head, [T, n].
-        gates: name in GATES -> [T]; only the memory's own gates.
-        answers: first step after the last write, T if the last step writes.
+        read, write: position of each head, [T, heads, n].
+        gates: name in GATES -> [T, heads]; only the memory's own gates.
+        answers: first step after the last write of any head, T if the last step writes.
     """
 
     symbols: tuple[str, ...]
@@ -53,35 +52,33 @@ class KeyTrace:
 
 
 def has_keys(trace: Trace) -> bool:
-    """Whether a trace has the keys of one read head and one write head."""
-    keys = [trace.arrays.get(f"{who}_key") for who in ("read", "write")]
-    return all(key is not None and key.dim() == 3 for key in keys)
+    """Whether a trace has the keys of heads that read and write."""
+    return "read_key" in trace.arrays and "write_key" in trace.arrays
 
 
 def read_keys(trace: Trace, example: int = 0) -> KeyTrace:
     """Sequence `example` of the trace of a Lie-access memory, truncated to its length.
 
     Raises:
-        ConfigError: the trace is of another memory or of several heads, or `example` is not in the
-            batch.
+        ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
-    if "read_key" not in trace.arrays:
-        raise ConfigError([f"trace: expected keys, got a trace of {trace.memory}"])
     if not has_keys(trace):
-        raise ConfigError([f"trace: expected one head of each kind, got a trace of {trace.memory}"])
+        raise ConfigError([f"trace: expected keys, got a trace of {trace.memory}"])
     steps, names = steps_and_symbols(trace, example)
 
-    def array(name: str) -> Array:
-        return np.asarray(trace.arrays[name][example, :steps].detach().cpu().double().numpy())
+    def array(name: str, axes: int) -> Array:
+        numbers = trace.arrays[name][example, :steps].detach().cpu().double().numpy()
+        # Memories with one head have no axis of heads.
+        return np.asarray(numbers if numbers.ndim == axes else np.expand_dims(numbers, 1))
 
     gates = {
-        name: array(f"instruction.{name}")
+        name: array(f"instruction.{name}", 2)
         for name in GATES
         if f"instruction.{name}" in trace.arrays
     }
-    written = np.flatnonzero(gates["strength"])
+    written = np.flatnonzero(gates["strength"].any(axis=1))
     answers = int(written[-1]) + 1 if len(written) else 0
-    return KeyTrace(names, array("read_key"), array("write_key"), gates, answers)
+    return KeyTrace(names, array("read_key", 3), array("write_key", 3), gates, answers)
 
 
 def draw_keys(
@@ -89,9 +86,9 @@ def draw_keys(
 ) -> list[Path]:
     """Draw the write and read positions for one input, with the gates of each step below.
 
-    Dots are writes; their size is the strength. Crosses are reads in the answer phase, small ones
-    earlier reads. Of longer keys the first two components are drawn; keys of one component are
-    drawn over time.
+    Dots are writes; their size is the strength. Crosses are reads in the answer phase, and small
+    dots are earlier reads. Each head has its own colour. The figure has the first two components of
+    longer keys, and draws keys of one component over time.
 
     Args:
         trace: of a layer, or from `unbounded.load_trace`.
@@ -120,16 +117,22 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
         trace: the heads on a sequence.
         bounds: of the axes; None for those of the trace.
     """
-    count = len(trace.gates)
+    gates = [
+        (_numbered(label, gate, head), gate[:, head], place)
+        for place, (name, label) in enumerate(GATES.items())
+        if (gate := trace.gates.get(name)) is not None
+        for head in range(gate.shape[1])
+    ]
+    count = len(gates)
     figure = new_figure(7.0, 5.0 + 0.7 * count)
     grid = figure.add_gridspec(1 + count, 1, height_ratios=[5.0, *[0.7] * count])
     axis = figure.add_subplot(grid[0])
     _plot_keys(axis, trace, key_bounds([trace]) if bounds is None else bounds)
     below: Axes | None = None
-    for place, (name, gate) in enumerate(trace.gates.items()):
-        below = figure.add_subplot(grid[1 + place], sharex=below)
-        _plot_gate(below, gate, trace.answers, GATES[name], place)
-        below.tick_params(labelbottom=place == count - 1)
+    for row, (label, gate, place) in enumerate(gates):
+        below = figure.add_subplot(grid[1 + row], sharex=below)
+        _plot_gate(below, gate, trace.answers, label, place)
+        below.tick_params(labelbottom=row == count - 1)
     if below is not None:
         _name_steps(below, trace.symbols)
     return figure
@@ -137,7 +140,12 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
 
 def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
     """Axes that show all keys of some traces, with a margin."""
-    heads = [keys for trace in traces for keys in (trace.read, trace.write)]
+    heads = [
+        keys[:, head]
+        for trace in traces
+        for keys in (trace.read, trace.write)
+        for head in range(keys.shape[1])
+    ]
     points = np.concatenate([_points(keys) for keys in heads])
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
@@ -155,30 +163,49 @@ def _points(keys: Array) -> Array:
     return keys[:, :2]
 
 
+def _numbered(label: str, values: Array, head: int) -> str:
+    """The label of one head; heads have numbers where there are several."""
+    return label if values.shape[1] == 1 else f"{label}, head {head + 1}"
+
+
 def _plot_keys(axis: Axes, trace: KeyTrace, bounds: Bounds) -> None:
-    writes, reads = _points(trace.write), _points(trace.read)
-    prompt = slice(0, trace.answers)
-    strengths = trace.gates["strength"][prompt]
-    x, y = writes[prompt].T
-    axis.plot(x, y, color=_WRITE, linewidth=0.6, alpha=0.5)
-    axis.scatter(x, y, s=4 + 40 * strengths, color=_WRITE, label="written")
-    x, y = reads[prompt].T
-    axis.scatter(x, y, s=6, color="grey", label="read before the answer")
-    x, y = reads[trace.answers :].T
-    if len(x):
-        axis.plot(x, y, color=_READ, linewidth=0.6, alpha=0.6)
-        axis.scatter(x, y, s=36, marker="x", color=_READ, label="read while answering")
-    if trace.answers <= _MOST_LABELS:
-        for point, symbol in zip(writes[prompt], trace.symbols, strict=False):
-            axis.annotate(
-                plain(symbol), point, xytext=(3, 3), textcoords="offset points", fontsize=7
-            )
+    for head in range(trace.write.shape[1]):
+        _plot_writes(axis, trace, head)
+    for head in range(trace.read.shape[1]):
+        _plot_reads(axis, trace, head, line_colour(trace.write.shape[1] + head))
     axis.set_xlim(bounds[:2])
     axis.set_ylim(bounds[2:])
-    is_scalar = trace.read.shape[1] == 1
+    is_scalar = trace.read.shape[2] == 1
     axis.set_xlabel("step" if is_scalar else "key 1")
     axis.set_ylabel("key" if is_scalar else "key 2")
     axis.legend(fontsize=8)
+
+
+def _plot_writes(axis: Axes, trace: KeyTrace, head: int) -> None:
+    writes = _points(trace.write[: trace.answers, head])
+    strengths = trace.gates["strength"][: trace.answers, head]
+    colour, label = line_colour(head), _numbered("written", trace.write, head)
+    x, y = writes.T
+    axis.plot(x, y, color=colour, linewidth=0.6, alpha=0.5)
+    axis.scatter(x, y, s=4 + 40 * strengths, color=colour, label=label)
+    if head == 0 and trace.answers <= _MOST_LABELS:
+        for point, symbol in zip(writes, trace.symbols, strict=False):
+            axis.annotate(
+                plain(symbol), point, xytext=(3, 3), textcoords="offset points", fontsize=7
+            )
+
+
+def _plot_reads(axis: Axes, trace: KeyTrace, head: int, colour: str) -> None:
+    reads = _points(trace.read[:, head])
+    early = "read before the answer" if head == 0 else None
+    x, y = reads[: trace.answers].T
+    axis.scatter(x, y, s=6, color="grey", label=early)
+    answered = reads[trace.answers :]
+    if len(answered):
+        label = _numbered("read while answering", trace.read, head)
+        x, y = answered.T
+        axis.plot(x, y, color=colour, linewidth=0.6, alpha=0.6)
+        axis.scatter(x, y, s=36, marker="x", color=colour, label=label)
 
 
 def _plot_gate(axis: Axes, gate: Array, answers: int, name: str, place: int) -> None:
