@@ -138,7 +138,7 @@ class AssociativeQueries(Task):
         return 2 * lengths.maximum
 
     def _draw(self, stream: Stream, indices: Integers, pairs: int) -> tuple[Integers, ...]:
-        """Inputs, targets and mask of sequences of as many pairs, [B, steps * pairs] each."""
+        """Inputs, targets and mask of sequences with `pairs` pairs, each [B, steps * pairs]."""
         steps, half = self.steps * pairs, self.symbols // 2
         room = (steps - 2 * pairs) // 2
         sizes = (half - 1, self.symbols - half, room, steps)
