@@ -51,7 +51,7 @@ class ActionRow(NamedTuple):
 def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
     """Run a model over symbols, from an empty memory, and record its actions at each step.
 
-    As in training, a stream is preceded by the symbol
+    As in training, a stream is preceded by the symbol in
     `StreamTask.before`. A memory with a capacity gets room for all symbols (`with_room`), as in
     scoring. On a running text, the memory keeps its capacity, as in scoring.
 
