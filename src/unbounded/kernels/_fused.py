@@ -71,7 +71,10 @@ def saved(ctx: Any) -> Iterator[list[Any]]:
 
 
 class RecurrenceFunction(torch.autograd.Function):
-    """`unbounded::recurrence` with its gradients; the tensors are `Tensors.flat`."""
+    """`unbounded::recurrence` with its gradients.
+
+    The tensors are in the order of `Tensors.flat`.
+    """
 
     @staticmethod
     def forward(
