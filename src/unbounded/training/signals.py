@@ -31,7 +31,7 @@ class Interrupted(Exception):  # noqa: N818
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 129 after SIGHUP, 143 after SIGTERM and the signals of schedulers."""
+        """130 after Ctrl-C, 129 after SIGHUP, 143 after SIGTERM and after schedulers' signals."""
         of_scheduler = signal.Signals(self.number).name in SCHEDULERS
         return 128 + (signal.SIGTERM if of_scheduler else self.number)
 
