@@ -89,9 +89,9 @@ def draw_keys(
 ) -> list[Path]:
     """Draw the write and read positions for one input, with the gates of each step below.
 
-    Dots are writes; their size is the strength. Crosses are reads in the answer phase, small ones
-    earlier reads. Of longer keys the first two components are drawn; keys of one component are
-    drawn over time.
+    Dots are writes, and their size shows the strength. Crosses are reads in the answer phase, and
+    small crosses are earlier reads. For longer keys, the first two components are drawn. Keys of
+    one component are drawn over time.
 
     Args:
         trace: of a layer, or from `unbounded.load_trace`.
@@ -114,7 +114,7 @@ def draw_keys(
 
 
 def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
-    """The figure of `draw_keys`; call it inside `style()`.
+    """Make the figure of `draw_keys`. Call this function inside `style()`.
 
     Args:
         trace: the heads on a sequence.
@@ -136,7 +136,7 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
 
 
 def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
-    """Axes that show all keys of some traces, with a margin."""
+    """Limits of axes that show all keys of some traces, with a margin."""
     heads = [keys for trace in traces for keys in (trace.read, trace.write)]
     points = np.concatenate([_points(keys) for keys in heads])
     points = points[np.isfinite(points).all(axis=1)]
@@ -149,7 +149,7 @@ def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
 
 
 def _points(keys: Array) -> Array:
-    """Points of a plane: the first two components of each key, or time and the only one."""
+    """Points in a plane: the first two components of each key, or time and the only component."""
     if keys.shape[1] == 1:
         return np.stack([np.arange(len(keys), dtype=float), keys[:, 0]], axis=1)
     return keys[:, :2]
