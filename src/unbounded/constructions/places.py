@@ -111,7 +111,7 @@ def reversal_by_keys(symbols: int = 128) -> MemoryModel:
 def _on_tape(
     name: str, symbols: int, slots: int, *, forward: Sequence[str], back: Sequence[str]
 ) -> MemoryModel:
-    """Write each symbol one cell further; move the read head while certain signals are on."""
+    """Make a network that writes each symbol one cell further; signals move the read head."""
     task = transduction_task(name, symbols)
     units = {
         "answering": Unit(ANSWERS),

@@ -75,7 +75,7 @@ class MemoryAttention(PlainLayer[Any]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw matrices from Glorot's uniform distribution; set what the memory declares."""
+        """Draw matrices from Glorot's uniform distribution; set biases that the memory declares."""
         self.heads.reset_parameters()
         nn.init.xavier_uniform_(self.output.weight)
         for part in (self.initial_memory, self.first_write):

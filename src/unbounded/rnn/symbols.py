@@ -95,8 +95,8 @@ def _columns(weight: Tensor, size: int, symbols: Tensor) -> tuple[Tensor, Tensor
     """
     rest = weight.shape[1] - size
     if weight.is_cuda:
-        # On CUDA, the backward pass of index_select adds in no fixed order, but that of embedding
-        # does.
+        # On CUDA, the backward pass of index_select adds in no fixed order. That of embedding adds
+        # in a fixed order.
         columns, others = weight.split([size, rest], dim=1)
         return F.embedding(symbols, columns.t()), others
     # The gradient of an embedding of columns has the transposed layout; with ten thousand words,
