@@ -1,6 +1,6 @@
 """Neural networks with external memory for PyTorch.
 
-Data flows from the top of this list to the bottom; a folder imports only those above it.
+Data flows from the top of this list to the bottom. A folder imports only folders above it.
 
     tasks/        what to learn: samplers, vocabularies, batches; one file for each task family
     memories/     the data structures as equations: one folder for each memory
@@ -18,9 +18,9 @@ Data flows from the top of this list to the bottom; a folder imports only those 
     studies/      custom studies: folders, tables, data frames, plots, executors of clusters
     cli/          one file for each command
 
-Everything down to rnn/ needs torch, numpy and safetensors; the rest needs the extra `lab`.
-Public names are imported at first use, so `import unbounded` is fast.
-`import unbounded.kernels` registers the operators in `torch.ops.unbounded`.
+Everything down to rnn/ needs torch, numpy and safetensors. The rest needs the extra `lab`. Public
+names are imported when first used, so `import unbounded` is fast. `import unbounded.kernels`
+registers the operators in `torch.ops.unbounded`.
 """
 
 from __future__ import annotations
@@ -140,5 +140,5 @@ def load_kernels() -> None:
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """List the public names, whether or not they are loaded."""
     return sorted({*__all__, *_FOLDERS})

@@ -5,7 +5,7 @@ import sys
 
 
 def start() -> int:
-    """Run the command line and return its exit code; 130 for Ctrl-C during the import."""
+    """Run the command line and return its exit code, which is 130 for Ctrl-C during the import."""
     _wait_briefly()
     try:
         from unbounded.lab import missing
@@ -26,7 +26,7 @@ def _wait_briefly() -> None:
 
     libgomp reads this variable when torch is loaded. By default its threads spin for many
     milliseconds, which wastes time on cores shared with other processes (benchmarks/contention.py).
-    Existing settings of the environment stay.
+    Existing settings in the environment are kept.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -1,4 +1,4 @@
-"""Checks of user arguments; messages name the argument, the expected and the actual value."""
+"""Checks of user arguments. Messages name the argument, the expected and the actual value."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def is_number(value: object) -> TypeGuard[float]:
 def number_errors(
     name: str, value: object, above: float | None = None, at_most: float | None = None
 ) -> list[str]:
-    """The error of an option that must be a number, at most one line.
+    """The error of an option that must be a number, as a list of at most one line.
 
     Args:
         above: exclusive lower bound; None for none.
@@ -171,8 +171,8 @@ def is_traced() -> bool:
 def is_batched(tensor: Tensor) -> bool:
     """Whether a tensor is batched by vmap, so that its values cannot be read.
 
-    True under torch.func.vmap, and in a backward pass with `is_grads_batched`; not under
-    torch.func.grad alone. While a graph is captured, False.
+    This is true under torch.func.vmap, and in a backward pass with `is_grads_batched`, but not
+    under only torch.func.grad. While a graph is captured, the result is False.
     """
     if torch.compiler.is_compiling():
         return False
@@ -268,7 +268,7 @@ def check_items(name: str, value: object, kind: type[ItemT]) -> Sequence[ItemT]:
 
 
 def check_symbols(name: str, value: object) -> Sequence[str]:
-    """Return symbols as a list of strings, the letters of a string; raise DTypeError otherwise."""
+    """Return symbols as a list of strings (a string as its letters), or raise DTypeError."""
     return check_items(name, list(value) if isinstance(value, str) else value, str)
 
 
@@ -280,7 +280,7 @@ def check_choice(kind: str, value: object, valid: Iterable[str]) -> None:
 
 
 def check_place(device: object, dtype: object) -> None:
-    """Raise DeviceError or DTypeError for invalid values; None means torch's default."""
+    """Raise DeviceError or DTypeError for invalid values. None means torch's default."""
     if device is not None:
         check_device(device)
     check_dtype(dtype)

@@ -1,8 +1,8 @@
 """Find memories, groups, weightings, controllers, tasks and metric sets by name or import path.
 
-A custom component is named `package.module.Name`. Nothing here imports a module, because a name may
-come from a file by someone else: the running program must have imported it. The command line
-imports only modules named on it.
+A custom component is named `package.module.Name`. This module does not import custom modules,
+because a name may come from a file by someone else. The running program must have imported the
+module. The command line imports only modules that it names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_MEMORY: Final = "none"
 
 
 def part_of(value: Any) -> dict[str, Any]:
-    """A memory or controller as a mapping; a name alone has no options."""
+    """Return a memory or controller as a mapping. A name alone has no options."""
     return dict(value) if isinstance(value, Mapping) else {"name": value}
 
 
@@ -36,7 +36,7 @@ def module_of(path: str) -> str:
 
 
 def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) -> T | type[Any]:
-    """The component of a name.
+    """Return the component with a name.
 
     Args:
         kind: "memory", "group", "controller", "task" or "metric_set", for messages.
@@ -73,7 +73,7 @@ def find_function(
     registry: Mapping[str, Callable[..., Any]],
     parameters: tuple[str, ...],
 ) -> Callable[..., Any]:
-    """The function of a name.
+    """Return the function with a name.
 
     Args:
         kind, registry: see `find_part`. name: a name in `registry`, or the import path of a custom

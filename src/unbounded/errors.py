@@ -1,4 +1,4 @@
-"""The errors of this library; each class is also a standard exception."""
+"""The errors of this library. Each class is also a standard exception."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class LabError(UnboundedError, ImportError):
 
 
 def closest(given: object, names: Iterable[str]) -> list[str]:
-    """The names similar to a given one, the nearest first; empty if none is similar.
+    """The names similar to a given name, the nearest first; empty if none is similar.
 
-    Similar are names with one or two typing errors, names with this prefix, and dotted names whose
-    last part is similar.
+    Names are similar if they differ by one or two typing errors, if they start with the given name,
+    or if the last part of a dotted name is similar.
     """
     typed = str(given).lstrip("-")
 
@@ -88,7 +88,7 @@ class ChoiceError(UnboundedError, ValueError):
 
 
 class ConfigError(UnboundedError, ValueError):
-    """A configuration has errors; the message lists all of them."""
+    """A config has errors. The message lists all of them."""
 
     def __init__(self, errors: Iterable[str]) -> None:
         self.errors = tuple(errors)
@@ -99,17 +99,18 @@ class ConfigError(UnboundedError, ValueError):
 
 
 class BackendError(UnboundedError, RuntimeError):
-    """A backend that was requested by name does not support this call; the message says why."""
+    """A backend that was requested by name does not support this call. The message states why."""
 
 
 class BackendWarning(UserWarning):
-    """The fused kernel does not apply, so the reference runs; given once per reason."""
+    """The fused kernel does not support a call, so the reference runs. Given once per reason."""
 
 
 class RoomWarning(UserWarning):
-    """A memory has fewer places than its inputs may need; given once per message.
+    """A memory has fewer places than its inputs may need. Given once per message.
 
-    Given if a memory with a capacity drops cells (`Memory.dropped_beyond`) of longer sequences:
+    This warning is given if a memory with a capacity drops cells (`Memory.dropped_beyond`) of
+    longer sequences:
 
     - by `MemoryRNN`, `SequenceModel` and `MemoryModel` in evaluation mode without a state;
     - by `generate(room=False)`;
@@ -126,16 +127,16 @@ class RoomWarning(UserWarning):
 
 @functools.cache
 def say_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Warn once per message; `say_once.cache_clear()` resets this."""
+    """Warn once per message. `say_once.cache_clear()` resets this."""
     warnings.warn(message, category, stacklevel=3)
 
 
 class CheckpointError(UnboundedError, RuntimeError):
-    """A checkpoint is truncated, foreign or does not fit; the message names the file."""
+    """A checkpoint is truncated, foreign or does not fit. The message names the file."""
 
 
 class CheckpointWarning(UserWarning):
-    """A newer checkpoint cannot be used, so an older one is loaded; given once per checkpoint."""
+    """A newer checkpoint cannot be used, so an older one is loaded. Given once per checkpoint."""
 
 
 class RunExistsError(UnboundedError, FileExistsError):
@@ -147,8 +148,8 @@ class RunBusyError(RunExistsError):
 
 
 class NonFiniteError(UnboundedError, ArithmeticError):
-    """A loss or tensor became NaN or infinite; the message names the step and the tensor."""
+    """A loss or tensor became NaN or infinite. The message names the step and the tensor."""
 
 
 class StorageError(UnboundedError, OSError):
-    """A file cannot be read or written; the message names it."""
+    """A file cannot be read or written. The message names the file."""

@@ -1,4 +1,4 @@
-"""Read and write files; writes are atomic, so a reader finds the old or the new file."""
+"""Read and write files. Writes are atomic, so a reader finds the old or the new file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from unbounded.errors import StorageError, UnboundedError
 
-#: Files and folders of a run folder, besides config.yaml.
+#: Files and folders in a run folder, in addition to config.yaml.
 _OF_RUN: Final = ("checkpoints", "model", "report.json", "metrics.jsonl")
-#: Advice for a file without read or write permission.
+#: Advice in messages on a file without read or write permission.
 PERMISSIONS: Final = "The file may be whole. Ask its owner, or change its mode (chmod)."
 
 
@@ -30,12 +30,12 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, but keep line breaks."""
+    """Replace control characters like `printable`, but keep line breaks."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def refusal(error: OSError) -> str:
-    """The operating system's error on a file, with advice, in one line."""
+    """Describe the operating system's error on a file, with advice, in one line."""
     name = str(error.filename)
     if error.errno == errno.ENAMETOOLONG:
         return f"{name[:40]}...: a name of {len(name)} characters is too long. Give a shorter one."
@@ -68,7 +68,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def usual_modes(folder: Path) -> None:
-    """Give each file of a folder the mode of a new file, because safetensors writes 0600."""
+    """Set each file's mode in a folder to that of a new file, because safetensors uses 0600."""
     probe = folder / f".{os.getpid()}.mode"
     probe.touch()
     try:
@@ -82,7 +82,7 @@ def usual_modes(folder: Path) -> None:
 def refuse_links(path: Path) -> None:
     """Refuse to write through a link in a run folder, because the run may be from someone else.
 
-    A run folder has config.yaml and training files. Links elsewhere are followed.
+    A run folder has config.yaml and training files. Links in other folders are followed.
 
     Raises:
         StorageError: `path`, or a folder between it and its run folder, is a link.
@@ -108,7 +108,7 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except UnboundedError:
-        raise  # already has a message
+        raise  # this error already has a message
     except OSError as error:
         reason = error.strerror or str(error)
         advice = ". Make the folder first, or name another file." if _lacks_folder(error) else ""
@@ -138,8 +138,8 @@ def sync(path: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a draft file that atomically replaces `path` after the block.
 
-    A link stays, and its target is replaced, except in a run folder. Pipes and devices are written
-    directly. The file gets the permissions of any new file.
+    For a link, the target is replaced and the link kept, except in a run folder. Pipes and devices
+    are written directly. The file has the permissions of any new file.
 
     Raises:
         StorageError: the disk is full or read-only; the old file stays and the draft is removed. Or
@@ -178,7 +178,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def json_text(data: Any, indent: int | None = None) -> str:
-    """Strict JSON; non-finite numbers become null."""
+    """Return strict JSON, in which non-finite numbers are null."""
     return json.dumps(_finite(data), indent=indent, allow_nan=False)
 
 

@@ -23,7 +23,7 @@ LAB: Final = {
 
 
 def missing(what: str, *modules: str) -> str:
-    """The message that packages of the extra `lab` are not installed; empty if none is missing.
+    """The message for missing packages of the extra `lab`; empty if none is missing.
 
     Args:
         what: needs them.

@@ -1,7 +1,7 @@
 """Show a model or a run in a notebook, by the explorer's page.
 
-Models and runs are above the explorer in the folder order. Only this module imports it for them,
-when something is shown.
+In the order of folders, models and runs come before the explorer. Only this module imports the
+explorer for them, when something is shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def shown(thing: Any) -> str:
-    """The HTML of a model or a `train_run` result in a notebook; it does not raise.
+    """The HTML of a model or a `train_run` result in a notebook. This function raises no errors.
 
     Args:
         thing: an argument of `unbounded.explore`.

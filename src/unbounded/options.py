@@ -1,7 +1,7 @@
-"""Options by name, checked against the signature or dataclass that takes them.
+"""Check options by name against the signature or dataclass that defines them.
 
-This module alone defines which values an annotated type accepts. It checks tasks, memories,
-controllers, optimizers and every field of a run's config.
+Only this module defines which values an annotated type accepts. It checks the options of tasks,
+memories, controllers and optimizers, and every field of a run's config.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Range(NamedTuple):
     above: bool = False
 
     def error(self, name: str, value: float) -> str | None:
-        """The error of a number outside of the range; None inside."""
+        """The error of a number outside the range; None if the number is inside."""
         low = value > self.least if self.above else value >= self.least
         if low and value <= self.most:
             return None
@@ -72,7 +72,7 @@ Share = Annotated[float, Range(0, 1, above=True)]
 
 
 class Option(NamedTuple):
-    """An option that a component takes.
+    """An option that a component accepts.
 
     Fields:
         kind: its annotated type; `typing.Any` if the annotation is missing or unresolvable.
@@ -89,14 +89,14 @@ class Option(NamedTuple):
 
 
 def options_of(factory: Callable[..., Any], hidden: Collection[str] = ()) -> dict[str, Option]:
-    """The options that a class or function takes by keyword.
+    """The options that a class or function accepts by keyword.
 
     Args:
         factory: makes the component.
         hidden: parameters that users cannot set.
     """
-    # Reading a signature takes long, and a study checks hundreds of configs. A new partial is made
-    # for each call.
+    # Reading a signature takes a long time, and a study checks hundreds of configs. A new partial
+    # object is made for each call.
     is_lasting = isinstance(factory, type) or inspect.isfunction(factory)
     known = _lasting_options(factory) if is_lasting else _read_options(factory)
     return {name: option for name, option in known.items() if name not in hidden}
@@ -187,8 +187,8 @@ def value_error(name: str, value: Any, kind: Any) -> str | None:
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value fits an annotated type.
 
-    Booleans are not numbers; integers fit float; floats must be finite; lists fit tuples, because
-    YAML has no tuples. Types that cannot be checked, such as callables, fit every value.
+    Booleans are not numbers, integers fit float, and floats must be finite. Lists fit tuples,
+    because YAML has no tuples. Types that cannot be checked, such as callables, fit every value.
     """
     kind = bare(kind)
     plain, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
@@ -221,7 +221,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def from_text(text: str, value: Any, kind: Any) -> Any:
-    """An option's value from a command line.
+    """Parse an option's value from a command line.
 
     Args:
         text: the typed text.
@@ -252,7 +252,7 @@ def item_kind(kind: Any) -> Any:
 
 
 def words(kind: Any) -> str:
-    """An annotated type in words: "an integer or null"."""
+    """Describe an annotated type in words, such as "an integer or null"."""
     kind = bare(kind)
     if _is_union(kind):
         return " or ".join(dict.fromkeys(words(part) for part in typing.get_args(kind)))
@@ -269,7 +269,7 @@ def words(kind: Any) -> str:
 
 
 def bare(kind: Any) -> Any:
-    """An annotated type without its range."""
+    """Return an annotated type without its range."""
     return typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
 
 
@@ -324,7 +324,7 @@ def _has_init(factory: Any) -> bool:
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function, or of a class's __init__ without self.
 
-    `inspect.signature` of a class would show a mixin's __new__, which may take any argument.
+    `inspect.signature` of a class would show a mixin's __new__, which may accept any argument.
     """
     if not _has_init(factory):
         return inspect.signature(factory)

@@ -1,7 +1,8 @@
 """Detect replaced methods.
 
-A fused kernel computes the library's own methods, so a replaced method must disable it. For example
-accelerate.add_hook_to_module replaces `forward` of an object; other code replaces it on a class.
+Detect replaced methods, because a fused kernel computes only the library's own methods. For
+example, accelerate.add_hook_to_module replaces `forward` of an object. Other code replaces it in a
+class.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def remember_methods(cls: type) -> None:
 
 
 def replaced_method(thing: Any) -> str | None:
-    """The name of a method that is not the class's original, on the class or the object; or None.
+    """The name of a method that differs from the original, in the class or the object; or None.
 
     Args:
         thing: an object. If `remember_methods` does not know its class, only a `forward` that was
@@ -41,7 +42,7 @@ def replaced_method(thing: Any) -> str | None:
 
 
 def _is_method(value: object) -> bool:
-    """Whether a value is a function, static method or property; class methods never match."""
+    """Whether a value is a function, static method or property. Class methods never match."""
     if isinstance(value, classmethod | type):
         return False
     return callable(value) or isinstance(value, property)

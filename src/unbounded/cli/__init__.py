@@ -1,4 +1,4 @@
-"""The command line: one module per verb."""
+"""The command line, with one module for each verb."""
 
 from unbounded.cli.main import main
 

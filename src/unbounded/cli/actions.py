@@ -57,7 +57,7 @@ _PICTURES = ("actions", "action_table", "path", "tape", "keys")
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name.")
     made.add_argument(
@@ -86,7 +86,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the table; draw it with --out."""
+    """Print the table, and draw it if --out is given."""
     given, errors = parse(parser(arguments), arguments)
     if not errors and (given.input is None) == (given.length is None):
         errors.append("INPUT: expected either the input's symbols or --length")
@@ -126,11 +126,11 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
-    superposition_layer(model)  # raises for a run without stacks or lists, before parsing INPUT
+    superposition_layer(model)  # fails without stacks or lists, before parsing INPUT
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
-    # A running text is scored with the memory's own size.
+    # A running text is scored with the memory's original size.
     roomy, notes = (model, []) if task.layout == "text" else _with_room(model, len(symbols) - 1)
     rows = action_rows(discretized(roomy) if given.discretize else roomy, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -173,7 +173,7 @@ def _judge(
     task: Task,
     title: str,
 ) -> None:
-    """Print the predicted label of each prefix of a string; draw it with --out."""
+    """Print the predicted label of each prefix of a string, and draw it if --out is given."""
     from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.examples import course_of, draw_word, prefix_lines, typed_word
     from unbounded.figures import draw_course, read_tape
@@ -198,7 +198,7 @@ def _answer(
     task: Task,
     title: str,
 ) -> None:
-    """Print the answer to a source, step by step; draw it with --out."""
+    """Print the answer to a source, step by step, and draw it if --out is given."""
     from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.examples import (
         answer_text,

@@ -38,7 +38,7 @@ def bench(
     out: str | None = None,
     overwrite: bool = False,
 ) -> int:
-    """Measure a suite or one case, print the table, write JSON if asked.
+    """Measure a suite or one case, print the table, and write JSON if requested.
 
     Args:
         suite: paper, sizes, controllers, superposition, tape, lie or all; None measures one case.
@@ -67,7 +67,7 @@ def bench(
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded bench", description=_DESCRIPTION)
     made.add_argument(
         "--suite", type=str, help="paper, sizes, controllers, superposition, tape, lie or all."
@@ -83,7 +83,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Measure; 0 when everything was measured."""
+    """Measure, and return 0 if everything was measured."""
     given, errors = parse(parser(arguments), arguments)
     named = {name: getattr(given, name) for name in vars(_defaults())}
     case = {name: value for name, value in named.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Shell completion: one script for all verbs."""
+"""Shell completion, with one script for all verbs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def print_completion(arguments: Sequence[str]) -> int:
 
 
 def full_parser() -> Parser:
-    """One parser with every verb, for completion."""
+    """Make one parser with every verb, for completion."""
     parser = Parser(prog="unbounded")
     verbs = parser.add_subcommands(required=True)
     for verb, text in VERBS.items():

@@ -31,7 +31,7 @@ NEEDED = (
     "rich",
     "matplotlib",
 )
-# A run folder with two checkpoints of the paper's largest model and its pictures.
+# Bytes of a run folder with two checkpoints of the paper's largest model and its pictures.
 ENOUGH_MB = 200
 
 _DESCRIPTION = """Show installed packages and hardware; exit code 0 if the library is usable.
@@ -81,14 +81,14 @@ def doctor(as_json: bool = False) -> int:
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded doctor", description=_DESCRIPTION)
     made.add_argument("--json", action="store_true", help="Print the diagnosis as JSON.")
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Diagnose; 0 if the library can be used, else 1."""
+    """Diagnose, and return 0 if the library can be used, otherwise 1."""
     given, errors = parse(parser(arguments), arguments)
     if errors:
         raise ConfigError(errors)
@@ -158,7 +158,7 @@ def _kernels_for_cuda() -> list[Finding]:
 
 
 def _parity(backend: str) -> list[Finding]:
-    """Compare kernels and reference: outputs and every gradient of a small layer."""
+    """Compare outputs and every gradient of a small layer between kernels and reference."""
     from unbounded.kernels import gpu
     from unbounded.memories import MEMORIES
     from unbounded.rnn.parity import TOLERANCE, kernel_error

@@ -17,7 +17,8 @@ from unbounded.options import words
 
 # Number of similar options to suggest.
 _CLOSE = 4
-# New names of options of the commands; those of a config are in experiments/config/moved.py.
+# New names of options of the commands. New names of config options are in
+# experiments/config/moved.py.
 _MOVED = {
     "--tier": "--study",
     "--rounded": "--hardened",
@@ -26,7 +27,7 @@ _MOVED = {
     "--help-all": "--help",
 }
 _OUT = ("--output", "--output_dir", "--out", "--out_dir", "--logdir")
-# Option names of other programs, and the option here.
+# Option names in other programs, and the corresponding option here.
 _ELSEWHERE = {
     **dict.fromkeys(("--lr", "--learning_rate", "--learning-rate"), "--training.learning_rate"),
     **dict.fromkeys(
@@ -50,7 +51,7 @@ _PATHS = ("config", "data", "out", "runs")
 
 
 def missing_folder(option: str, file: str | Path | None) -> list[str]:
-    """Error if an output file cannot be written: no parent folder, or the path is a folder."""
+    """The error if an output file has no parent folder, or if its path is a folder."""
     if file is None:
         return []
     if Path(file).is_dir():

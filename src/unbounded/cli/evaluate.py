@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded evaluate", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument(
@@ -84,7 +84,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Score the run, print the table, write the report."""
+    """Score the run, print the table, and write the report."""
     sorted_out = sorted_words(arguments, ("model",))
     texts, wrong = _memory_options(sorted_out.options)
     given, errors = parse(parser(arguments), sorted_out.rest)
@@ -157,7 +157,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def progress() -> Callable[[str, float], None]:
-    """A function that prints progress to standard error, at most every two seconds."""
+    """Return a function that prints progress to standard error, at most every two seconds."""
     printed_at, last = time.monotonic(), ""
 
     def look(what: str, share: float) -> None:

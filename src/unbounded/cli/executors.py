@@ -1,4 +1,4 @@
-"""The options of `unbounded study` and `reproduce` that say who trains the runs."""
+"""The options of `unbounded study` and `reproduce` that select the executor of the runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from unbounded.studies.executors import Executor
     from unbounded.training.signals import Interrupted
 
-#: Seconds at which this process began, for the time limit.
+#: Time at which this process began, in seconds, for the time limit.
 BEGAN: Final = time.monotonic()
 NAMES: Final = ("pool", "shard", "slurm", "local", "debug", "ray")
 _SUBMITIT: Final = ("slurm", "local", "debug")
-#: Exit code after a stop with runs left; the same command resumes (EX_TEMPFAIL).
+#: Exit code after a stop with unfinished runs (EX_TEMPFAIL). The same command resumes them.
 EXIT_CONTINUE: Final = 75
 
 
@@ -68,7 +68,7 @@ def add_executor(parser: Parser) -> None:
 
 
 def executor_errors(given: Namespace) -> list[str]:
-    """What is wrong with these options, one line each."""
+    """The errors in these options, one line each."""
     errors = []
     if given.jobs < 1:
         errors.append(f"jobs: expected at least 1, got {given.jobs}")
@@ -100,7 +100,7 @@ def executor_errors(given: Namespace) -> list[str]:
 
 
 def executor_of(given: Namespace, **options: Any) -> Executor:
-    """The executor of these options.
+    """Make the executor for these options.
 
     Args:
         given: the parsed options, without errors.
@@ -133,7 +133,7 @@ def executor_of(given: Namespace, **options: Any) -> Executor:
 def early_stops() -> Iterator[None]:
     """Inside the block, signals of schedulers end the command with code 75 at once.
 
-    Until torch is imported and the runs are planned, there is nothing to save. By default such a
+    Until torch is imported and the runs are planned, there is no work to save. By default such a
     signal would end the command with an exit code for which no script queues the job again.
     """
     names = ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU")
@@ -156,7 +156,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def stopped(error: Interrupted, executor: Executor) -> int:
-    """Say that a signal or the time limit stopped the command; its exit code."""
+    """Report that a signal or the time limit stopped the command, and return the exit code."""
     what = "every run is saved; the same command resumes"
     if executor.name in (*_SUBMITIT, "watch"):
         what = "the jobs go on; the same command with --watch shows their progress"
@@ -168,7 +168,7 @@ def stopped(error: Interrupted, executor: Executor) -> int:
 
 
 def seconds_of(text: str | None) -> float | None:
-    """The seconds of a time limit: minutes, or hours:minutes:seconds.
+    """Parse a time limit, in minutes or as hours:minutes:seconds, and return seconds.
 
     Raises:
         ConfigError: the text is neither.

@@ -27,14 +27,15 @@ examples:
 Type an input, press play, and see what the network pushes, pops, reads and outputs. The file
 contains the weights and everything else it needs. It makes no requests and can be sent to others.
 """
-#: Page of a run, in its folder, and page of the built-in networks, in the current folder.
+#: File name of a run's page, in the run's folder, and of the built-in networks' page, in the
+#: current folder.
 PAGE: Final = "explore.html"
 COURSE_PAGE: Final = "explore-course.html"
 BUILT_IN_PAGE: Final = "unbounded-explore.html"
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded explore", description=_DESCRIPTION)
     made.add_argument(
         "runs", type=str, nargs="*", default=[], help="Run folders, or prefixes of their names."
@@ -112,7 +113,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
 
 
 def _open(path: Path) -> None:
-    """Open a page; print its path if there is no browser, as on a remote computer."""
+    """Open a page, or print its path if there is no browser, as on a remote computer."""
     try:
         opened = webbrowser.open(path.resolve().as_uri())
     except (webbrowser.Error, OSError):

@@ -36,7 +36,7 @@ The gates must be 0 or 1; `unbounded harden RUN` trains a network to this.
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded extract", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument(
@@ -68,7 +68,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Extract the automaton, print it, write it."""
+    """Extract the automaton, print it, and write it."""
     given, errors = parse(parser(arguments), arguments)
     errors += [
         f"--{name}: expected at least 1, got {getattr(given, name)}"
@@ -105,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(given: Namespace, lengths: list[int] | None) -> int:
-    """Compare a program with the run; 1 if they differ."""
+    """Compare a program with the run, and return 1 if they differ."""
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.run_folder import RunFolder
 

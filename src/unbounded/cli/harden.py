@@ -31,7 +31,7 @@ _OPTIONS: Final = (
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded harden", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument("--batches", type=int | None, help="Budget of fine-tuning, in batches.")
@@ -94,7 +94,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Harden; 0 if finished, 130 or 143 if a signal stopped it."""
+    """Harden, and return 0 if finished, 130 or 143 if a signal stopped it."""
     given, errors = parse(parser(arguments), arguments)
     if errors:
         raise ConfigError(errors)
@@ -134,7 +134,7 @@ def hardened_text(report: Mapping[str, Any]) -> str:
 
     part = report["hardened"]
     outcome = _how_it_ended(part)
-    if part.get("harm"):  # the table above is the trained model's, which stays
+    if part.get("harm"):  # the table above is that of the trained model, which is kept
         return outcome
     return f"{outcome}\n{table({**report, **part})}"
 

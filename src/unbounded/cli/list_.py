@@ -26,14 +26,14 @@ examples:
 """
 #: For each kind of component without options, the command that uses its names.
 _USED = {"papers": "unbounded reproduce {} --dry-run"}
-#: A docstring's reference to the Args of another.
+#: A reference in a docstring to the Args of another docstring.
 _AS_FOR = re.compile(r"Args(?:,| and) errors(?: and source)? as for `(\w+)`([^.]*)\.")
 #: Defaults of memory options that the memory's signature requires.
 _LEFT_OUT = {"width": "as wide as the hidden layer", "count": "10"}
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded list", description=_DESCRIPTION)
     made.add_argument(
         "name", nargs="?", type=str, help="One of the listed names, or a place such as schedule."
@@ -43,7 +43,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the names with their descriptions, one per line, or one name with its options."""
+    """Print the names with descriptions, one per line, or a single name with its options."""
     given, errors = parse(parser(arguments), arguments)
     if errors:
         raise ConfigError(errors)
@@ -94,8 +94,8 @@ def options(name: str) -> dict[str, dict[str, Any]]:
 
 
 def _factories(kind: str, name: str) -> list[Any]:
-    """The factories of a name, the more general first."""
-    # Imported here, because listing names needs no torch.
+    """The factories of a name, with the more general first."""
+    # Imported here, because listing names does not need torch.
     from unbounded.experiments.config.components import factory_at
     from unbounded.experiments.config.schema import ModelConfig
     from unbounded.models.model_parts import BASELINES
@@ -137,7 +137,7 @@ def _explanations(kind: str, name: str) -> dict[str, str]:
 
 
 def _remark(kind: str, name: str) -> str:
-    """Differences from the options of the docstring referred to; usually empty."""
+    """Differences from the options of another docstring that is referred to; usually empty."""
     matches = (_AS_FOR.search(inspect.getdoc(factory) or "") for factory in _factories(kind, name))
     return " ".join(f"As for {m[1]}{m[2]}." for m in matches if m and m[2])
 

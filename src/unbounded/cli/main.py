@@ -20,7 +20,7 @@ from unbounded.files import printable_lines, refusal
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-#: Verbs and their descriptions; each module in this folder has its verb's name.
+#: Verbs and their descriptions. A module in this folder has the name of its verb.
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with outliving(work=bool(given) and given[0] in WORKING), _plain_warnings():
                 return _run(given)
         except BrokenPipeError:
-            return 0  # the reader of the output has gone (head, less)
+            return 0  # the reader of the output has ended (head, less)
         except KeyboardInterrupt:
             return _fail("stopped by Ctrl-C", 130)
         except Exception as error:
@@ -100,7 +100,7 @@ def _foreseen(error: Exception) -> int:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Inside the block, show the library's own warnings as one line without source code."""
+    """Inside the block, show each of the library's own warnings as one line without source code."""
     before = warnings.formatwarning
 
     def formatted(
@@ -168,7 +168,7 @@ def _run(given: list[str]) -> int:
 
 
 def verb_module(verb: str) -> ModuleType:
-    """The module of a verb: `parser(arguments)` and `run(arguments) -> exit code`."""
+    """The module of a verb, with `parser(arguments)` and `run(arguments) -> exit code`."""
     return importlib.import_module(f"unbounded.cli.{'list_' if verb == 'list' else verb}")
 
 

@@ -1,10 +1,10 @@
-"""Names of tasks, memories and other choices, as text that needs no import of torch."""
+"""Names of tasks, memories and other choices, as text, so that torch need not be imported."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: By kind, each name with the first line of its object's docstring.
+#: For each kind, the names with the first line of their docstrings.
 NAMES: Final[dict[str, dict[str, str]]] = {
     "tasks": {
         "copy": "Copy the source: a_1 ... a_k to a_1 ... a_k.",
@@ -176,7 +176,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     },
 }
 
-#: The tasks by family, each once.
+#: The tasks by family. Each task occurs once.
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "sources and targets (Grefenstette et al. 2015)": (
         "copy",
@@ -245,7 +245,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "your own data": ("pairs", "text"),
 }
 
-#: Places of a config that hold a component of each kind.
+#: The options of a config whose value is a component, by kind.
 PLACES: Final = {
     "tasks": "task",
     "memories": "model.memory",

@@ -1,8 +1,8 @@
-"""The config of a command line: preset, protocol, config files and options, laid over each other.
+"""The config of a command line, composed from preset, protocol, config files and options.
 
-Every option of a config has one form, `--SECTION.NAME VALUE`; an option of a component is one level
-deeper, as in `--training.schedule.batches 300`. A component alone takes a name, or a mapping:
-`--training.schedule cooldown`.
+Every option of a config has the form `--SECTION.NAME VALUE`. An option of a component is one level
+deeper, as in `--training.schedule.batches 300`. The value of a component is a name or a mapping, as
+in `--training.schedule cooldown`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from unbounded.experiments.config.schema import (
 )
 from unbounded.options import field_kinds, fits, from_text, item_kind, words
 
-#: Sections of a config, and top-level options, as they begin on a command line.
+#: Beginnings of config sections and of top-level options on a command line.
 SECTIONS: Final = ("task", "id", "seed", "model", "training", "hardening", "evaluation", "hardware")
 #: Keys of a config file that are not options of the config.
 _PROTOCOL: Final = "protocol"
@@ -45,7 +45,7 @@ _PROTOCOL: Final = "protocol"
 
 @dataclass(frozen=True)
 class Words:
-    """The arguments of a command line, sorted.
+    """The arguments of a command line, sorted by kind.
 
     Fields:
         rest: arguments that are not options of a config.
@@ -99,7 +99,7 @@ def _no_value(name: str) -> str:
 
 
 def kind_of(name: str) -> Any:
-    """The annotated type of an option of the config's own; None for others."""
+    """The annotated type of an option that the config itself defines; None for other options."""
     section, _, option = name.rpartition(".")
     owner = {"": RunConfig, "evaluation": EvaluationConfig}.get(section)
     if owner is None:
@@ -128,7 +128,7 @@ class ConfigFile(NamedTuple):
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read a config file; dotted names are expanded.
+    """Read a config file, and expand dotted names.
 
     A run's own config.yaml also has the run's id and the hardware that it used, which are left out.
 
@@ -154,7 +154,7 @@ def read_config_file(path: Path) -> ConfigFile:
     if "task" in result and not isinstance(task, str):
         raise ChoiceError("task", task, PRESETS)
     errors = _no_sections(result)
-    if OTHER_MEMORIES in result:  # a key of presets alone
+    if OTHER_MEMORIES in result:  # only presets have this key
         errors += unknown_options({OTHER_MEMORIES: result[OTHER_MEMORIES]})
     if errors:
         raise ConfigError(errors)
@@ -162,7 +162,7 @@ def read_config_file(path: Path) -> ConfigFile:
 
 
 def _no_sections(data: Mapping[str, Any]) -> list[str]:
-    """One error for each entry of a config file that should have options and has none."""
+    """One error for each entry of a config file that should have options but does not."""
     errors = [
         f"{name}: expected options, got {data[name]!r:.80}"
         for name in ("model", "training", "evaluation", "hardware")
@@ -208,7 +208,7 @@ def _nested(name: str, value: Any) -> dict[str, Any]:
 
 
 def _joined(base: Any, change: Any) -> Any:
-    """Two nested mappings in one."""
+    """Merge two nested mappings."""
     if not (isinstance(base, Mapping) and isinstance(change, Mapping)):
         return change
     return {**base, **{key: _joined(base.get(key), value) for key, value in change.items()}}
@@ -241,7 +241,7 @@ def compose_config(
     protocol: str | None = None,
     imports: Sequence[str] = (),
 ) -> Composed:
-    """Lay a preset, a protocol, config files and the options of a command line over each other.
+    """Compose a preset, a protocol, config files and the options of a command line.
 
     Args:
         task: the task's name on the command line; None takes it from a file.
@@ -324,7 +324,7 @@ def _modules(task: str | None, options: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _without_preset_ranges(data: dict[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
-    """Leave out the preset's ranges of evaluation if the lengths are others; streams keep them."""
+    """Leave out the preset's evaluation ranges if the lengths differ. Streams keep these ranges."""
     lengths = ("task.train_lengths", "task.test_lengths", "training.lengths")
     is_other = any(_has(change, name) for change in changes for name in lengths)
     is_given = any(_has(change, "evaluation.lengths") for change in changes)
@@ -333,7 +333,7 @@ def _without_preset_ranges(data: dict[str, Any], changes: Sequence[Mapping[str, 
 
 
 def _named(options: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
-    """The components that options name, first: their options depend on them."""
+    """Put options that name components first, because their other options depend on these."""
     for name, text in options:
         place = name.removesuffix(".name")
         if place in component_places() and place != "task" and not _is_mapping(text):
@@ -341,7 +341,7 @@ def _named(options: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
 
 
 def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
-    """The value of an option from its text.
+    """Parse the value of an option.
 
     Raises:
         ConfigError: there is no such option.
@@ -368,7 +368,7 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
 
 
 def _read(text: str) -> Any:
-    """A text parsed as YAML; an empty text stays an empty text and is not null."""
+    """Parse a text as YAML, except that an empty text stays empty and does not become null."""
     return plain_yaml.load_or_text(text) if text.strip() else text
 
 
@@ -404,7 +404,7 @@ def _component_value(place: str, option: str, text: str, data: Mapping[str, Any]
 
 
 def option_value(place: str, name: object, option: str, text: str, model: ModelConfig) -> Any:
-    """The value of a component's option from its text, by the component's signature.
+    """Parse the value of a component's option, according to the component's signature.
 
     Args:
         place: the component's place in a config.
@@ -413,19 +413,19 @@ def option_value(place: str, name: object, option: str, text: str, model: ModelC
         text: what is typed.
         model: of the same config; its memory determines the controllers.
     """
-    # Imported here, because the other options need no torch.
+    # Imported here, because the other options do not need torch.
     from unbounded.experiments.config.components import component_options
 
     value = _read(text)
     try:
         known = component_options(place, name, model)
-    except UnboundedError:  # reported by the check of the config
+    except UnboundedError:  # the check of the config reports this
         return value
     return _typed(text, value, known[option].kind) if option in known else value
 
 
 def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
-    """One line for each repeated list or mapping; only the last would count."""
+    """One line for each repeated list or mapping, because only the last would count."""
     names = [name for name, _ in options]
     return [
         f"--{name}: expected it once, got it {names.count(name)} times. Give one list, such as "
@@ -436,7 +436,7 @@ def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def all_options() -> list[str]:
-    """The dotted names of all options of a config; components by their place."""
+    """The dotted names of all options of a config. A component is one option."""
     names: list[str] = []
     for name, kind in field_kinds(RunConfig).items():
         owner = EvaluationConfig if name == "evaluation" else kind
@@ -466,7 +466,7 @@ def import_modules(modules: Sequence[str]) -> None:
         except ImportError as error:
             first = module.partition(".")[0]
             here = Path(first).is_dir() or Path(f"{first}.py").is_file()
-            is_missing = here and error.name == first  # not a module that it imports itself
+            is_missing = here and error.name == first  # not another module that it imports
             hint = f". {first} is in this folder: PYTHONPATH=. before the command"
             errors.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
     if errors:

@@ -47,7 +47,7 @@ class Parser(ArgumentParser):
     def __init__(self, *arguments: Any, also: Sequence[str] = (), **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
         options.setdefault("parser_mode", _MODE)
-        # Code that reads the command line before parsing recognises full names only.
+        # Code that reads the command line before parsing recognises only full names.
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
         self.also = tuple(also)
@@ -93,7 +93,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         return parser.parse_args(list(arguments)), []
     except UsageError as error:
         whole = str(error)
-    # Try each option alone, with a placeholder for the required argument.
+    # Parse each option separately, with a placeholder for the required argument.
     needed = [a.dest for a in parser._actions if a.required and not a.option_strings]
     first = next(iter(arguments), "-")
     stand_in = [] if not needed else ["-" if first.startswith("-") else first]
@@ -121,7 +121,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
 
 
 def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
-    """One line for each repeated list option; only the last would count."""
+    """One line for each repeated list option, because only the last would count."""
     names = [word.partition("=")[0] for word in arguments]
     return [
         f"{name}: expected it once, got it {names.count(name)} times. Give one "

@@ -38,12 +38,12 @@ was output; for labels, the probability of label 1. If lines cannot be read, the
 numbers and nothing is written.
 """
 
-#: Number of lines from which a progress bar is shown.
+#: Least number of lines for which a progress bar is shown.
 _LONG = 1000
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded predict", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name.")
     made.add_argument("file", type=str, nargs="?", help="File of input lines; default stdin.")
@@ -71,7 +71,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the outputs; 0 when all are written."""
+    """Write the outputs, and return 0 if all are written."""
     given, errors = parse(parser(arguments), arguments)
     if errors := errors or _errors(given):
         raise ConfigError(errors)
@@ -141,14 +141,15 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     task = task_of_run(folder, config)
     if errors := written_errors(task):
         raise ConfigError(errors)
-    # Blank lines at the end are ignored, as in a file of pairs; empty ones if blanks are symbols.
+    # Blank lines at the end are ignored, as in a file of pairs. If blanks are symbols, only empty
+    # lines are ignored.
     while not (lines[-1] if with_blanks(task) else lines[-1].strip()):
         lines.pop()
     model, _ = folder.load_model(given.hardened)
     on_device(model, torch.device(given.device)).eval()
     inputs = read_inputs(task, lines, name)
     longest = max(map(len, inputs))
-    if task.layout == "labels":  # where a length is half of the symbols
+    if task.layout == "labels":  # if a length is half of the number of symbols
         warn_of_room(model, task, [LengthRange(1, max(1, longest // 2))])
     endless = 0
     for start in _with_bar(range(0, len(inputs), given.batch), len(inputs)):

@@ -92,7 +92,7 @@ def reproduce(
     from unbounded.experiments.trials.studies import load_study
 
     chosen_study = load_study(paper, study, data)
-    # Writing a table needs no corpus.
+    # Writing a table does not need a corpus.
     trials = () if table_only else select(chosen_study, only, where)
     trials = on_hardware(trials, device, matmul_precision)
     errors = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
@@ -171,7 +171,7 @@ def _train(
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded reproduce", description=_DESCRIPTION)
     made.add_argument("paper", type=str, help="Which paper; see `unbounded list`.")
     made.add_argument(
@@ -232,10 +232,11 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Reproduce; the exit code of `reproduce`."""
+    """Reproduce a table, and return the exit code."""
     try:
         given, errors = parse(parser(arguments), arguments)
-        # The number of jobs is checked with the other options, so that all errors come at once.
+        # The number of jobs is checked with the other options, so that all errors are reported at
+        # once.
         errors += [line for line in executor_errors(given) if not line.startswith("jobs:")]
         if errors:
             raise ConfigError(errors)

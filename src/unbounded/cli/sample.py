@@ -43,8 +43,8 @@ def sample(
 ) -> None:
     """Print the first examples of a split as "source ||| target", or write them to a file.
 
-    A file holds one JSON object a line: task, seed, split, index, source and target, the last two
-    as lists of symbols. The file is written atomically. A reader that closes the pipe early
+    A file has one JSON object per line: task, seed, split, index, source and target. Source and
+    target are lists of symbols. The file is written atomically. A reader that closes the pipe early
     (`| head`) ends the printing without an error.
 
     Args:
@@ -93,9 +93,9 @@ def _there(task: Task, split: str, lengths: LengthRange | None) -> int | None:
 
 
 def _too_many(task: Task, count: int, split: str, lengths: LengthRange | None) -> str:
-    """Error if a task has a limited number of examples and fewer than `count`; else empty."""
+    """The error if a task has a limited number of examples, which is below `count`; else empty."""
     there = _there(task, split, lengths)
-    # The task itself reports a range without examples.
+    # The task itself reports an error for a range without examples.
     if not there or count <= there:
         return ""
     within = "" if lengths is None else f", of lengths {lengths}"
@@ -125,7 +125,7 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded sample", description=_DESCRIPTION)
     made.add_argument("task", type=str, help="The task; see `unbounded list`.")
     made.add_argument(

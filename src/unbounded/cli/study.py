@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from unbounded.experiments.trials.study_file import StudyFile
     from unbounded.studies.study_folder import StudyFolder
 
-#: The studies of the package: the papers of `unbounded reproduce`.
+#: The studies in the package, which are the papers of `unbounded reproduce`.
 PAPERS: Final = NAMES["papers"]
 
 _DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.
@@ -56,7 +56,7 @@ OUT gets study.yaml, plan.jsonl, runs/ and table.md.
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded study", description=_DESCRIPTION)
     made.add_argument(
         "study",
@@ -105,8 +105,11 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Plan, train and report; 0 if every run is finished, 1 if one failed, 75 if some are left."""
-    if any(word in PAPERS for word in arguments[:1]):  # a study that the package has
+    """Plan, train and report.
+
+    Return 0 if every run is finished, 1 if one failed, 75 if some are left.
+    """
+    if any(word in PAPERS for word in arguments[:1]):  # a study in the package
         from unbounded.cli import reproduce
 
         return reproduce.run(arguments)
@@ -164,7 +167,7 @@ def _check_flags(given: Namespace, errors: list[str]) -> None:
 
 
 def _study(given: Namespace, words: Words) -> StudyFile:
-    """The study of a file, or of a task with options.
+    """Build the study of a file, or of a task with options.
 
     Raises:
         ConfigError: lists all errors.
@@ -189,7 +192,7 @@ def _study(given: Namespace, words: Words) -> StudyFile:
 
 
 def _typed(given: Namespace, words: Words) -> dict[str, Any]:
-    """The content of a study's file from the options of a command line."""
+    """Make the content of a study's file from the options of a command line."""
     from unbounded.experiments.trials.study_file import option_error, parse_seeds
 
     axes: dict[str, Any] = {}
@@ -305,7 +308,7 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
 
 
 def _report(study: StudyFile, folder: StudyFolder) -> int:
-    """Print and write the table; 1 if a run failed."""
+    """Print and write the table, and return 1 if a run failed."""
     from unbounded.studies.frame import write_tables
     from unbounded.studies.results import study_runs
     from unbounded.studies.table import table_of
@@ -331,7 +334,7 @@ _MOST_FAILED: Final = 10
 
 
 def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
-    """Write a table, a plot or the page, and train nothing."""
+    """Write a table, a plot or the page, without training."""
     from unbounded.studies.frame import latex, write_tables
     from unbounded.studies.results import study_runs
     from unbounded.studies.table import table_of

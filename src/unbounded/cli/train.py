@@ -51,7 +51,7 @@ list NAME` shows them. RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, rep
 """
 
 _PRINT: Final = "--print_config"
-#: Prefix of the error that the task's data are missing.
+#: Prefix of the error for missing data of a task.
 _NO_DATA: Final = "--data: give"
 _SECTIONS: Final[dict[str, type]] = {
     "model": ModelConfig,
@@ -62,7 +62,7 @@ _SECTIONS: Final[dict[str, type]] = {
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb; its help shows the config of the task in the arguments."""
+    """The argument parser of this verb. Its help shows the config of the given task."""
     words = sorted_words([word for word in arguments if word not in ("--help", "-h")])
     task = protocol = None
     with suppress(UsageError, ConfigError):
@@ -113,14 +113,14 @@ def _parser(epilog: str = "") -> Parser:
 
 
 def _help_lines(data: Mapping[str, Any], task: str | None) -> Iterator[str]:
-    """The options of a config with their values, a line each."""
+    """The options of a config with their values, one line each."""
     yield f"config options, with the values {f'of {task}' if task else 'without a preset'}:"
     explained = {f"{where}.{name}": text for where, kind in _SECTIONS.items()
                  for name, text in _explained(kind).items()}  # fmt: skip
     explained |= _explained(RunConfig)
     yield "  --task.OPTION VALUE                        an option of the task"
     for name in all_options():
-        if name in ("task", "hardware.data"):  # given as TASK and --data
+        if name in ("task", "hardware.data"):  # these are given as TASK and --data
             continue
         section, _, option = name.rpartition(".")
         value = data.get(section, {}).get(option) if section else data.get(name)
@@ -147,7 +147,7 @@ _KINDS: Final = {place: kind for kind, place in PLACES.items()}
 
 
 def _short(value: Any) -> str:
-    """A value in one line; a component by its name."""
+    """Format a value in one line. A component is represented by its name."""
     if isinstance(value, Mapping):
         more = " ..." if len(value) > 1 else ""
         return f"{value.get('name', '')}{more}"
@@ -161,7 +161,7 @@ def _explained(kind: type) -> dict[str, str]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Train; 0 if the run finished, 130 or 143 if a signal stopped it."""
+    """Train, and return 0 if the run finished, 130 or 143 if a signal stopped it."""
     # Removed from the arguments first, because jsonargparse has an option of this name.
     print_only = _PRINT in arguments
     words = sorted_words([argument for argument in arguments if argument != _PRINT])
@@ -202,7 +202,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _values(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]]:
-    """The arguments without an option, and the option's values.
+    """Separate an option: return the other arguments, and the option's values.
 
     Raises:
         ConfigError: the option has no value.
@@ -237,7 +237,7 @@ def _composed(given: Namespace, words: Words, files: Sequence[Path]) -> Composed
 
 
 def _config(result: Composed, given: Namespace, errors: list[str]) -> RunConfig:
-    """The config of a command line; errors of its options are added to the list."""
+    """The config of a command line. Errors of its options are appended to the list."""
     errors += [line for line in unknown_parts(result.data) if line not in errors]
     config = normalised(result.data)
     if not given.harden:
@@ -325,7 +325,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         return
     report = RunFolder(folder).report() or {}
     part = report.get("hardened")
-    # If hardening improved nothing, there is only the trained model.
+    # If hardening was not successful, there is only the trained model.
     hardened = " --hardened" if part and not part.get("harm", False) else ""
     named = shlex.quote(str(folder))
     shows = can_be_shown(config.model.memory, config.model.hidden_size)
@@ -338,7 +338,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         lines.append(f"unbounded actions {named} {symbols}{hardened}")
     scores = [report["validation"]] if "validation" in report else report.get("rows", [])
     if scores and all(score.get("right") == 0 for score in scores):
-        pass  # hardening and verification would achieve nothing
+        pass  # hardening and verification would be useless
     elif part:
         lines.append(f"unbounded verify {named}    # lengths at which it is correct")
     elif metric_set_of(task.metric_set).judges_hardening:

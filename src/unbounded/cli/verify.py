@@ -1,4 +1,4 @@
-"""`unbounded verify RUN`: at which lengths is a trained network correct?"""
+"""`unbounded verify RUN`: find the lengths at which a trained network is correct."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ far are reported. A more complete report of the same weights is kept, unless --o
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The parser of this verb."""
+    """The argument parser of this verb."""
     made = Parser(prog="unbounded verify", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
     made.add_argument(
@@ -70,7 +70,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Verify the run, print the results, write the report."""
+    """Verify the run, print the results, and write the report."""
     given, errors = parse(parser(arguments), arguments)
     times = _times(given.times, errors)
     from unbounded.verification import VerifyOptions, text_of
@@ -122,7 +122,7 @@ def _times(text: str, errors: list[str]) -> tuple[float, ...]:
 
 
 def progress() -> Callable[[str, float], None]:
-    """A function that prints progress to standard error, at most every two seconds."""
+    """Return a function that prints progress to standard error, at most every two seconds."""
     printed_at = time.monotonic()
 
     def look(name: str, share: float) -> None:

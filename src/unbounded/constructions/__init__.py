@@ -1,8 +1,8 @@
-"""Constructed networks: models with a memory whose weights are set by hand, exact at any length.
+"""Constructed networks, which have memories and weights set by hand, and are exact at any length.
 
-They are ordinary models, such as `unbounded.constructions.copy()`. They show whether a memory can
-express a task that was not learned, and serve as references for tests and figures.
-docs/constructions.md explains one of them line by line.
+Each network is an ordinary model, such as `unbounded.constructions.copy()`. The networks show
+whether a memory can express a task that was not learned. They serve as references for tests and
+figures. docs/constructions.md explains one of them line by line.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from unbounded.constructions.product import anbmc_product
 from unbounded.constructions.transduction import bigram_flip, copy, reversal
 from unbounded.models.memory_model import MemoryModel
 
-#: By the name of the task.
+#: Functions that build the networks, by the name of the task.
 CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "copy": copy,
     "reversal": reversal,

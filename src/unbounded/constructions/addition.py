@@ -1,6 +1,6 @@
 """A constructed network for binary addition: two numbers on stacks, added digit by digit.
 
-The task is that of Joulin & Mikolov 2015, section 5.2; the network is added here.
+The task is from Joulin & Mikolov 2015, section 5.2. The network is added here.
 """
 
 from __future__ import annotations
@@ -11,28 +11,31 @@ from unbounded.tasks.addition import BinaryAddition
 
 _DIGITS = {"x:0": 1.0, "x:1": 1.0}
 _ANSWERS = {"x:=": 1.0, "answering": 1.0}
-# Two stacks per number: its digits, and a 1 for each, to distinguish "no digit" from 0.
+# Each number has two stacks: one for its digits, and one with a 1 for each digit, which
+# distinguishes "no digit" from 0.
 _FIRST, _FIRST_THERE, _SECOND, _SECOND_THERE = (f"r:{k}" for k in range(4))
 
 
 def binary_addition() -> MemoryModel:
-    """Add with a carry, lowest digit first, on four superposition stacks."""
-    # An empty stack reads -1; the weight -0.5 of "there" cancels its part below 1.
+    """Add with a carry, lowest digit first, with four superposition stacks."""
+    # An empty stack is read as -1. With the weight -0.5 of "there", it adds as much as a digit 0.
     total = {
         **{_FIRST: 1.0, _FIRST_THERE: -0.5, _SECOND: 1.0, _SECOND_THERE: -0.5},
         "carry": 1.0,
     }
-    # Only the symbols of the answer add 4, so the units of the sum are on only while answering.
+    # Only the symbols of the answer add 4 to a sum, so the units of the sum are on only while
+    # answering.
     answer_total = {**total, **dict.fromkeys(_ANSWERS, 4.0)}
     units = {
         "second": Unit({"x:+": 1.0, "second": 1.0, "x:=": -2.0}),
         "answering": Unit({**_ANSWERS, "x:.": -2.0}),
-        # Off at the very first input, when no unit was on before: a stream starts with a symbol
-        # that belongs to no sum.
+        # This unit is off at the very first input, before which no unit was on, because a stream
+        # starts with a symbol that does not belong to a sum.
         "push1": Unit({**_DIGITS, ONE: 1.0, "second": -1.0, "answering": -1.0}, above=1.5),
         "push2": Unit({**_DIGITS, "second": 1.0}, above=1.5),
         "digit": Unit({"x:1": 1.0}),
-        # The total of two digits and the carry exceeds 0, 1, 2; "there" has added 1 less.
+        # These units are on if the total of two digits and the carry exceeds 0, 1 or 2. The weights
+        # of "there" reduce the sum by 1.
         **{f"above{k}": Unit(answer_total, above=4.0 - 1.0 + k + 0.5) for k in range(3)},
         "carry": Unit(answer_total, above=4.0 - 1.0 + 1.5),
         "done": Unit(

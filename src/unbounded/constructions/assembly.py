@@ -1,9 +1,9 @@
-"""Assembly of a network from hand-set weights: units that are on or off, and a memory.
+"""Assemble a network with hand-set weights from units that are on or off, and a memory.
 
 A unit of the controller is on if a sum exceeds a bound. The sum is over the current input, the read
 vector and the units of the previous step. The weights are so large that the unit's sigmoid is
-exactly 0 or 1, and so are the memory's strengths and actions, in float32 and in float64. Nothing
-drifts, however long the input is.
+exactly 0 or 1, in float32 and in float64. The memory's strengths and actions are exactly 0 or 1,
+too. So values do not drift, even for long inputs.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from unbounded.errors import ConfigError
 from unbounded.models.memory_model import MemoryModel
 from unbounded.rnn import MemoryRNN
 
-#: Weights are multiples of this; half of it saturates a sigmoid in float64.
+#: Weights are multiples of this number. Half of it saturates a sigmoid in float64.
 SCALE: Final = 2048.0
 #: Difference between logits.
 LOGIT: Final = 20.0
-#: The unit that is always on, as a bias; as a signal it is 0 at the first step only.
+#: The unit that is always on, as a bias. As a signal, it is 0 only at the first step.
 ONE: Final = "one"
 
-#: A weighted sum: of signals in a unit, of units in a head or a logit.
+#: A weighted sum of signals in a unit, or of units in a head or a logit.
 Terms = Mapping[str, float]
 
 
 class Unit(NamedTuple):
     """A unit that is on if a sum exceeds a bound.
 
-    Signals are named "x:SYMBOL" (1 if that is the input), "r:NUMBER" (a number of the last read
-    vector) and NAME (whether that unit was on at the previous step).
+    Signals are named "x:SYMBOL" (1 if this symbol is the input), "r:NUMBER" (a number in the last
+    read vector) and NAME (whether the unit NAME was on at the previous step).
 
     Fields:
         terms: signal -> weight.
@@ -45,12 +45,12 @@ class Unit(NamedTuple):
 
 
 def either(signals: Sequence[str]) -> dict[str, float]:
-    """The sum of signals: above 0.5 if one of them is on."""
+    """The sum of signals, which is above 0.5 if one of them is on."""
     return dict.fromkeys(signals, 1.0)
 
 
 def is_on(unit: str) -> dict[str, float]:
-    """The sum of a strength's head: 1 if a unit is on, -1 otherwise."""
+    """The sum for the head of a strength, which is 1 if a unit is on, and -1 otherwise."""
     return {unit: 2.0, ONE: -1.0}
 
 

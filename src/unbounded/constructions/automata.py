@@ -1,7 +1,7 @@
-"""Constructed networks of finite automata, and stacks that answer without feedback.
+"""Constructed networks for finite automata, and for stacks and queues that answer without feedback.
 
-The tasks are those of Delétang et al. 2023, arXiv:2207.02098, Merrill et al. 2024,
-arXiv:2404.08819, and Butoi et al. 2025, arXiv:2411.07107; the networks are added here.
+The tasks are from Delétang et al. 2023, arXiv:2207.02098, Merrill et al. 2024, arXiv:2404.08819,
+and Butoi et al. 2025, arXiv:2411.07107. The networks are added here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unbounded.tasks.chomsky import MODULUS
 from unbounded.tasks.languages import Counted
 from unbounded.tasks.questions import ANSWER
 
-#: Most states of an automaton.
+#: Greatest number of states of an automaton.
 _MOST_STATES = 10_000
 
 
@@ -29,10 +29,10 @@ def automaton(
     outputs: Callable[[Any, int], Sequence[float]],
     count: int,
 ) -> MemoryModel:
-    """A network that runs a finite automaton; its memory, a stack, stays empty.
+    """Build a network that runs a finite automaton. Its memory, a stack, stays empty.
 
-    There is a unit for each state and input, which is on where that input is read in that state.
-    The state is where the units of the step before lead to.
+    For each state and input there is a unit, which is on if the input is read in this state. The
+    units of the previous step determine the current state.
 
     Args:
         inputs: the input symbols.
@@ -65,7 +65,7 @@ def automaton(
     for state, symbol, _ in edges:
         name = names[state, symbol]
         terms = {f"x:{inputs[symbol]}": 1.0, **dict.fromkeys(leading[state], 1.0)}
-        # ONE is 0 at the first step alone, which is in the first state.
+        # ONE is 0 only at the first step, which is in the first state.
         first = state == start
         units[name] = Unit({**terms, ONE: -1.0} if first else terms, above=0.5 if first else 1.5)
         for logit, value in zip(logits, outputs(state, symbol), strict=True):
@@ -131,7 +131,7 @@ def modular_arithmetic() -> MemoryModel:
     def step(state: Any, symbol: int) -> Any:
         total, product, operator = state
         if operator is None:
-            # A product goes on; after + and - it is part of the sum.
+            # A product continues at *, and is added to the sum at + and -.
             if symbol == MODULUS + 2:
                 return (total, product, symbol)
             is_operator = symbol >= MODULUS
@@ -200,7 +200,7 @@ def flare(language: str = "parity") -> MemoryModel:
 
 
 def _subtract_one(model: MemoryModel) -> None:
-    """Make the logit negative where no unit adds to it; ONE is the last unit."""
+    """Make the logit negative if no unit adds to it. ONE is the last unit."""
     model.sequence.output.weight[0, -1] = -LOGIT
 
 
@@ -210,7 +210,7 @@ def reverse_string() -> MemoryModel:
 
 
 def stack_manipulation() -> MemoryModel:
-    """Push and pop as the source says; at each answer token output the top and pop it."""
+    """Push and pop according to the source; at each answer token output the top and pop it."""
     pushed = {"0": 0, "1": 1, "push0": 0, "push1": 1}
     return _stack_answers("stack_manipulation", pushed, ["pop"], {2: {ONE: 0.5}})
 
@@ -233,12 +233,12 @@ def duplicate_string() -> MemoryModel:
 
 
 def bucket_sort() -> MemoryModel:
-    """Count each symbol on its own stack; the answer takes from the first that is not empty."""
+    """Count each symbol on its own stack; the answer pops from the first non-empty stack."""
     task = make_task("bucket_sort")
     asked = f"x:{ANSWER}"
     units = {f"push{k}": Unit({f"x:{k}": 1.0}) for k in range(MODULUS)}
     for k in range(MODULUS):
-        # A stack shows 1, or -1 where it is empty.
+        # The read vector of a stack is 1, or -1 if the stack is empty.
         earlier = {f"r:{2 * other}": -1.0 for other in range(k)}
         units[f"first{k}"] = Unit(
             {asked: k + 2.0, f"r:{2 * k}": 1.0, **earlier}, above=2.0 * k + 2.0

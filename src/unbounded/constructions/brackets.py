@@ -1,6 +1,6 @@
 """A constructed network for Dyck words with any number of kinds of brackets.
 
-The task is that of Deleu & Dureau 2016, arXiv:1612.00827; the network is added here.
+The task is from Deleu & Dureau 2016, arXiv:1612.00827. The network is added here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Constructed networks for counting: a superposition stack holds the number of symbols to come.
+"""Constructed networks for counting, in which a superposition stack counts the symbols to come.
 
-The tasks are those of Joulin & Mikolov 2015, arXiv:1503.01007, Table 1; the networks are added
-here.
+The tasks are from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The networks are added here.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from unbounded.constructions.assembly import ONE, Terms, Unit, assemble
 from unbounded.models.memory_model import MemoryModel
 
-#: Number of cells read from a stack: the second one shows whether a POP takes the last element.
+#: Number of cells read from a stack. The second cell shows whether a POP removes the last element.
 _DEPTH = 2
 
 
 def anbn() -> MemoryModel:
-    """Predict a^n b^n: PUSH on a, POP on b; a follows when the stack is empty."""
+    """Predict a^n b^n: PUSH on a, POP on b; the next symbol is a if the stack is empty."""
     return _counter("ab", [("a", "b")])
 
 
@@ -44,7 +43,7 @@ def anb2n() -> MemoryModel:
     """Predict a^n b^(2n): every second b pops one element."""
     units = {
         "a": Unit({"x:a": 1.0}),
-        # The first b of two.
+        # The first b in a pair.
         "first": Unit({"x:b": 1.0, "first": -1.0}),
         "second": Unit({"x:b": 1.0, "first": 1.0}, above=1.5),
         "last": Unit({"x:b": 2.0, "first": 2.0, "r:1": -1.0}, above=4.0),
@@ -54,7 +53,7 @@ def anb2n() -> MemoryModel:
 
 
 def _counter(letters: str, stacks: Sequence[tuple[str, str]]) -> MemoryModel:
-    """Each stack is filled by some letters and emptied by one; then the next letter follows.
+    """Some letters fill a stack, and one letter empties it. Then the next letter follows.
 
     Args:
         letters: in their order.
@@ -64,7 +63,7 @@ def _counter(letters: str, stacks: Sequence[tuple[str, str]]) -> MemoryModel:
     logits: dict[str, dict[str, float]] = {letter: {letter: 1.0} for letter in letters}
     pairs = []
     for k, (filling, emptying) in enumerate(stacks):
-        # The letter pops, and the second cell, which shows the rest of the stack, is empty: -1.
+        # The letter pops, and the second cell is empty (-1), so the rest of the stack is empty.
         last, pushes = f"last{k}", f"push{k}"
         second = f"r:{_DEPTH * k + 1}"
         units[last] = Unit({f"x:{emptying}": 2.0, second: -1.0}, above=2.0)
@@ -82,9 +81,9 @@ def on_stacks(
     stacks: Sequence[tuple[str, str]],
     logits: Sequence[Terms],
 ) -> MemoryModel:
-    """Assemble a network whose stacks PUSH 1 by one unit, POP by another, and else do nothing.
+    """Assemble a network in which one unit makes a stack PUSH 1 and another makes it POP.
 
-    Stack k shows its top in r:2k and the element below it in r:2k+1; an empty cell is -1.
+    The top of stack k is read as r:2k, and the element below it as r:2k+1. An empty cell is -1.
 
     Args:
         letters: the input symbols.

@@ -1,6 +1,6 @@
 """A constructed network for memorization as a stream of sequences: 1 2 2 = 2 2 1, and so on.
 
-The task is that of Joulin & Mikolov 2015, arXiv:1503.01007, Table 1; the network is added here.
+The task is from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The network is added here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ def memorization(symbols: int = 2) -> MemoryModel:
     source_symbols = alphabet[1:]
     shown = either([f"r:{i}" for i in range(symbols)])
     separator = f"x:{SEPARATOR}"
-    # Source symbols are pushed. Answer symbols are not, nor is the very first input: a stream
-    # starts with a symbol of no sequence. (At the first step no unit was on before.)
+    # Source symbols are pushed. Answer symbols are not pushed, nor is the very first input, because
+    # a stream starts with a symbol that does not belong to a sequence. (Before the first step, no
+    # unit was on.)
     in_source = {ONE: 1.0, "answering": -1.0}
     units = {
         "answering": Unit({separator: 2.0, "answering": 1.0, **shown}, above=1.5),

@@ -1,7 +1,7 @@
 """Constructed networks with a tape (copy, reversal, a^n b^n) and with keyed rows (reversal).
 
-No head uses content addressing: every head moves from its position. The tasks are those of
-Grefenstette et al. 2015 and Joulin & Mikolov 2015; the networks are added here.
+No head uses content addressing. Every head moves relative to its position. The tasks are from
+Grefenstette et al. 2015 and Joulin & Mikolov 2015. The networks are added here.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def anbn_on_tape(slots: int = 128) -> MemoryModel:
     units = {
         "a": Unit({"x:a": 1.0}),
         "b": Unit({"x:b": 1.0}),
-        # The cell below the head is empty: this a is the first.
+        # The cell below the head is empty, so this a is the first.
         "marking": Unit({"x:a": 1.0, plain: -1.0, marked: -1.0}),
         "counting": Unit({"x:a": 1.0, plain: 1.0, marked: 1.0}, above=1.5),
-        # The first a is reached: no b is left.
+        # The first a is reached, so no b is left.
         "last": Unit({"x:b": 1.0, marked: 1.0}, above=1.5),
     }
     moves = _moves({"a": 1.0}, {"b": 1.0})
@@ -72,8 +72,8 @@ def reversal_by_keys(symbols: int = 128) -> MemoryModel:
     """Reverse the source with a Lie-access memory whose heads move by steps of length 1.
 
     A row is not read at the step that writes it. The read head is one row behind, and the last
-    symbol waits in the controller. At <s> an empty row is written at the heads' initial position;
-    it ends the answer.
+    symbol waits in the controller. At <s> an empty row is written at the heads' initial position.
+    This row ends the answer.
 
     Args:
         symbols: number of symbols in the task, at least 1.
@@ -91,7 +91,8 @@ def reversal_by_keys(symbols: int = 128) -> MemoryModel:
     }
     for i, symbol in enumerate(reads(task)):
         units[f"put{i}"] = Unit({symbol: 1.0})
-        # At ||| the last written symbol, whatever is read; later the read vector.
+        # At |||, output the last written symbol regardless of the read vector; later, output the
+        # read vector.
         last, shown = {"x:|||": 1.0, f"put{i}": 2.0}, {"answering": 2.0, f"r:{i}": 1.0}
         units[f"say{i}"] = Unit({**last, **shown}, above=2.5)
     nowhere: Terms = {}
@@ -110,7 +111,7 @@ def reversal_by_keys(symbols: int = 128) -> MemoryModel:
 def _on_tape(
     name: str, symbols: int, slots: int, *, forward: Sequence[str], back: Sequence[str]
 ) -> MemoryModel:
-    """Write each symbol one cell further; move the read head while certain signals are on."""
+    """Make a network that writes each symbol one cell further; signals move the read head."""
     task = transduction_task(name, symbols)
     units = {
         "answering": Unit(ANSWERS),
@@ -147,11 +148,11 @@ def _with_tape(
 
 
 def _moves(forward: Terms, back: Terms) -> list[Terms]:
-    """The sums of a shift: back, stay (if neither is on), forward."""
+    """The sums of a shift: back, stay (if no signal is on), and forward."""
     stays = {ONE: 0.5}
     return [back, stays, forward]
 
 
 def _end_or_symbol(symbols: int) -> list[Terms]:
-    """Logits of the symbols; without an active symbol the end token has the largest."""
+    """Logits of the symbols. Without an active symbol, the end token has the largest logit."""
     return [{ONE: 1.0}, *({f"say{i}": 2.0} for i in range(symbols))]

@@ -1,7 +1,7 @@
-"""A constructed network for a^n b^m c^(nm): n is counted down m times, and kept.
+"""A constructed network for a^n b^m c^(nm), which counts n down m times without losing it.
 
-The task is the fifth in the program of Joulin & Mikolov 2015, not in their paper; the network is
-added here.
+The task is the fifth in the program of Joulin & Mikolov 2015, but is not in their paper. The
+network is added here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from unbounded.constructions.assembly import ONE, Terms, Unit, assemble
 from unbounded.models.memory_model import MemoryModel
 
-# The top of each stack: a, the one to which and from which they are poured, and b.
+# The tops of three stacks: of the a, of the stack into which they are poured, and of the b.
 _FILLED, _POURED, _ROUNDS = "r:0", "r:1", "r:2"
 #: Whether this step pours the second stack back into the first: the first one was emptied at the
 #: previous step, or pouring back continues.
@@ -17,10 +17,11 @@ _POURS_BACK = {"turns": 1.0, "goes_on": 1.0}
 
 
 def anbmc_product() -> MemoryModel:
-    """Predict a^n b^m c^(nm): pour a stack into another and back, once for each b.
+    """Predict a^n b^m c^(nm): pour one stack into another or back, once for each b.
 
-    Each c moves one element between the stacks. The first push in a run, or after the pouring
-    turns, is marked and ends the run. Older elements below it are never read.
+    Each c moves one element between the stacks. The first push in a run, or after the direction of
+    pouring changes, is marked and ends the run. Older elements below the marked element are never
+    read.
     """
     pours_forth = {name: -weight for name, weight in _POURS_BACK.items()}
     twice_forth = {name: 2 * weight for name, weight in pours_forth.items()}
@@ -30,11 +31,12 @@ def anbmc_product() -> MemoryModel:
         "c": Unit({"x:c": 1.0}),
         "forth": Unit({"x:c": 1.0, **pours_forth}),
         "back": Unit({"x:c": 1.0, **_POURS_BACK}, above=1.5),
-        # The last element is poured forth, or back; in between, pouring back continues.
+        # The last element is poured into the second stack, or back. In between, pouring back
+        # continues.
         "turns": Unit({"x:c": 2.0, _FILLED: 1.0, **twice_forth}, above=2.5),
         "returns": Unit({"x:c": 1.0, _POURED: 1.0, **_POURS_BACK}, above=2.5),
         "goes_on": Unit({"x:c": 2.0, _POURED: -1.0, "turns": 2.0, "goes_on": 2.0}, above=3.5),
-        # The same two units when no b is left.
+        # The same two units if no b is left.
         "last_forth": Unit({"x:c": 2.0, _FILLED: 1.0, _ROUNDS: 1.0, **twice_forth}, above=3.5),
         "last_back": Unit({"x:c": 1.0, _POURED: 1.0, _ROUNDS: 1.0, **_POURS_BACK}, above=3.5),
         "first_a": Unit({"x:a": 1.0, "a": -1.0}),
@@ -53,7 +55,7 @@ def anbmc_product() -> MemoryModel:
             *actions({"forth": 1.0}, {"back": 1.0}),
             *actions({"b": 1.0}, {"turns": 1.0, "returns": 1.0}),
         ],
-        # 1 for a marked element, else 0.
+        # The value is 1 for a marked element, otherwise 0.
         "value": [
             {"first_a": 2.0, "first_back": 2.0, ONE: -1.0},
             {"first_forth": 2.0, ONE: -1.0},

@@ -1,7 +1,7 @@
 """Constructed networks for copy, reversal and bigram flip.
 
-The tasks are those of Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; the networks are
-added here.
+The tasks are from Grefenstette et al. 2015, arXiv:1506.02516, section 4.1. The networks are added
+here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import make_task
 from unbounded.tasks.transduction import SEPARATOR, TransductionTask
 
-#: Signals of the answer: ||| or a step after it.
+#: Signals that are on in the answer: ||| or a step after it.
 ANSWERS: Final = {f"x:{SEPARATOR}": 1.0, "answering": 1.0}
 
 
@@ -30,7 +30,7 @@ def copy(symbols: int = 128) -> MemoryModel:
 
 
 def reversal(symbols: int = 128) -> MemoryModel:
-    """Reverse the source with a stack: as `copy`, but the top is the last symbol.
+    """Reverse the source with a stack: as in `copy`, but the top is the last symbol.
 
     Args and errors as for `copy`.
     """
@@ -38,7 +38,7 @@ def reversal(symbols: int = 128) -> MemoryModel:
 
 
 def bigram_flip(symbols: int = 128) -> MemoryModel:
-    """Swap the two symbols of each pair, with a queue that gets the second before the first.
+    """Swap the two symbols of each pair, with a queue into which the second is pushed first.
 
     The first of a pair waits in the controller for two steps. Args and errors as for `copy`.
     """
@@ -47,14 +47,14 @@ def bigram_flip(symbols: int = 128) -> MemoryModel:
     read = reads(task)
     units = {
         "answering": Unit(ANSWERS),
-        # On after the first symbol of a pair.
+        # This unit is on after the first symbol of a pair.
         "within": Unit({**either(read), "within": -1.0}),
         **_output_units(symbols),
     }
     for i in places:
         units[f"first{i}"] = Unit({read[i]: 1.0, "within": -1.0})
         units[f"waiting{i}"] = Unit({f"first{i}": 1.0})
-        # The second symbol of a pair at once; the first after its second has been pushed.
+        # Push the second symbol of a pair at once, and the first after the second has been pushed.
         units[f"push{i}"] = Unit({read[i]: 1.0, "within": 1.0, f"waiting{i}": 2.0}, above=1.5)
     units["pushing"] = Unit(
         {**either(read), "within": 1.0, **{f"waiting{i}": 2.0 for i in places}}, above=1.5
@@ -63,7 +63,7 @@ def bigram_flip(symbols: int = 128) -> MemoryModel:
 
 
 def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
-    """Push while the source is read; then output the memory's read vector, and pop."""
+    """Make a network that pushes during the source, then outputs the read vector and pops."""
     task = transduction_task(name, symbols)
     read = reads(task)
     units = {
@@ -76,14 +76,20 @@ def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
 
 
 def _output_units(symbols: int) -> dict[str, Unit]:
-    """Units that output a symbol: on if the read vector has it during the answer."""
+    """Units that output a symbol.
+
+    They are on if the read vector is this symbol during the answer.
+    """
     return {f"say{i}": Unit({f"r:{i}": 1.0, **ANSWERS}, above=1.5) for i in range(symbols)}
 
 
 def _with_one_memory(
     task: TransductionTask, memory: str, symbols: int, units: dict[str, Unit]
 ) -> MemoryModel:
-    """Assemble a network: units "push0", ... select the value, "pushing" and "answering" act."""
+    """Assemble a network.
+
+    Units "push0", ... select the value, "pushing" pushes, "answering" pops.
+    """
     heads: dict[str, list[Terms]] = {
         "value": [{f"push{i}": 1.0} for i in range(symbols)],
         "push": [is_on("pushing")],
@@ -95,7 +101,7 @@ def _with_one_memory(
 
 
 def input_names(task: TransductionTask) -> list[str]:
-    """Names of the input symbols; target symbols that are fed back have separate ones."""
+    """Names of the input symbols. Target symbols that are fed back have separate names."""
     source, target = len(task.source_vocabulary), len(task.target_vocabulary)
     feedback_symbols = len(task.input_vocabulary) - 2 - source
     names = [*task.input_vocabulary[: 2 + source]]
@@ -109,7 +115,7 @@ def reads(task: TransductionTask) -> list[str]:
 
 
 def transduction_task(name: str, symbols: int) -> TransductionTask:
-    """The task of a network; errors as for `copy`."""
+    """The task of a network. Errors are as for `copy`."""
     task = make_task(name, symbols=symbols)
     if not isinstance(task, TransductionTask):
         raise ConfigError([f"{name}: expected a task with sources and targets"])

@@ -1,4 +1,4 @@
-"""Metrics, decoding, length sweeps and reports."""
+"""Evaluation: metrics, decoding, length sweeps and reports."""
 
 from unbounded.evaluation.actions import (
     ActionRow,

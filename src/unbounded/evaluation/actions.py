@@ -1,4 +1,4 @@
-"""The table of a Stack RNN's or List RNN's actions and tops on an input.
+"""The table of the actions and tops of a Stack RNN or List RNN on an input.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
 """
@@ -22,7 +22,7 @@ from unbounded.tasks.task import check_task
 
 #: An action with at least this weight is saturated and shown without its weight.
 SATURATED = 0.995
-#: Columns of the table before those of the stacks, and the separator of columns.
+#: Number of columns before the columns of the stacks, and the separator of columns.
 _SYMBOL_COLUMNS, _GAP = 4, "  "
 
 
@@ -51,9 +51,9 @@ class ActionRow(NamedTuple):
 def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
     """Run a model over symbols, from an empty memory, and record its actions at each step.
 
-    A stream starts with the symbol before it (`StreamTask.before`), as in training. A memory with a
-    capacity gets room for all symbols (`with_room`), as in scoring. On a running text the memory
-    keeps its capacity, as it does in scoring.
+    As in training, a stream is preceded by the symbol in
+    `StreamTask.before`. A memory with a capacity gets room for all symbols (`with_room`), as in
+    scoring. On a running text, the memory keeps its capacity, as in scoring.
 
     Args:
         model: a MemoryModel or SequenceModel with superposition stacks or lists, hardened
@@ -109,9 +109,10 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
 
 
 def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
-    """The rows as text, headings first, with the columns of the paper's Table 3.
+    """The headings and rows as text, with the columns of the paper's Table 3.
 
-    A soft action is followed by its weight. A step without a prediction has an empty probability.
+    A soft action is followed by its weight. The probability of a step without a prediction is
+    empty.
     """
     count = len(rows[0].actions) if rows else 0
     places = range(1, count + 1)
@@ -138,7 +139,7 @@ def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
 
 
 def action_table(rows: Sequence[ActionRow], width: int | None = None) -> str:
-    """The rows as aligned text, with the columns of the paper's Table 3.
+    """The headings and rows as aligned text, with the columns of the paper's Table 3.
 
     Args:
         rows: from `action_rows`.

@@ -1,4 +1,4 @@
-"""A model's answers next to the targets, and its answer to a source that a person typed."""
+"""A model's answers with their targets, and its answer to a source that a person typed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
-    """A model's answers to the examples of a batch, with room in its memory (`with_room`).
+    """A model's answers to the examples of a batch, with an enlarged memory (`with_room`).
 
     Args:
         model: called as model(inputs), returns logits [B, T, V] first.
@@ -68,7 +68,7 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
 
 
 def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
-    """A model's answer to a source that a person typed, in a memory with room (`with_room`).
+    """A model's answer to a source that a person typed, with an enlarged memory (`with_room`).
 
     Args:
         model: called as model(inputs), returns logits [B, T, V] first.
@@ -115,7 +115,7 @@ def answers_json(named: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:
 
 
 def answers_from_json(data: Any) -> list[Answer]:
-    """The answers from the data of `answers_json`.
+    """Read answers from the data that `answers_json` returns.
 
     Raises:
         CheckpointError: the data has another form.

@@ -1,4 +1,4 @@
-"""Comparison of two versions of a model on the same validation strings."""
+"""Compare two versions of a model on the same validation strings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from unbounded.evaluation.metric_sets.base import Evaluator, MetricSet
 from unbounded.evaluation.score import wilson
 from unbounded.tasks import LengthRange, Task
 
-#: Strings of each length range, at least.
+#: Least number of strings for each length range.
 STRINGS = 1000
-#: Strings of each set with shifted inputs.
+#: Number of strings in each set with shifted inputs.
 FEW = 200
 
 
@@ -48,17 +48,18 @@ class Share(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share that is correct, in [0, 1]."""
+        """The share of correct strings, in [0, 1]."""
         return self.right / self.total
 
 
 def comparison_sets(
     evaluator: Evaluator, ranges: Iterable[LengthRange], far: LengthRange | None = None
 ) -> list[ComparisonSet]:
-    """The sets for a model: each range, lengths far beyond, and shifted inputs.
+    """The comparison sets for a model: each range, far longer strings, and shifted inputs.
 
-    Shifted inputs are strings over two symbols and over one repeated symbol (where the task can
-    restrict its symbols), lengths shorter than those of training, and the shortest length alone.
+    Shifted inputs are strings over two symbols and over one repeated symbol, if the task can
+    restrict its symbols. They are also strings shorter than in training, and strings of the
+    shortest length.
 
     Args:
         evaluator: task, seed, place and lengths of training.
@@ -114,12 +115,12 @@ def compare(
 def worse_sets(
     sets: Sequence[ComparisonSet], before: Mapping[str, Share], after: Mapping[str, Share]
 ) -> list[str]:
-    """Names of the sets on which a model is worse than before, beyond the interval.
+    """Names of the sets on which a model is significantly worse than before.
 
-    For the lengths of training, validation and far beyond, the criterion is: the share before is
-    above Wilson's 95 % interval of the share after. If all were correct before, one error is
-    enough. For shifted inputs the 95 % interval of the difference must be above 0: with 200
-    strings five errors are enough.
+    On lengths of training and validation, and far longer lengths, a model is worse if the share
+    before is above Wilson's 95 % interval of the share after. If all strings were correct before,
+    one error is enough. On shifted inputs, a model is worse if the 95 % interval of the difference
+    is above 0. With 200 strings, five errors are enough.
     """
     return [
         subset.name
@@ -133,7 +134,7 @@ def worse_sets(
 
 
 def _difference_at_least(before: Share, after: Share) -> float:
-    """The lower end of the 95 % interval of the share before minus the share after.
+    """The lower end of the 95 % interval of the difference: share before minus share after.
 
     Source: Newcombe 1998, Interval estimation for the difference between independent proportions,
     method 10.
@@ -143,7 +144,7 @@ def _difference_at_least(before: Share, after: Share) -> float:
 
 
 def mean_share(shares: Mapping[str, Share]) -> float:
-    """The mean over the sets of the share that is correct, in [0, 1]."""
+    """The share of correct strings, averaged over the sets, in [0, 1]."""
     return sum(subset.share for subset in shares.values()) / len(shares)
 
 
@@ -159,7 +160,7 @@ def is_exact(shares: Mapping[str, Share], sets: Sequence[ComparisonSet]) -> bool
 def comparison_rows(
     before: Mapping[str, Share], after: Mapping[str, Share]
 ) -> list[dict[str, Any]]:
-    """The comparison for a report, one row for each set."""
+    """The comparison as rows for a report, with one row for each set."""
     return [
         {"set": name, "count": count, "trained": right, "hardened": after[name].right}
         for name, (right, count) in before.items()
@@ -176,7 +177,7 @@ def _set(
 def shortest_length(task: Task, longest: int) -> int | None:
     """The shortest length that can be drawn, at most `longest`; None for a finite set of examples.
 
-    Some tasks have only even source lengths, or lengths from 2 on.
+    Some tasks have only even source lengths, or only lengths of at least 2.
     """
     for length in range(1, longest + 1):
         lengths = LengthRange(length, length)

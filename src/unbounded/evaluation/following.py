@@ -16,10 +16,10 @@ from unbounded.tasks import LengthRange, Task
 
 
 def head_position(weights: Tensor) -> Tensor:
-    """The head's position, [..., N] weights to locations [...]: the location of greatest weight.
+    """The head's position [...] for weights [..., N], which is the location of greatest weight.
 
-    Not the mean location: a hundredth of the weight, spread over 128 locations, changes the mean
-    more than a move between two neighbours.
+    The mean location is not used, because a hundredth of the weight, spread over 128 locations,
+    changes the mean more than a move between two neighbours.
     """
     return weights.argmax(dim=-1)
 
@@ -36,11 +36,11 @@ def correlation(left: Tensor, right: Tensor) -> float | None:
 def following(
     model: SequenceModel, task: Task, seed: int, lengths: LengthRange, count: int = 100
 ) -> float | None:
-    """The mean over test words of the correlation of the best read head's position with the height.
+    """The correlation of the best read head's position with the height, averaged over test words.
 
-    Words whose path goes below 0 are excluded: a tape has nothing below its first location. A head
-    may follow the path in the opposite direction: the sign is kept, so -1 is as good as 1. A word
-    with a constant position or path counts as 0.
+    Words whose path goes below 0 are excluded, because a tape has no location below its first. A
+    head may follow the path in the opposite direction. The sign is kept, so -1 is as good as 1. A
+    word with a constant position or path counts as 0.
 
     Args:
         model: in any mode.

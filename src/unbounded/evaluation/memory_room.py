@@ -1,4 +1,4 @@
-"""Messages about the room in a memory for sequences longer than those of training."""
+"""Messages about the capacity of a memory for sequences longer than in training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unbounded.tasks import LengthRange, Task
 
 
 def room_note(cells: int) -> str:
-    """The note for numbers of a model that got more cells from `with_room`."""
+    """The note for scores of a model to which `with_room` added cells."""
     return (
         f"to score these, the memory was given room for {cells} cells, more than its own capacity"
     )

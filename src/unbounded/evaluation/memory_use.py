@@ -1,7 +1,7 @@
-"""The mean gates of a memory on validation sequences: does a model use its memory?
+"""The mean gates of a memory on validation sequences, which show whether a model uses it.
 
-A Stack-LSTM can be correct on its training lengths with pushes near 0. Then the LSTM alone solves
-the task, and longer sequences may fail.
+A Stack-LSTM can be correct on its training lengths with pushes near 0. In this case only the LSTM
+solves the task, and longer sequences may fail.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
 from unbounded.tasks.task import check_task
 
-#: Limits of the sequences of a range, and of their tokens.
+#: Limits for the number of sequences in a range, and for their tokens.
 _SEQUENCES, _TOKENS = 64, 32768
 
 
@@ -60,7 +60,7 @@ def memory_use(
         return None
     use = {}
     for span in lengths:
-        available = task.available("validation", span)  # None for an unlimited number
+        available = task.available("validation", span)  # None if the number is unlimited
         if available == 0:
             continue
         # A source and its target: twice the length.
@@ -73,30 +73,31 @@ def memory_use(
             batch = task.batch(seed, "validation", 0, min(sequences, available or sequences), span)
             longest = batch.inputs.shape[1]
         roomy, _ = with_room(model, longest)
-        # If the memory overflows, mean gates are missing; the scores are kept all the same.
+        # If the memory overflows, the mean gates are missing, but the scores are kept.
         with suppress(MemoryOverflowError):
             use[str(span)] = mean_gates(roomy, batch, device=device)
     return use
 
 
-#: A head of more numbers is not shown on the screen.
+#: A head with more numbers than this is not shown on the screen.
 _SHOWN = 4
 
 
 def use_lines(report: Mapping[str, Any]) -> list[str]:
-    """A report's memory use as lines for the screen; no lines if the report has no memory use."""
+    """Lines for the screen on a report's memory use; none if the report has no memory use."""
     lines = {lengths: use_text(report, lengths) for lengths in report.get("memory_use") or {}}
     return [f"memory at {lengths}, validation: {text}" for lengths, text in lines.items() if text]
 
 
 def use_text(report: Mapping[str, Any], lengths: str) -> str:
-    """A report's memory use at some lengths; empty if the report has no memory use.
+    """Text on a report's memory use at some lengths; empty if the report has no memory use.
 
-    A head of many numbers, such as the actions of ten stacks, is only in the report.
+    The gates of a head with many numbers, such as the actions of ten stacks, are only in the
+    report.
     """
     phases = (report.get("memory_use") or {}).get(lengths, {})
     parts = []
-    # For a stream or for labels every step is scored, and no step only reads.
+    # For streams and labels, every step is scored, so no step only reads.
     answer = "answering" if "unscored" in phases else "at every step"
     for phase, key in (("reading", "unscored"), (answer, "scored")):
         heads = filter(None, (_shown(*head) for head in phases.get(key, {}).items()))
@@ -113,7 +114,7 @@ def _shown(name: str, mean: Any) -> str:
 
 
 def _numbers(mean: Any) -> Iterator[float]:
-    """The numbers of nested lists, in order; null is NaN, which JSON lacks.
+    """The numbers in nested lists, in order. A null is NaN, which JSON does not have.
 
     Raises:
         TypeError, ValueError: an item is not a number, in a damaged report.

@@ -9,13 +9,13 @@ from unbounded.errors import ShapeError
 
 
 def sequence_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Score each sequence of a batch.
+    """Compute exact match and prefix accuracy of each sequence in a batch.
 
     exact match     = 1 if every target symbol is correct, the closing </s> among them;
     prefix accuracy = (symbols before the first error) / |target|, where |target| counts </s>.
 
-    Teacher forcing gives the scores of greedy generation: up to and including the first error both
-    have the same inputs, and neither score depends on later symbols.
+    Teacher forcing results in the scores of greedy generation. Up to and including the first error,
+    both have the same inputs, and neither score depends on later symbols.
 
     Args:
         predicted: tokens, int64 [B, T].

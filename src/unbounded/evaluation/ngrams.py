@@ -1,4 +1,4 @@
-"""N-grams with Kneser-Ney smoothing and a cache of words: a baseline of texts without a network.
+"""N-grams with Kneser-Ney smoothing and a cache of words: a baseline for texts without a network.
 
 Sources: Kneser & Ney 1995; Chen & Goodman 1999, "An empirical study of smoothing techniques for
 language modeling", section 3; Kuhn & De Mori 1990 for the cache.
@@ -18,17 +18,18 @@ from unbounded.tasks.text import END_OF_SENTENCE, TextTask
 
 Floats: TypeAlias = NDArray[np.float64]
 
-#: Cache lengths and weights among which the validation text chooses.
+#: Cache lengths and weights from which the validation text selects.
 CACHE_LENGTHS: Final = (50, 100, 150, 200, 300, 400, 500, 1000, 2000, 5000)
 CACHE_WEIGHTS: Final = tuple(round(0.01 * step, 2) for step in range(1, 31))
-#: Limits of words and lengths: a key of 64 bits is the product of a word and an n-gram's number.
+#: Limits for words and lengths, because a key of 64 bits holds the product of a word and an
+#: n-gram's number.
 MOST_WORDS: Final = 2**31
 MOST_STEPS: Final = 2**31
 _UNKNOWN: Final = -1
 
 
 class Discounts(NamedTuple):
-    """What is taken from a count of 1, of 2, and of 3 or more.
+    """The discounts that are subtracted from a count of 1, of 2, and of 3 or more.
 
     Source: Chen & Goodman 1999, section 3; of one discount for all counts, Y = n_1 / (n_1 + 2 n_2).
     """
@@ -39,7 +40,7 @@ class Discounts(NamedTuple):
 
 
 def discounts_of(counts: Integers, *, modified: bool = True) -> Discounts:
-    """The discounts that the counts of counts estimate.
+    """Estimate discounts from the counts of counts.
 
     Y = n_1 / (n_1 + 2 n_2);  D_1 = 1 - 2 Y n_2/n_1,  D_2 = 2 - 3 Y n_3/n_2,  D_3+ = 3 - 4 Y n_4/n_3
 
@@ -90,11 +91,11 @@ class NGramModel:
     p(w | h) = (c(hw) - D(c(hw))) / sum_v c(hv) + gamma(h) p(w | h')
     gamma(h) = sum_v D(c(hv)) / sum_v c(hv);  h' is h without its oldest word
 
-    Below words without a context all have 1 / V.
+    For words without a context, the next lower distribution is 1 / V for each word.
 
-    An n-gram of the highest order is counted as often as the text has it. In lower orders an n-gram
-    counts the distinct words that precede it. An n-gram that starts a sentence has no preceding
-    word, and keeps its count in the text. No context crosses the end of a sentence.
+    An n-gram of the highest order counts its occurrences in the text. In lower orders an n-gram
+    counts the distinct words that precede it. An n-gram at the start of a sentence has no preceding
+    word, so it counts its occurrences. No context crosses the end of a sentence.
 
     Args:
         text: token of each step, int64 [T], 0 to `words` - 1.
@@ -131,7 +132,7 @@ class NGramModel:
         tokens, age = _with_starts(text, words, end)
         self._orders: list[_Order] = []
         self.discounts: list[Discounts] = []
-        numbers = [np.zeros(len(tokens), dtype=np.int64)]  # of the context of no word
+        numbers = [np.zeros(len(tokens), dtype=np.int64)]  # for the context of no words
         keys, firsts = [], []
         for length in range(1, order + 1):
             key = _keys(numbers[-1], tokens, age, length, words)
@@ -149,7 +150,7 @@ class NGramModel:
                 starts = age[first] == length - 1  # the n-gram starts with the sentence's start
                 counts = np.where(starts, counts, before)
             if length == 1:
-                counts[own == words] = 0  # the start of a sentence is never predicted
+                counts[own == words] = 0  # the start symbol of a sentence is never predicted
             positive = counts[counts > 0]
             known = (
                 discounts_of(positive, modified=modified)
@@ -165,7 +166,7 @@ class NGramModel:
             self._orders.append(_Order(own, counts - taken, total, left))
 
     def probabilities(self, text: Integers) -> Floats:
-        """The probability of each token given those before it in its sentence, [T].
+        """The probability of each token given the previous tokens in its sentence, [T].
 
         Args:
             text: tokens, int64 [T]; a sentence starts at the first one and after each end.
@@ -188,7 +189,7 @@ class NGramModel:
 
 
 def _with_starts(text: Integers, words: int, end: int) -> tuple[Integers, Integers]:
-    """A text with the token V in front of each sentence, and each token's place in its sentence."""
+    """Return a text with the token V before each sentence, and the tokens' places in sentences."""
     starts = np.flatnonzero(np.concatenate([[True], text[:-1] == end]))
     tokens = np.insert(text, starts, words)
     begun = np.maximum.accumulate(np.where(tokens == words, np.arange(len(tokens)), 0))
@@ -196,7 +197,7 @@ def _with_starts(text: Integers, words: int, end: int) -> tuple[Integers, Intege
 
 
 def _keys(numbers: Integers, tokens: Integers, age: Integers, length: int, words: int) -> Integers:
-    """Keys of the n-grams of a length that end at each token; -1 without one or its context.
+    """Keys of the n-grams of a length that end at each token; -1 if n-gram or context is unknown.
 
     Args:
         numbers: numbers of the n-grams one shorter that end at each token, -1 for none.
@@ -212,9 +213,9 @@ def _keys(numbers: Integers, tokens: Integers, age: Integers, length: int, words
 
 
 def cache_probabilities(text: Integers, length: int) -> Floats:
-    """The share of each token among the `length` tokens before it, or all if there are fewer, [T].
+    """The share of each token among the previous `length` tokens, or all previous tokens, [T].
 
-    The first token has 0.
+    The share for the first token is 0.
     """
     length = whole_number("length", length, 1, MOST_STEPS)
     counts: dict[int, int] = {}
@@ -235,12 +236,12 @@ def with_cache(probabilities: Floats, cache: Floats, weight: float) -> Floats:
 
 
 def perplexity_of(probabilities: Floats) -> float:
-    """The exponential of the mean of -log p."""
+    """Return the exponential of the mean of -log p."""
     return float(np.exp(-np.log(probabilities).mean()))
 
 
 class NGramResult(NamedTuple):
-    """Perplexities of a text by n-grams, alone and with a cache.
+    """Perplexities of a text with n-grams, without and with a cache.
 
     Fields:
         discounts: of the orders 1, 2, ...
@@ -259,7 +260,7 @@ class NGramResult(NamedTuple):
 
 
 def ngram_result(task: TextTask, order: int = 5, *, modified: bool = True) -> NGramResult:
-    """Count n-grams of the training text and score the others; validation chooses the cache.
+    """Count n-grams in the training text and score the other texts; validation selects the cache.
 
     Example:
         >>> ngram_result(read_penn_treebank("DIR")).test  # doctest: +SKIP

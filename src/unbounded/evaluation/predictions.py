@@ -1,4 +1,4 @@
-"""A trained model's outputs for input lines that a person typed."""
+"""The outputs of a trained model for input lines that a person typed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from unbounded.models.memory_room import with_room
 from unbounded.tasks import ProgramTask, QuestionTask, StreamTask, Task, TransductionTask
 from unbounded.training.objective import OBJECTIVES
 
-#: Layouts whose output is generated after the whole input; others have an output at each step.
+#: Layouts in which outputs are generated after the complete input. Other layouts have an output at
+#: each step.
 _GENERATED = ("pairs", "answer")
-#: Most erroneous lines that a message names.
+#: Greatest number of erroneous lines that a message names.
 _NAMED = 10
 
 
@@ -48,7 +49,7 @@ class Prediction(NamedTuple):
 def read_inputs(task: Task, lines: Sequence[str], name: str = "input") -> list[Tensor]:
     """Input tokens of each line, int64 [T], up to the start of the output.
 
-    Symbols are separated by blanks, or adjacent where all are single characters (`parted`). A
+    Symbols are separated by blanks, or adjacent if all symbols are single characters (`parted`). A
     program is read character by character.
 
     Args:
@@ -86,7 +87,7 @@ def predictions(
     max_length: int | None = None,
     probabilities: bool = False,
 ) -> list[Prediction]:
-    """The outputs for a batch of inputs, with room in the memory (`with_room`).
+    """The outputs for a batch of inputs, with an enlarged memory (`with_room`).
 
     Args:
         model: is or holds a SequenceModel, in eval mode.
@@ -124,9 +125,9 @@ def predictions(
 
 
 def joined(task: Task, symbols: Sequence[str]) -> str:
-    """Output symbols as a line: adjacent where all are single characters, else with blanks.
+    """Output symbols as a line: adjacent if all are single characters, otherwise with blanks.
 
-    Among longer symbols, a symbol that is a blank is written as BLANK.
+    If some symbols are longer, a blank symbol is written as BLANK.
     """
     if task.layout == "labels":
         return " ".join(symbols)
@@ -134,7 +135,7 @@ def joined(task: Task, symbols: Sequence[str]) -> str:
 
 
 def written_errors(task: Task) -> list[str]:
-    """Why the outputs of a task cannot be written as lines; one line or none."""
+    """The reason why the outputs of a task cannot be written as lines; at most one line."""
     blocked = [] if task.layout == "labels" else unwritable(_output_symbols(task))
     if not blocked:
         return []
@@ -145,12 +146,12 @@ def written_errors(task: Task) -> list[str]:
 
 
 def with_blanks(task: Task) -> bool:
-    """Whether an input may consist of white space only."""
+    """Whether an input may consist of only white space."""
     return not isinstance(task, ProgramTask) and keeps_blanks(_input_symbols(task))
 
 
 def _output_symbols(task: Task) -> tuple[str, ...]:
-    """The output symbols, without an end symbol that only ends them."""
+    """The output symbols, without an end symbol that marks only their end."""
     end = task.end_token if task.layout in _GENERATED else None
     return tuple(symbol for token, symbol in enumerate(task.output_vocabulary) if token != end)
 
@@ -201,7 +202,7 @@ def _generated(
     outputs = generate(model, prompts.to(device), steps, fed, end, most).cpu()
     ends = outputs == end
     ended = ends.any(dim=1)
-    counts = torch.where(ended, ends.int().argmax(dim=1), outputs.shape[1])  # without the end
+    counts = torch.where(ended, ends.int().argmax(dim=1), outputs.shape[1])  # no end symbol
     # A line's output must not depend on the other lines of its batch.
     ended &= counts < limits
     counts = torch.minimum(counts, limits)
@@ -232,7 +233,7 @@ def _generated(
 def _answered(
     model: nn.Module, task: QuestionTask, prompts: Tensor, steps: Tensor
 ) -> list[Prediction]:
-    """The answers of a task whose answers have known lengths, in one pass."""
+    """Answer in one pass, for a task whose answers have known lengths."""
     counts = [
         task.answer_steps(prompt[:count])
         for prompt, count in zip(prompts, steps.tolist(), strict=True)

@@ -13,12 +13,13 @@ import torch
 import unbounded
 from unbounded.kernels import available, gpu, product_precision
 
-#: Written into a wheel when it is built (CMakeLists.txt); a working copy has no such file.
+#: This file is written into a wheel when the wheel is built (CMakeLists.txt). A working copy has no
+#: such file.
 BUILT_FROM = "_commit.txt"
 
 
 def provenance(device: torch.device | None = None) -> dict[str, Any]:
-    """Versions, commit, threads, kernels and hardware; nothing identifies a person or a host.
+    """Return versions, commit, threads, kernels and hardware, but no name of a person or host.
 
     Args:
         device: the device of the computation; None for the CPU.
@@ -41,14 +42,14 @@ def provenance(device: torch.device | None = None) -> dict[str, Any]:
 
 
 def _accelerator(device: torch.device | None) -> dict[str, Any]:
-    """The model name of a GPU; nothing for the CPU, which `processor` names."""
+    """The model name of a GPU; empty for the CPU, which `processor` names."""
     if device is None or device.type != "cuda":
         return {}
     return {"accelerator": torch.cuda.get_device_name(device)}
 
 
 def kernels(device: torch.device | None = None) -> str:
-    """The kernels for a device, whether a model uses one or not; "none" without any.
+    """The kernels for a device, whether or not a model uses them; "none" without kernels.
 
     Args:
         device: None for the CPU; "cuda" without a number for the current one.
@@ -70,12 +71,12 @@ def kernels(device: torch.device | None = None) -> str:
 
 
 def commit() -> str | None:
-    """The package's commit, with -dirty when files differ; None if unknown.
+    """The package's commit, followed by -dirty if files differ from it; None if unknown.
 
-    A working copy is inspected at each call; an installed package has the commit of its build.
+    A working copy is inspected at each call. An installed package stores the commit of its build.
     """
     folder = Path(unbounded.__file__).parent
-    # In a foreign repository (around a virtual environment) the package is not tracked.
+    # In a foreign repository, such as one around a virtual environment, the package is not tracked.
     if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
         try:
             return (folder / BUILT_FROM).read_text(encoding="utf-8").strip() or None
@@ -87,7 +88,7 @@ def commit() -> str | None:
 
 
 def processor() -> str:
-    """The processor's model name where the system gives it, else its architecture."""
+    """The processor's model name if the system reports it, otherwise its architecture."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as stream:
             for line in stream:

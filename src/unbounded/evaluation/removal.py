@@ -1,4 +1,4 @@
-"""Removal of unused stacks: a depth-first search over subsets.
+"""Remove unused stacks, by a depth-first search over subsets.
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding": the tree of removable stacks.
 """
@@ -21,12 +21,12 @@ from unbounded.rnn.controllers import WeightedController
 
 
 def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
-    """A model without some of its stacks or lists; the other weights stay.
+    """Return a model without some of its stacks or lists. The other weights are kept.
 
-    A removed stack is replaced by the constant that the controller reads from an empty one. The
+    A removed stack is replaced by the constant that the controller reads from an empty stack. The
     weighted constants are added to the bias if the controller has one, otherwise to the columns of
-    all one-hot symbols. The smaller model equals the whole one with the removed stacks always
-    empty.
+    all one-hot symbols. The smaller model equals the full model in which the removed stacks are
+    always empty.
 
     Args:
         model: trained or hardened; stays unchanged.
@@ -67,7 +67,7 @@ def _check(model: MemoryModel, layer: MemoryLayer, count: int, removed: set[int]
 
 
 def _slice_heads(weights: dict[str, Tensor], layer: MemoryLayer, kept: list[int]) -> None:
-    """Keep the rows of the remaining stacks; every head of these memories starts with that axis."""
+    """Keep the rows of the remaining stacks. The first axis of every head is that of the stacks."""
     for part in ("weight", "bias"):
         name = f"sequence.layer.layers.0.heads.{part}"
         if name in weights:
@@ -120,7 +120,7 @@ class Removal(NamedTuple):
 
 
 class _Search:
-    """The search tree: a node is a removable subset; each child has one later stack more."""
+    """The search tree. A node is a removable subset, and each child has one more, later stack."""
 
     def __init__(
         self, is_removable: Callable[[tuple[int, ...]], bool], largest: int, max_scored: int | None
@@ -136,7 +136,7 @@ class _Search:
             self.best = removed
         children: list[int] = []
         for place, stack in enumerate(later):
-            # Subsets below here cannot be larger than the best.
+            # Subsets below this node cannot be larger than the best subset.
             possible = min(len(removed) + len(children) + len(later) - place, self._largest)
             if possible <= len(self.best):
                 return
@@ -159,10 +159,10 @@ def remove_unused(
 ) -> Removal:
     """Remove as many stacks or lists as the score allows.
 
-    A subset is removable if the model with empty stacks in its place scores at least as well as the
-    whole one. From each removable subset the search continues with one more stack. It does not
-    extend a subset that is not removable. Among the largest subsets found, it takes the first in
-    the order of their numbers.
+    A subset is removable if the model in which these stacks are empty scores at least as well as
+    the full model. From each removable subset, the search continues with one more stack. The search
+    does not extend a subset that is not removable. Among the largest removable subsets, the first
+    in the order of the stacks' numbers is removed.
 
     Args:
         model: hardened (`unbounded.models.discretized`) or not. It is not changed.

@@ -1,4 +1,4 @@
-"""Scores as a JSON report and as a table on the screen."""
+"""Format scores as a JSON report and as a table for the screen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_report(
     device: torch.device | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
-    """A report: the score's settings, the rows, further facts, and their origin.
+    """Build a report from settings, rows and further entries, with their origin.
 
     Args:
         device: the device of the computation; None for the CPU.
@@ -45,7 +45,7 @@ def make_report(
 
 
 def outcome(metric_set: str, report: Mapping[str, Any]) -> dict[str, Any]:
-    """A table's values from a run's report besides its rows: selection metric and success."""
+    """The values of a table that are not in a report's rows: selection metric and success."""
     rule = metric_set_of(metric_set)
     return {
         "selection_metric": rule.selection_metric_of(report),
@@ -54,7 +54,7 @@ def outcome(metric_set: str, report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The rows of a report as aligned text, and the use of the memory."""
+    """The rows of a report and its memory use, as aligned text."""
     metric_set = metric_set_of(report["metric_set"])
     head = f"{report['task']}, split {report['split']}, seed {report['seed']}"
     rows = report["rows"]
@@ -65,7 +65,7 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where logits are NaN (the model overflowed); such strings are incorrect."""
+    """Where logits are NaN because the model overflowed. Such strings are incorrect."""
     return [
         f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
         for row in rows
@@ -74,13 +74,16 @@ def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def details(report: Mapping[str, Any]) -> str:
-    """The numbers that the table leaves out, as aligned text; empty if there are none."""
+    """The numbers that the table does not show, as aligned text; empty without such numbers."""
     lines = metric_set_of(report["metric_set"]).details(report["rows"])
     return "\n".join(aligned(lines)) if lines else ""
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Cells in columns, with a rule below the first line; a "?" for what cannot be printed."""
+    """Align cells in columns, with a rule below the first line.
+
+    A "?" replaces unprintable characters.
+    """
     lines = [tuple(printable(cell) for cell in line) for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = [

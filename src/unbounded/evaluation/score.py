@@ -53,7 +53,10 @@ class Score:
 
 
 def cross_entropy_of(value: float | None) -> float:
-    """A cross entropy of a report; null means an infinite value, of a model that overflowed."""
+    """A cross entropy in a report.
+
+    The value null represents infinity, from a model that overflowed.
+    """
     return math.inf if value is None else float(value)
 
 
@@ -90,8 +93,8 @@ def score(
 ) -> Score:
     """Score examples `start` to `start + count - 1` of a split.
 
-    Sequences are processed in chunks of similar length, so that padding is small and memory is
-    bounded. One teacher-forced pass gives the scores of greedy generation: see `sequence_scores`.
+    Sequences are processed in chunks of similar length, so that padding is small and memory use is
+    bounded. One teacher-forced pass results in the scores of greedy generation (`sequence_scores`).
     The caller sets the model's mode (train or eval).
 
     Args:
@@ -149,7 +152,7 @@ def numbers_of(
     total: Callable[[Tensor], Tensor] | None = None,
     check: Callable[[], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Numbers of each sequence of a batch, in its order.
+    """Numbers of each sequence of a batch, in the order of the batch.
 
     Args:
         model: called as model(inputs), returns logits [B, T, V] first.
@@ -180,7 +183,7 @@ def numbers_of(
 
 
 def nan_fact(nan: int) -> dict[str, int]:
-    """A report's entry for sequences with NaN logits; empty if there are none."""
+    """A report's entry on sequences with NaN logits; empty without such sequences."""
     return {"nan": nan} if nan else {}
 
 
@@ -213,7 +216,7 @@ def mean_nats(
 
 
 def _chunks(lengths: Tensor, chunk_tokens: int) -> Iterator[Tensor]:
-    """Rows sorted by length, longest first, in chunks of at most `chunk_tokens` padded tokens."""
+    """Sort rows by length, longest first, into chunks of up to `chunk_tokens` padded tokens."""
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0
     while start < len(order):

@@ -1,4 +1,4 @@
-"""Scores of streams, by sequence and by length n: how many lengths has a model mastered?
+"""Score streams by sequence and by length n, and count the lengths that a model has mastered.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' program.
 """
@@ -24,7 +24,7 @@ from unbounded.training import masked_cross_entropy
 
 @dataclass(frozen=True)
 class LengthScore:
-    """How many sequences of one n are correct.
+    """The number of correct sequences of one n.
 
     Fields:
         n: the length, as the task counts it.
@@ -51,7 +51,7 @@ class LengthScore:
 
 @dataclass(frozen=True)
 class StreamScore:
-    """Scores of the determined symbols.
+    """Scores of the determined symbols in streams.
 
     Fields:
         count, right: sequences scored, and those with every judged symbol correct.
@@ -71,10 +71,10 @@ class StreamScore:
 
 
 def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: int) -> Tensor:
-    """Which sequences of streams are correct.
+    """Compute which sequences of streams are correct.
 
-    A sequence is correct if every symbol that the rest of it determines was the likeliest. Where
-    all sequences start alike, the first symbol of the next one counts too.
+    A sequence is correct if each determined symbol was the likeliest prediction. If all sequences
+    start with the same symbol, the first symbol of the next sequence counts too.
 
     Args:
         predicted: likeliest tokens, int64 [B, T].
@@ -93,7 +93,7 @@ def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: i
             f"{tuple(predicted.shape)}, {tuple(targets.shape)}, {tuple(judged.shape)}"
         )
     wrong = ((predicted != targets) & (judged >= 0)).to(torch.int64)
-    # Steps that belong to no scored sequence are counted in an extra column.
+    # Steps that do not belong to a scored sequence are counted in an extra column.
     place = torch.where((judged >= 0) & (judged < count), judged, count)
     errors = torch.zeros(len(wrong), count + 1, dtype=torch.int64).scatter_add_(1, place, wrong)
     return errors[:, :count] == 0
@@ -178,15 +178,15 @@ def score_lengths(
     check: Callable[[], None] | None = None,
     look: Callable[[float], None] | None = None,
 ) -> list[LengthScore]:
-    """Score a model on every n of a range, with streams of sequences of that n alone.
+    """Score a model on every n in a range, with streams that have only sequences of this n.
 
     The authors' test is task.with_sequences(200), one stream and carry_state=True over n = 2, 3,
     ...: 199 scored sequences for each n. The caller sets the model's mode (train or eval). A memory
-    without a capacity grows over a whole stream; one with a capacity gets room for the longest
-    sequence (`with_room`).
+    without a capacity grows over a full stream. A memory with a capacity is enlarged for the
+    longest sequence (`with_room`).
 
-    Where n alone determines a sequence, as in a^n b^n, all streams of one n are equal. So one
-    stream is scored, instead of `streams`; with a carried state all are scored.
+    If only n determines a sequence, as in a^n b^n, all streams of one n are equal. In this case one
+    stream is scored instead of `streams`. With a carried state, all streams are scored.
 
     Args:
         model: called as model(inputs, state), returns logits [B, T, V] and the next state.
@@ -240,7 +240,7 @@ def _last_symbols(batch: Batch) -> Tensor:
 
 
 def _side_by_side(batches: Sequence[Batch]) -> Batch:
-    """The rows of several batches as one, the shorter ones padded with 0."""
+    """Join the rows of several batches, with shorter rows padded with 0."""
     steps = max(batch.inputs.shape[1] for batch in batches)
 
     def padded(fields: Iterable[Tensor]) -> Tensor:
@@ -255,7 +255,7 @@ def _side_by_side(batches: Sequence[Batch]) -> Batch:
 
 
 def _distinct(streams: JudgedStreams) -> JudgedStreams:
-    """Each distinct stream once, in the order of first occurrence."""
+    """Keep each distinct stream once, in the order of first occurrence."""
     rows = torch.cat([streams.batch.inputs, streams.batch.targets], dim=1)
     _, kind = torch.unique(rows, dim=0, return_inverse=True)
     first = torch.full((int(kind.max()) + 1,), len(kind)).scatter_reduce_(
@@ -309,7 +309,7 @@ def _predict(
     device: torch.device | str,
     check: Callable[[], None] | None,
 ) -> tuple[Tensor, Tensor, Any]:
-    """The likeliest tokens and the nats of the targets, [B, T], and the final states."""
+    """Return the likeliest tokens and the nats of the targets, [B, T], and the final states."""
     # If streams differ in length, the model keeps the state at the end of each stream.
     ragged = bool((batch.lengths != batch.inputs.shape[1]).any())
     predictions, costs = [], []

@@ -1,4 +1,4 @@
-"""Symbols that a person typed, as inputs of a model and targets at each step."""
+"""Convert symbols that a person typed into inputs of a model and targets at each step."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from unbounded.tasks.transduction import END, SEPARATOR, START
 #: Target of a step without an output.
 NOTHING: Final = -1
 BLANK_SYMBOL: Final = " "
-#: How a blank symbol can be typed, and must be where blanks separate symbols.
+#: The text for a blank symbol, which must be used if blanks separate symbols.
 BLANK: Final = "\N{OPEN BOX}"
 _PARTS: Final = re.compile(r"[ \t\r\n]+")
-#: A larger alphabet is not listed in a message.
+#: A larger alphabet than this is not listed in a message.
 _LISTED = 50
 _LAID_OUT = f"{START} SOURCE {SEPARATOR} TARGET {END}"
 
 
 class TypedSteps(NamedTuple):
-    """Symbols as steps: each reads one symbol and may predict the next.
+    """Symbols as steps. Each step reads one symbol and may predict the next symbol.
 
     Fields:
         inputs: input tokens, int64 [T].
@@ -39,7 +39,7 @@ class TypedSteps(NamedTuple):
 
 
 def read_symbols(task: Task, text: str) -> list[str]:
-    """The symbols of a text that a person typed.
+    """Split a text that a person typed into symbols.
 
     Args:
         task: has the alphabet for `parted`.
@@ -53,13 +53,13 @@ def read_symbols(task: Task, text: str) -> list[str]:
 
 
 def with_start(task: Task, symbols: Sequence[str]) -> list[str]:
-    """Typed symbols with the task's start symbol before them, if it has one and it is missing."""
+    """Add the task's start symbol, if any, to typed symbols that do not begin with it."""
     start = task.start_symbol
     return [*symbols] if start is None or [*symbols[:1]] == [start] else [start, *symbols]
 
 
 def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
-    """The symbols of a text; none is dropped.
+    """Split a text into symbols, without dropping any.
 
     If all symbols are single characters, the text is read character by character, and blanks are
     ignored unless white space is a symbol. Otherwise white space separates symbols. If a blank is a
@@ -77,7 +77,10 @@ def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
 
 
 def as_typed(alphabet: tuple[str, ...], symbols: Sequence[str]) -> str:
-    """The text that `parted` reads as these symbols; the alphabet has no `unwritable` ones."""
+    """The text that `parted` reads as given symbols.
+
+    The alphabet must have no `unwritable` symbols.
+    """
     kind = _kind_of(alphabet)
     if kind.is_spelled:
         return "".join(symbols)
@@ -87,7 +90,7 @@ def as_typed(alphabet: tuple[str, ...], symbols: Sequence[str]) -> str:
 
 
 def unwritable(alphabet: tuple[str, ...]) -> list[str]:
-    """The symbols that a line of text cannot hold."""
+    """The symbols in an alphabet that a line of text cannot represent."""
     kind = _kind_of(alphabet)
     if kind.is_spelled:
         return [symbol for symbol in alphabet if symbol in "\r\n"]
@@ -127,7 +130,7 @@ def _kind_of(alphabet: tuple[str, ...]) -> _Kind:
 
 
 def typed_steps(task: Task, symbols: Sequence[str]) -> TypedSteps:
-    """The inputs, and the next symbols as targets.
+    """Return symbols as inputs, and the next symbols as targets.
 
     Pairs whose answer is fed back are given as <s> SOURCE ||| TARGET </s>, or a prefix of it. Up to
     ||| nothing is predicted; after it the symbols have the tokens of the target.
@@ -190,7 +193,7 @@ def _pair_steps(task: TransductionTask, symbols: Sequence[str]) -> TypedSteps:
 
 def _check_known(task: Task, symbols: Sequence[str]) -> None:
     is_fed_back = isinstance(task, TransductionTask) and task.layout == "pairs"
-    # A vocabulary may contain a name once for each side of a transduction.
+    # A vocabulary may contain a name twice, once for each side of a transduction.
     alphabet = dict.fromkeys((*task.input_vocabulary, *((END,) if is_fed_back else ())))
     for number, symbol in enumerate(symbols, start=1):
         if symbol not in alphabet and len(alphabet) <= _LISTED:

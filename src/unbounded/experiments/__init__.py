@@ -1,1 +1,1 @@
-"""From a config to a table: config/, run/, trials/, tables/, and what the papers print as data."""
+"""Experiments from a config to a table: config/, run/, trials/, tables/, and the papers' data."""

@@ -32,7 +32,7 @@ class _Numbers(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; no step is scored."""
+        """See `Task.batch`. No step is scored."""
         span = lengths or _LENGTHS
         rows = []
         for index in range(start, start + size):
@@ -46,7 +46,7 @@ class _Numbers(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the targets are empty."""
+        """See `Task.examples`. The targets are empty."""
         batch = self.batch(seed, split, start, size, lengths)
         return [
             Example(tuple(str(token) for token in row[:steps].tolist()), ())
@@ -65,6 +65,6 @@ class NumberedYesNo(_Numbers):
 
 
 def task_of(model: MemoryModel) -> Task:
-    """The stand-in task of a model."""
+    """Return the stand-in task of a model."""
     inputs, outputs = model.sequence.input_vocabulary, model.sequence.output.weight.shape[0]
     return (NumberedYesNo if outputs == 1 else NumberedSymbols)(inputs, outputs)

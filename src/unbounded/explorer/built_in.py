@@ -24,7 +24,8 @@ _TRAINED: Final = {
     "reversal": "Reversal with a stack, trained",
     "anbn": "a^n b^n with superposition stacks, trained",
 }
-#: Task, task options, options of the construction, lengths of the samples, and title.
+#: For each constructed network: task, task options, options of the construction, lengths of
+#: samples, and title.
 _BY_HAND: Final[tuple[tuple[str, dict[str, Any], dict[str, Any], str, str], ...]] = (
     ("copy", {"symbols": 8}, {"symbols": 8}, "3:10", "Copy with a queue, set by hand"),
     ("reversal", {"symbols": 8}, {"symbols": 8}, "3:10", "Reversal with a stack, set by hand"),

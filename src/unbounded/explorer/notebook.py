@@ -1,4 +1,4 @@
-"""The explorer in a notebook: an iframe with the whole page."""
+"""The explorer in a notebook, as an iframe with the complete page."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Page:
         return html(self.runs)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the page; errors as for `write_page`."""
+        """Write the page. Errors are as for `write_page`."""
         write_page(Path(path), self.html(), overwrite=overwrite)
 
     def beside(self, other: Page) -> Page:
-        """A page with the runs of both, side by side."""
+        """Return a page with the runs of both pages, side by side."""
         return Page((*self.runs, *other.runs), self.picture)
 
     def _repr_html_(self) -> str:
-        """An iframe with the page, and the picture, which a script removes.
+        """An iframe with the page, and a picture, which a script removes.
 
-        Notebook viewers that strip scripts also strip iframes, and then the picture stays.
+        Notebook viewers that remove scripts also remove iframes. In this case, the picture stays.
         """
         image = base64.b64encode(self.picture.encode()).decode("ascii")
         return (
@@ -66,7 +66,7 @@ class Page:
 def explore(
     source: str | Path | RunResult | MemoryModel | None = None, task: Task | None = None
 ) -> Page:
-    """A page that runs a trained network and shows its memory; a notebook displays it.
+    """Make a page that runs a trained network and shows its memory, for display in a notebook.
 
     Args:
         source: a run's folder or a prefix of its name, the result of `train_run`, or a model; None

@@ -1,4 +1,4 @@
-"""Write the page: the built template with the data of runs."""
+"""Write the page, which is the built template with the data of runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _package_file(name: str) -> str:
 
 
 def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
-    """Write a page; an existing page is replaced.
+    """Write a page. An existing page is replaced.
 
     Args:
         path: the file; its folder is created.

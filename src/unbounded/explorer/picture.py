@@ -18,12 +18,14 @@ _STEP, _ROW, _LEFT, _TOP = 26, 7, 8, 26
 _BLUE: Final = "#0072b2"
 #: Weights below this are not drawn.
 _LEAST: Final = 0.02
-#: Maximum number of steps, by the width of a page.
+#: Maximum number of steps, which is limited by the width of a page.
 _MOST_STEPS: Final = 40
 
 
 def still_picture(model: MemoryModel, task: Task, batch: Batch, title: str) -> str:
-    """An SVG of the memory on an example, with memory rows vertically and steps horizontally.
+    """An SVG of the memory on an example.
+
+    The vertical axis has memory rows, the horizontal axis steps.
 
     Args:
         model: a model on the CPU.

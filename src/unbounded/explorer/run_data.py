@@ -17,10 +17,10 @@ from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task, TextTask
 
-#: Number of samples of a run in its page, and their maximum length.
+#: Number of samples of a run in a page, and their maximum length.
 SAMPLES: Final = 8
 _READABLE: Final = 24
-#: Maximum number of checkpoints of a training in its page.
+#: Maximum number of checkpoints of a training in a page.
 MOMENTS: Final = 6
 
 
@@ -116,7 +116,7 @@ def run_of_folder(
 
 
 def _report_error(folder: RunFolder) -> str:
-    """A note on a missing or damaged report of a run with a model; empty if it is fine."""
+    """A note on a missing or damaged report of a run with a model; empty for a valid report."""
     try:
         missing = folder.report() is None
     except CheckpointError as error:
@@ -139,7 +139,7 @@ def _how_hard(folder: RunFolder) -> str:
 def course_of_folder(
     folder: AnyPath, *, data: str | None = None, weights: str = "half"
 ) -> list[dict[str, Any]]:
-    """The kept checkpoints of a run, each as a run of a page, at most MOMENTS.
+    """The kept checkpoints of a run, at most MOMENTS, each as a separate run of a page.
 
     Args:
         folder: folder of a run with kept checkpoints (training.keep_checkpoints).

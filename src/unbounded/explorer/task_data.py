@@ -34,9 +34,9 @@ _DETERMINED: Final = (SVO_SOV, GENDER)
 
 
 def rule_of(task: Task) -> dict[str, Any] | None:
-    """The rule by which the page computes the target of a typed source; None if it cannot.
+    """The rule by which the page computes the target of a typed source; None without a rule.
 
-    explorer/src/machine/rules/ implements each kind; "name" is a variant of it.
+    Each kind is implemented in explorer/src/machine/rules/, and "name" is a variant of a kind.
     """
     if isinstance(task, TransductionTask):
         return _of_pairs(task.pairs)
@@ -51,7 +51,7 @@ def rule_of(task: Task) -> dict[str, Any] | None:
 
 
 def no_rule(task: Task) -> str:
-    """The reason why the page knows no target of a typed source, as the end of a sentence."""
+    """Why the page cannot compute the target of a typed source, as the end of a sentence."""
     if isinstance(task, ProgramTask):
         return "the page runs no programs; the samples have targets."
     if isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs):
@@ -100,7 +100,7 @@ def _rules(grammar: Grammar) -> dict[str, Any]:
 
 
 def _every_prefix(task: DyckMembership) -> bool:
-    """Whether each prefix of a string has a label, not only the whole string."""
+    """Whether each prefix of a string has a label, and not only the full string."""
     return bool(task.batch(0, "test", 0, 1, LengthRange(2, 2)).mask.all())
 
 
@@ -150,7 +150,7 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
 
 
 def _laid_out(task: Task) -> tuple[list[int], list[int], list[int]]:
-    """Tokens before and after a typed source; the first source token and the number of them."""
+    """Tokens before and after a typed source, first source token, and number of source tokens."""
     if isinstance(task, TransductionTask):
         return [0], [1], [2, len(task.source_vocabulary)]
     size = len(task.input_vocabulary)

@@ -1,4 +1,4 @@
-"""A text run's traces for a page; the vocabulary is too large to include the weights."""
+"""Traces of a run on a text for a page, whose vocabulary is too large to include the weights."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
 
 
 def _traces(model: MemoryModel, task: TextTask) -> list[RunTrace]:
-    """Traces of consecutive parts of the test split, each from an empty memory."""
+    """Traces of consecutive parts of the test split, each starting with an empty memory."""
     whole = task.batch(0, "test", 0, 1)
     traces = []
     for start in range(0, min(_PARTS * _WORDS, whole.inputs.shape[1]), _WORDS):

@@ -1,4 +1,4 @@
-"""The weights of a page: one base64 string, in the smallest precision that keeps all outputs."""
+"""The weights in a page: one base64 string, in the smallest precision that keeps all outputs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _MAPS: Final = ("embedding", "weight", "weight_ih", "weight_hh")
 
 
 def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
-    """Tensors by name as plain data.
+    """Convert tensors by name to plain data.
 
-    A constant tensor is stored as its number, in any precision.
+    A constant tensor is stored as its single number, in any precision.
 
     Args:
         tensors: tensors of any shapes.
@@ -101,7 +101,7 @@ def in_steps(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The tensors from `packed`, in float64, as the page reads them."""
+    """Unpack the tensors from `packed` to float64, as the page does."""
     kinds = {"int8": "<i1", "float16": "<f2", "float32": "<f4", "float64": "<f8"}
     raw = base64.b64decode(weights["data"])
     numbers = torch.from_numpy(
@@ -122,7 +122,7 @@ def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def as_in_page(model: MemoryModel, precision: str) -> MemoryModel:
-    """A copy of a model, in its own dtype, with the weights of its page.
+    """Return a copy of a model, in its own dtype, with the weights of its page.
 
     Args:
         model: a model on the CPU.
@@ -207,7 +207,7 @@ def agreement(
 def weights_data(
     model: MemoryModel, task: Task, seed: int, lengths: LengthRange, choice: str
 ) -> tuple[dict[str, Any], str]:
-    """The weights of a page as plain data, and a sentence about them for its reader.
+    """The weights of a page as plain data, and a sentence about them for the page's reader.
 
     Args:
         model: a model on the CPU.

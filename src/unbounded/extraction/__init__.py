@@ -1,4 +1,4 @@
-"""Extraction of the automaton of a hardened network: a table, a graph, a program."""
+"""Extract the automaton of a hardened network, as a table, a graph and a program."""
 
 from unbounded.extraction.automaton import Automaton, Step
 from unbounded.extraction.equivalence import Agreement, agreement

@@ -1,4 +1,4 @@
-"""An automaton of finitely many states with a stack, a queue or another structure."""
+"""An automaton with finitely many states and a stack, a queue or another structure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unbounded.extraction.observation import Observations
 
 
 class Step(NamedTuple):
-    """What an automaton does at one step.
+    """The behaviour of an automaton at one step.
 
     Fields:
         state: the next state.
@@ -53,7 +53,7 @@ class Automaton(NamedTuple):
     table: dict[Case, Step]
 
     def run(self, word: Sequence[int]) -> list[Step]:
-        """Read a string, from an empty structure.
+        """Read a string, starting with an empty structure.
 
         Args:
             word: numbers of the inputs.
@@ -75,7 +75,7 @@ class Automaton(NamedTuple):
 def automaton_of(
     observations: Observations, classes: Classes, inputs: Sequence[str], outputs: Sequence[str]
 ) -> Automaton:
-    """The automaton of the observations; where they differ, the most frequent outcome counts.
+    """Build the automaton of observations. If outcomes differ, the most frequent is used.
 
     Args:
         seen, classes: the observations and their classes.
@@ -107,7 +107,7 @@ def automaton_of(
         usual: list[Any] = list(usual_of(outcomes))
         says, *performed, after = usual
         count = len(observations.nodes[children[0]].actions)
-        # An undetermined entry gets a default: no push, and the initial state.
+        # An undetermined entry has a default value: no push, and the initial state.
         actions = tuple(
             observations.shape.idle if act is None else act for act in performed[:count]
         )
@@ -133,7 +133,7 @@ def automaton_of(
 
 
 def _in_order(numbers: Sequence[int]) -> dict[int, int]:
-    """Numbers from 0 on, in order of first occurrence."""
+    """Assign numbers from 0 on, in order of first occurrence."""
     return {number: place for place, number in enumerate(dict.fromkeys(numbers))}
 
 
@@ -144,7 +144,10 @@ def _names(
     numbering: dict[int, int],
     inputs: Sequence[str],
 ) -> tuple[str, ...]:
-    """Names of symbols: the input at which one is written, if it is unique; else letters."""
+    """Names of symbols.
+
+    A symbol's name is the input at which it is written, if unique; else a letter.
+    """
     inputs_of_symbol: dict[int, set[int]] = defaultdict(set)
     for row, node in enumerate(observations.nodes):
         if node.push_is_free or not observations.children[row]:

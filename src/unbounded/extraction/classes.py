@@ -1,4 +1,4 @@
-"""Classes of observations: which steps are of one kind, and whether they have one outcome."""
+"""Classes of observations: group steps into kinds, and check that a kind has one outcome."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Classes:
 
     @property
     def count(self) -> int:
-        """Number of states and symbols."""
+        """The number of states and symbols."""
         return len(set(self.state)) + sum(len(set(numbers)) for numbers in self.symbol)
 
 
 def key_of(observations: Observations, classes: Classes, child: int) -> Key:
-    """State, input and symbols read of the step that led to a node."""
+    """State, input and read symbols at the step that led to a node."""
     node = observations.nodes[child]
     return classes.state[node.parent], node.symbol, shown(observations, classes, node.parent)
 
@@ -50,13 +50,14 @@ def shown(observations: Observations, classes: Classes, number: int) -> tuple[in
 
 
 def outcome_of(observations: Observations, classes: Classes, child: int) -> tuple[Hashable, ...]:
-    """The outcome of the step that led to a node, part by part: None if it is undetermined.
+    """The parts of the outcome of the step that led to a node. An undetermined part is None.
 
-    The output; the actions; for each value the written symbol, or "" for none; the state.
+    The parts are the output, the actions, for each value the written symbol ("" for none), and the
+    state.
     """
     node, values = observations.nodes[child], observations.shape.values
     if not observations.children[child]:
-        # At the last symbol only the output shows the outcome.
+        # At the last symbol, only the output shows the outcome.
         return (node.says, *(None for _ in node.actions), *(None for _ in values), None)
     written = [
         classes.symbol[values[k]][child] if flag else "" for k, flag in enumerate(node.written)
@@ -67,7 +68,7 @@ def outcome_of(observations: Observations, classes: Classes, child: int) -> tupl
 
 
 def differs(outcomes: Sequence[tuple[Hashable, ...]]) -> int | None:
-    """The first part in which outcomes contradict each other; None if they do not."""
+    """The first part in which outcomes contradict each other; None without a contradiction."""
     for part, values in enumerate(zip(*outcomes, strict=True)):
         if len(set(values) - {None}) > 1:
             return part
@@ -93,10 +94,10 @@ def _grouped(observations: Observations, classes: Classes) -> dict[Key, list[int
 def conflicts_of(
     observations: Observations, classes: Classes
 ) -> list[tuple[list[int], list[Hashable]]]:
-    """Steps of one kind with different outcomes, kind by kind, with these outcomes.
+    """Yield the steps of one kind with different outcomes, and these outcomes, for each kind.
 
-    Conflicts in outputs and actions come before those in the next state: splits propagate backward
-    from them.
+    Conflicts in outputs and actions precede conflicts in the next state, because splits propagate
+    backward from them.
     """
     conflicts = []
     for group in _grouped(observations, classes).values():
@@ -115,7 +116,7 @@ def conflicts_of(
 
 
 def length_of(observations: Observations, classes: Classes) -> tuple[int, float]:
-    """Cases of the table plus steps that deviate from it; and the share of those that do not."""
+    """Number of cases in the table plus deviating steps, and the share of steps that agree."""
     groups, wrong = _grouped(observations, classes), 0
     for group in groups.values():
         outcomes = [outcome_of(observations, classes, child) for child in group]

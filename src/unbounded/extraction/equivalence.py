@@ -15,7 +15,7 @@ from unbounded.verification.network import Network
 
 
 class Agreement(NamedTuple):
-    """How far an automaton and its network agree on some strings.
+    """The agreement of an automaton and its network on some strings.
 
     Fields:
         words: number of strings.

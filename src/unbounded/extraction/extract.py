@@ -1,4 +1,4 @@
-"""Extraction of the automaton of a network with saturated gates."""
+"""Extract the automaton of a network with saturated gates."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from unbounded.verification.shared import shortened
 from unbounded.verification.verify import check_alphabet, rule_error
 
 Outcome = tuple[Hashable, ...]
-#: With more states than this, no pairs of states are tried.
+#: With more states than this, merges of pairs of states are not tried.
 MOST_TRIED = 40
 
 
 def merge_states(observations: Observations, classes: Classes) -> Classes:
-    """The same classes with as few states as trials find.
+    """Merge states of the classes as far as trials succeed.
 
     Args:
         seen: the observations of a network.
@@ -81,7 +81,7 @@ def _folded(
             other = outcomes_so_far.setdefault(key, named)
             part = differs([other, named])
             if part is None:
-                # Undetermined parts of one are taken from the other.
+                # Undetermined parts of one outcome are taken from the other.
                 both = zip(other, named, strict=True)
                 outcomes_so_far[key] = tuple(b if a is None else a for a, b in both)
                 continue
@@ -102,7 +102,7 @@ def _joined(name: dict[int, int], first: int, second: int) -> dict[int, int]:
 
 
 def with_fewest(observations: Observations, classes: Classes) -> tuple[Observations, Classes]:
-    """Remove stacks or lists one by one, and then the cells that are read, from the last.
+    """Remove stacks or lists one by one, and then cells that are read, starting with the last.
 
     After the removal, the classes must close with no more states and symbols than before.
 
@@ -130,7 +130,7 @@ def with_fewest(observations: Observations, classes: Classes) -> tuple[Observati
 
 
 def part_of(observations: Observations, kept: Sequence[int], depth: int) -> Observations:
-    """The same observations with only some of the stacks, and fewer cells read."""
+    """Return the same observations with only some of the stacks, and fewer read cells."""
     shape, place = observations.shape, {old: new for new, old in enumerate(kept)}
     slots = [s * shape.options[1] + k for s in kept for k in range(depth)]
 
@@ -160,14 +160,14 @@ def _tried(observations: Observations, before: Classes) -> tuple[Observations, C
     return (observations, smaller) if smaller.closed and smaller.count <= before.count else None
 
 
-#: Largest n of which sequences of a stream are also observed in pairs.
+#: Largest n for which sequences of a stream are also observed in pairs.
 _MOST_PAIRED = 4
 
 
 def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
-    """All strings up to a length.
+    """List all strings up to a length.
 
-    For streams also all pairs of sequences of small n, where the budget allows.
+    For streams, also list all pairs of sequences of small n, if the budget is sufficient.
 
     Args:
         task: with a rule.
@@ -208,7 +208,7 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
 
 
 def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> Batch:
-    """Drawn strings of one length, over the same symbols.
+    """Draw strings of one length, over the same symbols.
 
     Args:
         task, symbols: as for `listed_words`.
@@ -256,7 +256,7 @@ def _every(task: Task, length: int, symbols: int) -> Batch:
 
 
 def _drawn(task: Task, length: int, count: int, seed: int) -> Batch:
-    """Strings of one length, or of the next for a task with even lengths only."""
+    """Strings of one length, or of the next length for a task with only even lengths."""
     try:
         return task.batch(seed, "test", 0, count, LengthRange(length, length))
     except ConfigError:
@@ -264,7 +264,7 @@ def _drawn(task: Task, length: int, count: int, seed: int) -> Batch:
 
 
 def _pairs(task: StreamTask, length: int) -> Batch:
-    """All pairs of sequences, the longer one of that n, as streams."""
+    """All pairs of sequences, of which the longer has a given n, as streams."""
     short = [task.source.every(n) for n in range(task.source.shortest, length + 1)]
     rows = [
         (part.symbols[k], int(part.lengths[k]), int(part.given[k]), n)
@@ -281,14 +281,14 @@ def _pairs(task: StreamTask, length: int) -> Batch:
     return judged.batch._replace(mask=judged.judged >= 0)
 
 
-#: Certainty from which a gate is saturated.
+#: Least certainty of a saturated gate.
 SATURATED: Final = 0.999
-#: Number of drawn strings at each of the long lengths.
+#: Number of strings to draw at each of the long lengths.
 _DRAWN: Final = 20
 
 
 class Extraction(NamedTuple):
-    """An automaton and how it was extracted.
+    """An automaton, with data on its extraction.
 
     Fields:
         automaton: the automaton.
@@ -384,7 +384,7 @@ def extract(
 def _check_arguments(
     model: object, task: object, symbols: int, budget: int, lengths: object, seed: int
 ) -> None:
-    """Raise DTypeError or ShapeError unless all arguments are of the kinds of `extract`."""
+    """Raise DTypeError or ShapeError unless the arguments have the types that `extract` expects."""
     check_module("model", model)
     check_task(task)
     check_positive("symbols", symbols)
@@ -403,7 +403,7 @@ def compare(
     lengths: Sequence[int] = (),
     seed: int = 1,
 ) -> tuple[dict[str, Agreement], str | None]:
-    """Compare a program with a network as an extraction does.
+    """Compare a program with a network, as in an extraction.
 
     Args:
         program: an extracted program, possibly edited.
@@ -481,7 +481,7 @@ def check_saturated(model: nn.Module, words: Batch) -> None:
 
 
 def input_names(task: Task) -> tuple[str, ...]:
-    """Names of the inputs; a symbol of the target that is fed back is marked."""
+    """Names of the inputs. A target symbol that is fed back is marked."""
     names = list(task.input_vocabulary)
     return tuple(
         f"said {name}" if name in names[:place] else name for place, name in enumerate(names)

@@ -23,13 +23,16 @@ from unbounded.memories.superposition import SuperpositionMemory
 
 
 class Stack:
-    """Last in, first out. Actions: push, pop; a step pops, pushes, then shows the top."""
+    """A stack: last in, first out.
+
+    The actions are push and pop. A step pops, pushes, then shows the top.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Carry out the actions, each 0 or 1; what is pushed is the one value."""
+        """Carry out the actions, each 0 or 1. The only value is the one to push."""
         push, pop = actions
         if pop and self.rows:
             self.rows.pop()
@@ -37,18 +40,21 @@ class Stack:
             self.rows.append(values[0])
 
     def read(self) -> tuple[Any, ...]:
-        """The top; None if there is none."""
+        """The top; None if the structure is empty."""
         return (self.rows[-1] if self.rows else None,)
 
 
 class Queue:
-    """First in, first out. Actions: push, pop; a step pops, pushes, then shows the front."""
+    """A queue: first in, first out.
+
+    The actions are push and pop. A step pops, pushes, then shows the front.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Carry out the actions, each 0 or 1; what is pushed is the one value."""
+        """Carry out the actions, each 0 or 1. The only value is the one to push."""
         push, pop = actions
         if pop and self.rows:
             del self.rows[0]
@@ -56,18 +62,24 @@ class Queue:
             self.rows.append(values[0])
 
     def read(self) -> tuple[Any, ...]:
-        """The front; None if there is none."""
+        """The front; None if the structure is empty."""
         return (self.rows[0] if self.rows else None,)
 
 
 class Deque:
-    """Two ends. Actions: push, pop at the top, push, pop at the bottom; it shows both ends."""
+    """Two ends.
+
+    The actions are push and pop at the top, and push and pop at the bottom. A step shows both ends.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Pop the top, pop the bottom, push both; values are the top's and the bottom's."""
+        """Pop the top, pop the bottom, push both.
+
+        The values are those for the top and the bottom.
+        """
         top_push, top_pop, bottom_push, bottom_pop = actions
         if top_pop and self.rows:
             self.rows.pop()
@@ -79,19 +91,22 @@ class Deque:
             self.rows.insert(0, values[1])
 
     def read(self) -> tuple[Any, ...]:
-        """Top and bottom; None if there is none."""
+        """Top and bottom; None for an end if the structure is empty."""
         return (self.rows[-1], self.rows[0]) if self.rows else (None, None)
 
 
 class Stacks:
-    """Stacks side by side; each shows its topmost cells. Actions: PUSH, POP or NO-OP each."""
+    """Parallel stacks, each of which shows its topmost cells.
+
+    The action of each stack is PUSH, POP or NO-OP.
+    """
 
     def __init__(self, count: int, depth: int) -> None:
         self.depth = depth
         self.rows: list[list[Any]] = [[] for _ in range(count)]
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Carry out one action and take one value a stack."""
+        """Carry out one action for each stack, with one value for each."""
         for rows, action, value in zip(self.rows, actions, values, strict=True):
             if action == "PUSH":
                 rows.append(value)
@@ -99,27 +114,27 @@ class Stacks:
                 rows.pop()
 
     def read(self) -> tuple[Any, ...]:
-        """The topmost cells of each stack, from the top down; None if there is none."""
+        """The topmost cells of each stack, from the top down; None for a missing cell."""
         return tuple(
             rows[-1 - k] if k < len(rows) else None for rows in self.rows for k in range(self.depth)
         )
 
 
 class Lists:
-    """Lists side by side; each shows the cell at HEAD and those left of it.
+    """Parallel lists, each of which shows the cell at HEAD and the cells left of it.
 
-    Actions: RIGHT, LEFT, INSERT or NO-OP each.
+    The action of each list is RIGHT, LEFT, INSERT or NO-OP.
     """
 
     def __init__(self, count: int, depth: int) -> None:
         self.depth = depth
-        # The cells from HEAD to the left, and the cells right of HEAD; the last item is the
+        # The cells from HEAD to the left, and the cells right of HEAD. The last item in each is the
         # nearest.
         self.left: list[list[Any]] = [[None] for _ in range(count)]
         self.right: list[list[Any]] = [[] for _ in range(count)]
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Carry out one action and take one value a list."""
+        """Carry out one action for each list, with one value for each."""
         for left, right, action, value in zip(self.left, self.right, actions, values, strict=True):
             if action == "RIGHT":
                 left.append(right.pop() if right else None)
@@ -131,17 +146,19 @@ class Lists:
                 left.append(value)
 
     def read(self) -> tuple[Any, ...]:
-        """HEAD and the cells left of it, list by list; None if there is none."""
+        """HEAD and the cells left of it, for each list; None for a missing cell."""
         return tuple(
             left[-1 - k] if k < len(left) else None for left in self.left for k in range(self.depth)
         )
 
 
 class Tape:
-    """Cells in a row, with heads that move. Actions: how far each head moves, readers first.
+    """A tape: cells in a row, with heads that move.
 
-    A step moves all heads, then writes; it shows the cells below the read heads, as they are then,
-    or as they were before it wrote.
+    The actions are the moves of the heads, with the read heads first.
+
+    A step moves all heads, then writes. It shows the cells below the read heads, either after or
+    before writing.
     """
 
     def __init__(self, slots: int, circular: int, readers: int, writers: int, before: int) -> None:
@@ -151,11 +168,14 @@ class Tape:
         self.shown = self.below()
 
     def below(self) -> tuple[Any, ...]:
-        """What is below each read head; None if nothing was written."""
+        """The content below each read head; None if nothing was written."""
         return tuple(self.cells.get(place) for place in self.places[: self.readers])
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Move by the actions; the values are those of the write heads, None for no writing."""
+        """Move the heads by the actions.
+
+        The values are those of the write heads; None means no write.
+        """
         for head, move in enumerate(actions):
             self.places[head] += move
             if self.circular:
@@ -172,10 +192,12 @@ class Tape:
 
 
 class KeyedRows:
-    """Rows at keys, points that two heads move between. Actions: of the read and the write head.
+    """Rows at keys, which are points between which two heads move.
 
-    Each move is ("by", a vector), relative to the head's place, or ("to", a point). A step moves
-    both, shows the row that is nearest to the read head, then puts a row at the write head.
+    The actions are those of the read head and the write head.
+
+    A move is ("by", a vector), relative to the head's place, or ("to", a point). A step moves both
+    heads, shows the row that is nearest to the read head, then writes a row at the write head.
     """
 
     def __init__(self, size: int) -> None:
@@ -184,7 +206,7 @@ class KeyedRows:
         self.shown: Any = None
 
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Carry out the actions; the one value is what is put there, None for no row."""
+        """Carry out the actions. The only value is the one to write; None means no row."""
         for head, (how, point) in enumerate(actions):
             origin = self.heads[head] if how == "by" else (0.0,) * len(point)
             self.heads[head] = tuple(a + b for a, b in zip(origin, point, strict=True))
@@ -199,12 +221,12 @@ class KeyedRows:
         return float(sum((a - b) ** 2 for a, b in zip(key, other, strict=True)))
 
     def read(self) -> tuple[Any, ...]:
-        """What the last step showed; None if there was no row."""
+        """The value that the last step showed; None if there was no row."""
         return (self.shown,)
 
 
 class Shape(NamedTuple):
-    """A memory's instructions and read vectors in terms of symbols.
+    """The instructions and read vectors of a memory, expressed as symbols.
 
     Fields:
         structure: name of the class in `structures` or `addressed`.
@@ -222,12 +244,12 @@ class Shape(NamedTuple):
 
     @property
     def is_addressed(self) -> bool:
-        """Whether it has heads that move between places."""
+        """Whether the structure has heads that move between places."""
         return self.structure in ("Tape", "KeyedRows")
 
     @property
     def idle(self) -> Any:
-        """The action that does nothing."""
+        """The action that has no effect."""
         if self.structure == "KeyedRows":
             return ("by", (0.0,) * self.options[0])
         return "NO-OP" if self.structure in ("Stacks", "Lists") else 0
@@ -295,7 +317,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 def saturated(
     memory: Memory[Any, Any], instruction: tuple[Tensor, ...]
 ) -> tuple[list[tuple[Any, ...]], list[list[Tensor | None]]]:
-    """Instructions as actions, and the written values.
+    """Convert instructions to actions and written values.
 
     Args:
         memory: a memory with a `shape_of`.

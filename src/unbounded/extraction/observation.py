@@ -1,4 +1,4 @@
-"""Observations of a network on many strings, as a tree: each shared prefix is one node."""
+"""Observations of a network on many strings, as a tree with one node for each shared prefix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unbounded.verification.network import Network
 
 @dataclass
 class Node:
-    """A prefix of strings.
+    """A node of the tree, which is a prefix of strings.
 
     Fields:
         parent: number of the prefix without its last symbol; -1 for the empty one.
@@ -64,7 +64,7 @@ class Observations:
 
 
 def observe(model: nn.Module, batch: Batch) -> Observations:
-    """Run a network over strings, each from a fresh memory, every prefix once.
+    """Run a network over strings, each with a new memory, and read every prefix once.
 
     Args:
         model: with a memory that has a `shape_of`.
@@ -151,7 +151,8 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
 
 def _free_pushes(seen: Observations) -> None:
     """Mark the nodes of a queue whose pushes have no observable effect."""
-    # For each node: the earliest row that it or a later one reads, as the depth of its writer.
+    # For each node: the earliest row that this node or a later node reads, as the depth of the node
+    # that wrote it.
     depth = [0] * len(seen.nodes)
     for number, node in enumerate(seen.nodes[1:], start=1):
         depth[number] = depth[node.parent] + 1
@@ -166,7 +167,7 @@ def _free_pushes(seen: Observations) -> None:
 
 
 def _values(shape: Shape, memory: Any, instruction: tuple[Tensor, ...]) -> list[Tensor]:
-    """The values of the instructions, [B, M] each, written or not."""
+    """The values of the instructions, each [B, M], whether or not they are written."""
     fields_by_name = dict(zip((head.name for head in memory.heads), instruction, strict=True))
     if "top_value" in fields_by_name:
         return [fields_by_name["top_value"], fields_by_name["bottom_value"]]

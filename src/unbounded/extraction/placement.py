@@ -1,4 +1,4 @@
-"""Places of the heads of a tape or a Lie-access memory; each must be at a single place."""
+"""Places of the heads of a tape or a Lie-access memory. Each head must be at a single place."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 from unbounded.errors import ConfigError
 from unbounded.memories import LieAccessMemory, Memory, TuringTape
 
-#: Weight from which a head is at a single place.
+#: Least weight at which a head counts as being at a single place.
 SINGLE_PLACE: Final = 0.999
-#: Smaller additions to a cell count as no addition.
+#: Smaller additions to a cell than this are ignored.
 _NEGLIGIBLE: Final = 1e-3
-#: Decimals to which points and moves are distinguished.
+#: Number of decimals by which points and moves are distinguished.
 _DECIMALS: Final = 4
 
 
@@ -101,7 +101,7 @@ def placed(
     after: Any,
     placement: Placement,
 ) -> tuple[list[tuple[Any, ...]], list[Tensor], list[tuple[bool, ...]]]:
-    """The moves of a step and its written values.
+    """The moves of a step, and the values that it writes.
 
     Args:
         memory: a tape or a Lie-access memory.
@@ -128,7 +128,7 @@ def _on_tape(
     shifts = torch.cat([fields["read_shift"], fields["write_shift"]], dim=1).argmax(dim=-1)
     moves = [tuple(row) for row in (shifts - memory.shift_range).tolist()]
     places = after.write_weights.argmax(dim=-1)
-    # The content of a cell after the step: a partly erased cell is another symbol.
+    # The content of a cell after the step. A partly erased cell is another symbol.
     values = [after.cells[torch.arange(len(places)), column] for column in places.unbind(dim=1)]
     changes = (fields["erase"] > 0.5).any(dim=-1) | (fields["add"].abs() > _NEGLIGIBLE).any(dim=-1)
     return moves, values, [tuple(row) for row in changes.tolist()]
@@ -145,7 +145,7 @@ def _on_keys(
     likeliest = torch.ones(batch_size)
     if before is not None and before.keys.shape[1]:
         shares = memory.read_weights(after.read_key, before, fields.get("temperature"))
-        # Without a row nothing is read, with certainty.
+        # Without a row, nothing is read, so the certainty is 1.
         likeliest = torch.where(shares.sum(dim=-1) > 0, shares.amax(dim=-1), 1.0)
     placement.add(likeliest.unsqueeze(1), torch.zeros(batch_size, 1, dtype=torch.bool))
     actions: list[list[tuple[str, tuple[float, ...]]]] = [[] for _ in range(batch_size)]

@@ -1,4 +1,4 @@
-"""An automaton as a standalone Python program, without torch and this library."""
+"""An automaton as a standalone Python program, which needs neither torch nor this library."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Program(NamedTuple):
 
 
 def program_from(path: Path) -> Program:
-    """Load an extracted program from its file, which is run.
+    """Load an extracted program by running its file.
 
     Raises:
         ConfigError: it is missing, does not run, or is no such program.
@@ -155,7 +155,7 @@ def program_of(
         start=automaton.start,
         table=rows,
     )
-    # The class's source without its annotations, which name a module that is not imported.
+    # The source of the class without annotations, because these use a module that is not imported.
     structure = inspect.getsource(STRUCTURES[automaton.shape.structure])
     for name in ("tuple[Any, ...]", "list[Any]", "dict[int, Any]"):
         structure = structure.replace(name, name.split("[")[0])

@@ -1,10 +1,10 @@
-"""Control states and symbols of an automaton: the fewest classes with all steps determined.
+"""Find the fewest control states and symbols of an automaton that determine all steps.
 
 Initially all prefixes have one state and all values are one symbol. If the same state, symbol read
 and input have different outcomes, the state or the symbol is split. The state is split if the
 controllers' vectors separate the cases, and the symbol if the read vectors do. Splits of states
-propagate backward from step to step, as in the minimisation of automata (Moore 1956). What no
-observation separates joins its nearest class.
+propagate backward from step to step, as in the minimisation of automata (Moore 1956). Prefixes and
+values that no observation separates join their nearest class.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from torch import Tensor
 from unbounded.extraction.classes import Classes, conflicts_of, length_of
 from unbounded.extraction.observation import Observations
 
-#: Most states and symbols of a readable automaton.
+#: Greatest number of states and of symbols in a readable automaton.
 MOST_CLASSES: Final = 80
-#: Most cases of a conflict that are used.
+#: Greatest number of cases of a conflict that are used.
 _CASES: Final = 600
-#: Separation of cases by vectors, from 0 to 1.1, for a clear split, and for a tried one.
+#: Least separation of cases by vectors, from 0 to 1.1, for a clear split, and for a split that is
+#: tried.
 _CLEAR: Final = 0.9
 _FAINT: Final = 0.5
 _SYMBOLS_FIRST: Final = 0.15
-#: Most distinct vectors that count as values, and their least mean frequency.
+#: Greatest number of distinct vectors that count as values, and their least mean frequency.
 _FEW: Final = 8
 _REPEATED: Final = 3
 #: Distance up to which numbers are equal.
@@ -68,7 +69,7 @@ def _split_one(
     conflicts: list[tuple[list[int], list[Hashable]]],
     most: int,
 ) -> bool:
-    """Split a state or a symbol at a clear conflict; False if that is not possible.
+    """Split a state or a symbol at a clear conflict. Return False if that is not possible.
 
     A conflict without a clear separation may disappear when another conflict is resolved.
     """
@@ -87,9 +88,9 @@ def _split_one(
 def _split_by_values(
     observations: Observations, classes: Classes, group: list[int], most: int
 ) -> bool:
-    """Split a symbol or a state into its distinct vectors, if these are few.
+    """Split a symbol or a state by its distinct vectors, if these are few.
 
-    An outcome may depend on several symbols at once, none of which separates the cases.
+    An outcome may depend on several symbols together, of which none separates the cases.
     """
     parents = [observations.nodes[child].parent for child in group]
     for slot, row in enumerate(observations.nodes[parents[0]].read):
@@ -105,7 +106,7 @@ def _split_by_values(
 
 
 def _values(vectors: Tensor) -> list[int] | None:
-    """The value of each vector, by number; None for one value, or where they hardly repeat."""
+    """The number of each vector's value; None for one value, or if values hardly repeat."""
     places, numbers = torch.unique((vectors / _ALIKE).round(), dim=0, return_inverse=True)
     most = min(_FEW, len(vectors) // _REPEATED)
     return numbers.tolist() if 1 < len(places) <= most else None
@@ -129,8 +130,8 @@ def _split(
     numbers: dict[Hashable, int] = {}
     labels = [numbers.setdefault(case, len(numbers)) for case in cases]
     parents = [observations.nodes[child].parent for child in group]
-    # The controller knows the top of a stack too, since it has just written it. So a state is split
-    # instead of a symbol only if its separation is better by this margin.
+    # The controller knows the top of a stack too, because it has just written the top. So a state
+    # is split instead of a symbol only if the separation by states is better by this margin.
     candidates = [(_separation(observations.control[parents], labels) - _SYMBOLS_FIRST, -1)]
     for slot, row in enumerate(observations.nodes[parents[0]].read):
         if row is not None:
@@ -168,10 +169,10 @@ def _read(observations: Observations, parents: list[int], slot: int) -> Tensor:
 
 
 def _separation(vectors: Tensor, labels: list[int]) -> float:
-    """The separation of cases by vectors: the share whose nearest other vector has the same case.
+    """The separation of cases: the share of vectors whose nearest other vector has the same case.
 
-    Cases with a single vector count half. Beyond the share, the gap between cases relative to
-    their width counts.
+    Cases with a single vector count half. The gap between cases, relative to their width, is added
+    to the share.
     """
     cases = torch.tensor(labels)
     distance = torch.cdist(vectors.double(), vectors.double())
@@ -186,9 +187,9 @@ def _separation(vectors: Tensor, labels: list[int]) -> float:
 
 
 def _nearest(vectors: Tensor, members: list[int], known: dict[int, Counter[int]]) -> list[int]:
-    """The case of each member: that of the nearest vector with a known case.
+    """The case of each member, which is that of the nearest vector with a known case.
 
-    Equal vectors get their most frequent case.
+    Equal vectors have their most frequent case.
     """
     rows = list(known)
     places, same = torch.unique(
@@ -203,7 +204,7 @@ def _nearest(vectors: Tensor, members: list[int], known: dict[int, Counter[int]]
 
 
 def _rename(numbers: list[int], members: list[int], cases: list[int], most: int) -> bool:
-    """Give each case its own number; the most frequent one keeps the old number."""
+    """Give each case its own number. The most frequent case keeps the old number."""
     counts = Counter(cases)
     if len(counts) < 2:
         return False

@@ -10,7 +10,7 @@ from unbounded.extraction.automaton import Automaton, Case, Step
 
 
 def table_lines(automaton: Automaton) -> list[tuple[str, ...]]:
-    """A line for each case, headings first: state, input, symbols read; then the step."""
+    """Headings and a line for each case: state, input, read symbols, and then the step."""
     lines: list[tuple[str, ...]] = [("state", "input", "reads", "does", "says", "next", "seen")]
     for case, step in automaton.table.items():
         state, symbol, _ = case
@@ -78,12 +78,12 @@ def _moves_text(automaton: Automaton, step: Step, written: list[str]) -> str:
 
 
 def output_text(automaton: Automaton, step: Step) -> str:
-    """The output; "-" where none was ever judged."""
+    """The output; "-" if no output was ever scored."""
     return "-" if step.says is None else automaton.outputs[step.says]
 
 
 def edges(automaton: Automaton) -> dict[tuple[int, int], list[str]]:
-    """State and next state -> a line for each case of that transition."""
+    """Return state and next state -> a line for each case of this transition."""
     arrows: dict[tuple[int, int], list[str]] = defaultdict(list)
     for case, step in automaton.table.items():
         output = "" if step.says is None else f" : {output_text(automaton, step)}"

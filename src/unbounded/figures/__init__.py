@@ -1,6 +1,7 @@
 """Figures of saved runs, traces and tables, as SVG.
 
-This folder takes files, or rows of numbers from `unbounded.evaluation`, and runs no model.
+Functions in this folder draw files, or rows of numbers from `unbounded.evaluation`. They do not run
+models.
 """
 
 from unbounded.figures.actions import draw_action_table, draw_actions, read_actions

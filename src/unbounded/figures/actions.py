@@ -19,7 +19,7 @@ from unbounded.memories import SuperpositionList, SuperpositionStack
 from unbounded.memories.superposition import NO_OP
 from unbounded.rnn import Trace
 
-#: NO-OP is pale, so that actions that change a stack stand out.
+#: NO-OP is pale, so that actions that change a stack are more visible.
 ACTION_COLOURS = {
     "PUSH": PALETTE[0],
     "POP": PALETTE[1],
@@ -36,7 +36,7 @@ _ACTIONS = {
 }
 _FIELD = "instruction.action"
 
-#: Most rows of a readable table.
+#: Greatest number of rows in a readable table.
 MOST_TABLE_ROWS = 100
 
 _INCHES_A_STEP = 0.22
@@ -51,8 +51,9 @@ def draw_actions(
 ) -> list[Path]:
     """Draw each stack's actions over the input, as the paper's Figure 3, and its tops below.
 
-    A line is a stack or list, a column a step. The colour is the heaviest action; a soft action is
-    fainter. A dot below a symbol marks a step whose next symbol was not the likeliest.
+    A line represents a stack or list, and a column represents a step. The colour shows the action
+    of greatest weight. A soft action is fainter. A dot below a symbol marks a step whose next
+    symbol was not the likeliest.
 
     Args:
         rows: from `unbounded.evaluation.action_rows`.
@@ -74,7 +75,7 @@ def draw_actions(
         figure = new_figure(width + 1.6, max(2 * height, _LEAST_INCHES) + 1.9)
         set_heading(figure, title or "Actions over the input")
         actions, tops = figure.subplots(2, 1, sharex=True)
-        # A pixel's colour is mixed with white where the heaviest action has not all the weight.
+        # A pixel's colour is mixed with white if its action does not have all the weight.
         colours = np.array(
             [[to_rgb(ACTION_COLOURS[action]) for action in row.actions] for row in rows]
         )
@@ -109,7 +110,7 @@ def has_actions(trace: Trace) -> bool:
 def read_actions(trace: Trace, example: int = 0) -> list[ActionRow]:
     """The actions and tops of one sequence of a trace, for `draw_actions`.
 
-    A trace has no predictions: these rows have the next symbol instead, and probability NaN.
+    A trace has no predictions, so these rows have the next symbol instead, and probability NaN.
 
     Args:
         trace: of superposition stacks or lists.
@@ -140,7 +141,7 @@ def draw_action_table(
 ) -> list[Path]:
     """Draw the paper's Table 3: symbols, prediction, actions and tops of each step.
 
-    Args, errors and returns as for `draw_actions`; there are at most 100 rows.
+    Args, errors and returns are as for `draw_actions`. There are at most 100 rows.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
     """
     _check(rows)
@@ -184,7 +185,7 @@ def _check(rows: Sequence[ActionRow]) -> None:
 
 
 def _symbols(axis: Axes, rows: Sequence[ActionRow], inches: float) -> None:
-    """Label as many steps as fit with the input symbol; dot those with a wrong prediction."""
+    """Label as many steps as fit with the input symbol, and dot steps with a wrong prediction."""
     every = max(1, int(np.ceil(len(rows) * _INCHES_A_LABEL / inches)))
     places = range(0, len(rows), every)
     axis.set_xticks(list(places), [plain(rows[place].current) for place in places])
@@ -207,7 +208,7 @@ def _pale(colour: str) -> tuple[float, float, float]:
 
 
 def _prediction_colour(row: ActionRow, heading: str) -> str:
-    """A wrong prediction is grey: nothing may determine it."""
+    """A wrong prediction is grey, because the correct symbol may not be determined."""
     return "#DDDDDD" if heading == "predicted" and _is_wrong(row) else "white"
 
 

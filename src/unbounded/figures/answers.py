@@ -12,7 +12,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.answers import Answer
 from unbounded.figures.style import line_colour, new_figure, plain, save, style
 
-#: Symbols of a line of the figure.
+#: Number of symbols in a line of the figure.
 _LINE = 32
 _RIGHT, _WRONG = "#E8F1F8", line_colour(1)
 
@@ -20,7 +20,7 @@ _RIGHT, _WRONG = "#E8F1F8", line_colour(1)
 def draw_answers(
     answers: Sequence[Answer], folder: Path, name: str = "answers", *, title: str = ""
 ) -> list[Path]:
-    """Draw some answers: targets above, predictions below; errors are coloured.
+    """Draw some answers, with targets above, predictions below, and errors coloured.
 
     Args:
         answers: from `unbounded.evaluation.answers_of`.

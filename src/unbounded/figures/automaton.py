@@ -1,4 +1,4 @@
-"""An extracted automaton: its states on a circle, and its cases at the arrows."""
+"""A figure of an extracted automaton, with states on a circle and cases at the arrows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from matplotlib.patches import Circle, FancyArrowPatch
 from unbounded.extraction import Automaton, edges
 from unbounded.figures.style import PALETTE, new_figure, plain, save, style
 
-#: Most cases of an arrow that are shown.
+#: Greatest number of cases that are shown at an arrow.
 MOST_CASES = 20
-#: Most states of a readable figure.
+#: Greatest number of states in a readable figure.
 MOST_STATES = 24
 
 _SIZE = 0.32
@@ -26,7 +26,7 @@ def draw_automaton(
 ) -> list[Path]:
     """Draw the graph of an automaton.
 
-    An arrow's lines are: input, symbols read / actions : output.
+    The lines at an arrow have the form: input, read symbols / actions : output.
 
     Args:
         automaton: of at most MOST_STATES states.
@@ -78,12 +78,12 @@ def _label(cases: list[str]) -> str:
     shown = _in_columns(cases[:MOST_CASES])
     if len(cases) > MOST_CASES:
         shown.append(f"and {len(cases) - MOST_CASES} more".ljust(len(shown[0])))
-    # A browser merges normal spaces, but not these characters.
+    # A browser merges normal spaces, but not the spaces used here.
     return plain("\n".join(shown)).replace(" ", "\u00a0")
 
 
 def _in_columns(cases: list[str]) -> list[str]:
-    """Symbols read, actions and output in columns."""
+    """Align read symbols, actions and output in columns."""
     rows = []
     for case in cases:
         read, actions = case.split(" / ", 1)
@@ -126,7 +126,7 @@ def _arrow(
             color=colour,
         )
     )
-    # On the convex side of the arc, nearer to its start.
+    # The text is on the convex side of the arc, nearer to its start.
     along, aside = 0.36, 0.5 * bend
     near = (
         x + along * (to_x - x) + aside * (to_y - y),

@@ -1,4 +1,4 @@
-"""Convergence, the paper's Figure 2b: perplexity and accuracy against batches."""
+"""Convergence as in the paper's Figure 2b: perplexity and accuracy against batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from unbounded.figures.style import (
 
 Dash = Literal["-", ":", "--", "-."]
 
-# The longest lengths are the most interesting, so they get the solid line.
+# The longest lengths are the most interesting, so they have the solid line.
 _DASHES: tuple[Dash, ...] = ("-", ":", "--", "-.")
 _VALIDATION: Dash = "--"
 
@@ -36,12 +36,12 @@ def draw_convergence(
     *,
     title: str = "Convergence",
 ) -> list[Path]:
-    """Draw perplexity, exact match and partial accuracy, where there are any, against batches.
+    """Draw perplexity, exact match and partial accuracy against batches, as far as available.
 
-    Each group has a line: the values of its single run, or the median over its runs. Solid lines,
-    training perplexity and accuracies at the longest lengths, have a band from the least run to the
-    greatest. Shorter lengths are dotted or dashed, validation perplexity is dashed. A run that
-    ended early keeps its last value.
+    Each group has a line with the values of its single run, or the median over its runs. Solid
+    lines show training perplexity, and accuracies at the longest lengths. They have a band from the
+    least to the greatest value of the runs. Lines for shorter lengths are dotted or dashed, and
+    validation perplexity is dashed. A run that ended early keeps its last value.
 
     Args:
         groups: label -> runs that differ only in seed.
@@ -120,7 +120,7 @@ def over_runs(runs: Sequence[Points]) -> tuple[NDArray[np.int64], NDArray[np.flo
 
 
 def _dashes(groups: Mapping[str, Sequence[Curves]]) -> dict[str, Dash]:
-    """A dash for each length range with a score, longest first."""
+    """The dash pattern for each length range with a score, the longest range first."""
     all_lengths = {
         lengths for runs in groups.values() for run in runs for lengths in run.exact_match
     }
@@ -136,7 +136,7 @@ def _line(axis: Axes, runs: Sequence[Points], index: int, dash: Dash) -> None:
     complete = ~np.isnan(values).any(axis=0)
     batches, values = batches[complete], values[:, complete]
     median = np.median(values, axis=0)
-    # A curve of one point has no line; it is a dot.
+    # A curve with a single point is drawn as a dot.
     marker = "o" if len(batches) == 1 else None
     colour = line_colour(index)
     width = line_width(index)
@@ -159,7 +159,7 @@ def _finish(perplexity: Axes, accuracies: Sequence[Axes], label: str) -> None:
 
 
 def _keep_in_view(perplexity: Axes, runs: Sequence[Curves]) -> None:
-    """Limit the axis, so that an outlier in validation does not flatten all else."""
+    """Limit the axis, so that an outlier in validation does not flatten all other lines."""
     trained = [value for run in runs for value in run.perplexity.values()]
     validation_values = [value for run in runs for value in run.validation.values()]
     if trained:

@@ -86,7 +86,7 @@ def draw_course(
         ConfigError: there is no frame, or `path` ends otherwise.
         StorageError: the file cannot be written.
     """
-    # All frames have the same locations: those with a head in any frame.
+    # All frames show the same locations, which are those with a head in any frame.
     locations = seen_locations(frames.values()) if frames else None
     return draw_animation(
         frames, lambda trace: tape_figure(trace, locations), path, title=title, frame_ms=frame_ms
@@ -98,7 +98,7 @@ def draw_key_course(
 ) -> Path:
     """Draw the heads of a Lie-access memory at several checkpoints, as a GIF.
 
-    Args, errors and returns as for `draw_course`; all frames have the same axes.
+    Args, errors and returns are as for `draw_course`. All frames have the same axes.
     Source: the animations accompanying Yang 2016, arXiv:1602.08671.
     """
     bounds = key_bounds(frames.values()) if frames else None

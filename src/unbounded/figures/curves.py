@@ -14,12 +14,12 @@ from unbounded.files import read_text
 
 Points = dict[int, float]
 
-_GREATEST = 700  # nats; a larger perplexity overflows
+_GREATEST = 700  # in nats; a larger perplexity overflows
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The measurements of one run, each as batch -> value.
+    """The measurements of one run, each as a mapping from batch to value.
 
     Fields:
         perplexity: training perplexity, the mean over the batches since the point before.
@@ -46,7 +46,7 @@ class Curves:
         return max((batch for points in measured for batch in points), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """Lists of [batch, value] pairs for a report file, values to six digits."""
+        """Lists of [batch, value] pairs for a report file, with values to six digits."""
         return {
             "perplexity": _pairs(self.perplexity),
             "exact_match": {
@@ -61,7 +61,10 @@ class Curves:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Curves:
-        """The curves that `to_json` wrote; reports before 2026-11-27 have only the first three."""
+        """Read the curves that `to_json` wrote.
+
+        Reports before 2026-11-27 have only the first three.
+        """
         return cls(
             dict(map(tuple, data["perplexity"])),
             {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["exact_match"].items()},
@@ -94,7 +97,7 @@ def read_curves(run_folder: Path) -> Curves:
 
 
 def curves_of(records: Iterable[Mapping[str, Any]]) -> Curves:
-    """Sort metric records into curves; other kinds of records are ignored."""
+    """Sort metric records into curves. Other kinds of records are ignored."""
     curves = Curves()
     rate = None
     for record in records:

@@ -86,9 +86,9 @@ def draw_keys(
 ) -> list[Path]:
     """Draw the write and read positions for one input, with the gates of each step below.
 
-    Dots are writes; their size is the strength. Crosses are reads in the answer phase, and small
-    dots are earlier reads. Each head has its own colour. The figure has the first two components of
-    longer keys, and draws keys of one component over time.
+    Dots are writes, and their size shows the strength. Crosses are reads in the answer phase, and
+    small dots are earlier reads. Each head has a colour of its own. For longer keys, the first two
+    components are drawn. Keys of one component are drawn over time.
 
     Args:
         trace: of a layer, or from `unbounded.load_trace`.
@@ -111,7 +111,7 @@ def draw_keys(
 
 
 def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
-    """The figure of `draw_keys`; call it inside `style()`.
+    """Make the figure of `draw_keys`. Call this function inside `style()`.
 
     Args:
         trace: the heads on a sequence.
@@ -139,7 +139,7 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
 
 
 def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
-    """Axes that show all keys of some traces, with a margin."""
+    """Limits of axes that show all keys of some traces, with a margin."""
     heads = [
         keys[:, head]
         for trace in traces
@@ -157,7 +157,7 @@ def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
 
 
 def _points(keys: Array) -> Array:
-    """Points of a plane: the first two components of each key, or time and the only one."""
+    """Points in a plane: the first two components of each key, or time and the only component."""
     if keys.shape[1] == 1:
         return np.stack([np.arange(len(keys), dtype=float), keys[:, 0]], axis=1)
     return keys[:, :2]

@@ -1,4 +1,4 @@
-"""Accuracy against n, the paper's Figure 2: a line for each model, a band over its restarts."""
+"""Accuracy against n as in the paper's Figure 2, with a line and a band for each model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unbounded.figures.style import (
     style,
 )
 
-#: n -> share of correct sequences, of one run.
+#: A mapping for one run: n -> share of correct sequences.
 Accuracies = Mapping[int, float]
 
 
@@ -33,9 +33,9 @@ def draw_lengths(
 ) -> list[Path]:
     """Draw the share of correct sequences against their length n.
 
-    Each group has a line: the values of its single run, or the median over its restarts, with a
-    band from the least to the greatest. If some restarts have no score at an n, the other restarts
-    are used.
+    Each group has a line with the values of its single run, or the median over its restarts with a
+    band from the least to the greatest value. If some restarts have no score at an n, the other
+    restarts are used.
 
     Args:
         groups: label -> its restarts, each n -> share in 0..1, for example from

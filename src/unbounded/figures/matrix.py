@@ -1,4 +1,4 @@
-"""Tasks against models: two shares a cell, such as those of correct sequences at two lengths."""
+"""Tasks against models, with two shares in each cell, such as exact match at two lengths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def draw_matrix(
     title: str = "",
     halves: str = "above: training lengths; below: twice these",
 ) -> list[Path]:
-    """Draw each cell as a diagonally split square, by default training lengths above longer ones.
+    """Draw each cell as a diagonally split square.
+
+    By default, training lengths are above longer lengths.
 
     Args:
         numbers: (task, model) -> two shares in 0..1, the upper one first; None for a missing one.

@@ -1,4 +1,4 @@
-"""A memory over time: strengths and read weights, with push and pop above; the worked example."""
+"""Figures of a memory over time: strengths and read weights, and the worked example."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def draw_memory(
 
     From top to bottom: a strip for each push and pop strength, an image of the strengths after
     each step, and an image of the read weights of each read end. Steps run to the right under their
-    input symbols. Rows run upwards from the bottom of the memory to its top; each is labelled with
-    the input symbol of its push.
+    input symbols. Rows run upwards from the bottom of the memory to its top. Each row is labelled
+    with the input symbol of its push.
 
     Args:
         trace: of a layer, or from `unbounded.load_trace`.
@@ -122,7 +122,7 @@ def _image(axis: Axes, values: Array, colours: str) -> AxesImage:
 
 
 def _symbol_ticks(axis: Axes, which: str, symbols: Sequence[str], inches: float) -> None:
-    """Label as many cells as fit without overlap; the first is always labelled."""
+    """Label as many cells as fit without overlap. The first cell is always labelled."""
     every = max(1, int(np.ceil(len(symbols) * _INCHES_A_LABEL / inches)))
     places = list(range(0, len(symbols), every))
     names = [plain(symbols[place]) for place in places]
@@ -133,7 +133,7 @@ def _symbol_ticks(axis: Axes, which: str, symbols: Sequence[str], inches: float)
 
 
 def _strips(trace: SequenceTrace) -> list[tuple[str, Array]]:
-    """The scalar fields of the instruction, [T] each: push before pop, top before bottom."""
+    """The scalar fields of the instruction, each [T]: push before pop, top before bottom."""
     fields = [field for field, values in trace.instruction.items() if values.ndim == 1]
     fields.sort(key=lambda field: ("bottom" in field, "pop" in field, field))
     return [(field.replace("_", " "), trace.instruction[field]) for field in fields]
@@ -160,9 +160,9 @@ def draw_worked_example(
 ) -> list[Path]:
     """Draw a memory after each of a few steps, like Figure 1a of Grefenstette et al. 2015.
 
-    Each step is a panel. It shows the push and pop strengths, one box for each row (oldest at the
-    bottom) with its strength, the row's share of the read vector in orange, and the read vector as
-    a sum below.
+    Each step is a panel. It shows the push and pop strengths, and one box for each row with its
+    strength (the oldest at the bottom). The row's share of the read vector is orange, and the read
+    vector is a sum below.
 
     Args:
         trace: of a memory with one push, one pop and one read vector, of 1 to 8 steps.

@@ -22,10 +22,9 @@ def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
     metrics.jsonl becomes `convergence`, and answers.json `answers`. Each trace in `traces` becomes
-    a figure with the same name. The figure shows the memory's strengths, the actions of
+    a figure with the same name. The figure of a trace shows the memory's strengths, the actions of
     superposition stacks or lists, the heads of a tape, or the keys and gates of a Lie-access
-    memory. Traces of other memories are skipped, and missing files too. Existing figures are
-    replaced.
+    memory. Traces of other memories and missing files are skipped. Existing figures are replaced.
 
     Returns:
         The paths written, an SVG of each figure; empty for a run without measurements.
@@ -59,7 +58,7 @@ def draw_run(run_folder: Path) -> list[Path]:
 
 
 def _traces(folder: Path) -> list[Path]:
-    """The traces of both versions, by name; version 2 takes precedence."""
+    """The traces in both versions, by name. Version 2 takes precedence."""
     paths = [*folder.glob("*.safetensors"), *folder.glob("*.json")]
     files = {path.stem: path for path in paths}
     return [files[name] for name in sorted(files)]

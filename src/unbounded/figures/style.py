@@ -1,4 +1,4 @@
-"""The common style of all figures: sizes, colours for colour-blind readers."""
+"""The common style of all figures: sizes, and colours for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -39,28 +39,32 @@ _SETTINGS: dict[str, object] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "lines.linewidth": 1.6,
-    # Text in an SVG stays text: it can be searched, copied and read by a screen reader.
+    # Text in an SVG stays text, so that it can be searched, copied and read by a screen reader.
     "svg.fonttype": "none",
-    # Element identifiers depend on this salt instead of a random one: same data, same bytes.
+    # Element identifiers depend on this salt instead of a random salt, so that equal data result in
+    # equal bytes.
     "svg.hashsalt": "unbounded",
 }
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw and save inside this context; the caller's matplotlib settings are restored after it."""
+    """Draw and save inside this context.
+
+    It restores the caller's matplotlib settings at its end.
+    """
     with mpl.rc_context(rc=mpl.rcParamsDefault):
         mpl.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
         yield
 
 
 def new_figure(width_inches: float, height_inches: float) -> Figure:
-    """A figure without a window system and global state."""
+    """Make a figure without a window system or global state."""
     return Figure(figsize=(width_inches, height_inches), layout="constrained")
 
 
 def set_heading(figure: Figure, title: str, behind: str = "") -> None:
-    """Set a heading of one line; a title that does not fit is truncated at a word.
+    """Set a heading of one line. A title that does not fit is truncated at a word.
 
     Args:
         figure: with its final width.
@@ -76,9 +80,9 @@ def set_heading(figure: Figure, title: str, behind: str = "") -> None:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write `figure` as `folder/name.svg`; call it inside `style()`.
+    """Write `figure` as `folder/name.svg`. Call this function inside `style()`.
 
-    The same figure gives the same bytes: dates, versions and random identifiers are omitted.
+    Equal figures result in equal bytes, because dates, versions and random identifiers are omitted.
 
     Returns:
         The path, in a list.
@@ -99,7 +103,10 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
-    """Issue warnings again. All warnings about symbols that the font lacks become a single one."""
+    """Issue warnings again.
+
+    All warnings about symbols that are missing in the font are combined into one.
+    """
     for warning in caught:
         if "missing from font" in str(warning.message):
             say_once(
@@ -113,7 +120,7 @@ def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
 
 
 def line_colour(index: int) -> str:
-    """Colour of the `index`-th line; the seven colours repeat, with another width."""
+    """Colour of the `index`-th line. The seven colours repeat, with another line width."""
     return PALETTE[index % len(PALETTE)]
 
 
@@ -140,5 +147,5 @@ def legend_below(figure: Figure, handles: Sequence[Artist], height_inches: float
 
 
 def plain(symbol: str) -> str:
-    """A symbol as text: matplotlib would read dollar signs as mathematics."""
+    """Format a symbol as text, because matplotlib would read dollar signs as mathematics."""
     return symbol.replace("$", r"\$")

@@ -15,7 +15,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.score import wilson
 from unbounded.figures.style import PALETTE, new_figure, plain, save, style
 
-#: Ratio of the greatest to the least value of an axis from which it is logarithmic.
+#: Least ratio of the greatest to the least value at which an axis is logarithmic.
 _LOG_FROM: Final = 20.0
 _CONFIDENCE: Final = 0.95
 
@@ -36,7 +36,8 @@ class Interval:
 def interval_of(values: Sequence[float], *, is_share: bool = False) -> Interval:
     """The mean of some seeds with its 95 % interval.
 
-    It is Student's interval of the mean, or Wilson's if each value is a success or a failure.
+    The interval is Student's interval of the mean, or Wilson's if each value is a success or a
+    failure.
 
     Args:
         values: one a seed, at least one.
@@ -63,10 +64,10 @@ def draw_sweep(
     title: str = "",
     is_share: bool = False,
 ) -> list[Path]:
-    """Draw a metric against an axis: the mean over seeds, its 95 % interval, and each seed.
+    """Draw a metric against an axis, with mean over seeds, 95 % interval, and each seed.
 
-    Numbers are placed by their value, on a logarithmic axis if they span it; other values side
-    by side.
+    Numbers are placed according to their value, on a logarithmic axis if their range is large.
+    Other values are evenly spaced.
 
     Args:
         lines: label of a line -> value of the axis -> the metric of each seed.

@@ -73,7 +73,7 @@ def draw_path(
 
 
 def plot_path(axis: Axes, heights: Sequence[float]) -> None:
-    """Draw a path from height 0 into axes; heights below 0 have another colour."""
+    """Draw a path from height 0 into axes. Heights below 0 have another colour."""
     points = [0.0, *heights]
     axis.plot(range(len(points)), points, color=line_colour(0), marker="o", markersize=3)
     below = [(step, height) for step, height in enumerate(points) if height < 0]
@@ -84,7 +84,7 @@ def plot_path(axis: Axes, heights: Sequence[float]) -> None:
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-# Locations where every head always has less weight are not drawn.
+# Locations where every head always has less weight than this are not drawn.
 _SEEN = 0.01
 _MOST_LABELS = 40
 
@@ -138,7 +138,7 @@ def draw_tape(
 
     From top to bottom, as far as available: the probability of label 1 for each prefix, the lattice
     path, the weights of each write head, the weights of each read head. Steps run to the right
-    under their symbols, locations upwards; locations that no head visits are omitted.
+    under their symbols, and locations run upwards. Locations that no head visits are omitted.
 
     Args:
         trace: of a layer, or from `unbounded.load_trace`.
@@ -160,7 +160,7 @@ def draw_tape(
 
 
 def tape_figure(trace: TapeTrace, locations: tuple[int, int] | None = None) -> Figure:
-    """The figure of `draw_tape`; call it inside `style()`.
+    """Make the figure of `draw_tape`. Call this function inside `style()`.
 
     Args:
         trace: the heads on a sequence.

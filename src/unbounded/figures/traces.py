@@ -75,7 +75,7 @@ def has_strengths(trace: Trace) -> bool:
 
 
 def steps_and_symbols(trace: Trace, example: int) -> tuple[int, tuple[str, ...]]:
-    """Length of a sequence of a trace, and the symbol of each step, or else its number.
+    """Length of a sequence in a trace, and the symbol of each step, or else the number of the step.
 
     Raises:
         ConfigError: `example` is not in the batch.
@@ -90,7 +90,7 @@ def steps_and_symbols(trace: Trace, example: int) -> tuple[int, tuple[str, ...]]
 
 
 def _named(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """The arrays "prefix" and "prefix.NAME", under "" and NAME."""
+    """The arrays named "prefix" and "prefix.NAME", as entries "" and NAME."""
     return {
         name.removeprefix(prefix).removeprefix("."): array
         for name, array in arrays.items()
@@ -99,7 +99,10 @@ def _named(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
 
 
 def _row_steps(steps: int, rows: int) -> NDArray[np.int64]:
-    """The step that pushed each row: one row a step, or two with the oldest in the middle."""
+    """The step that pushed each row.
+
+    A step pushes one row, or two with the oldest in the middle.
+    """
     if rows == steps:
         return np.arange(steps)
     if rows == 2 * steps:

@@ -1,7 +1,8 @@
-"""The equations fused over time: tensors and declarations in, tensors out.
+"""The equations of controllers and memories, fused over time, as functions of tensors.
 
-Dispatch is in Python, computation in C++ behind a plain C interface (csrc/). A memory's header says
-what C++ needs, and `kernel.py` in its folder of `memories/` what that adds to its declaration.
+Python dispatches a call, and C++ computes it behind a plain C interface (csrc/). A memory's header
+defines what C++ needs. The file `kernel.py` in the memory's folder in `memories/` defines the
+additions to the memory's declaration.
 """
 
 from unbounded.kernels._availability import check_expected, negative_field, why_no_kernel, why_not

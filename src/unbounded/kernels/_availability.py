@@ -1,4 +1,4 @@
-"""Availability of the fused kernels for a call, with the reason if they cannot serve it."""
+"""Whether the fused kernels can compute a call, with the reason if they cannot."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from unbounded.replaced import replaced_method
 def check_expected() -> None:
     """Raise BackendError if kernels that the environment requires are missing.
 
-    It is raised at the first use, not at import, so that `unbounded doctor` can report what is
-    missing.
+    The error is raised at the first use, not at import, so that `unbounded doctor` can report what
+    is missing.
     """
     if ERROR:
         raise BackendError(ERROR)
 
 
 def why_not(operator: str, structure: Structure[Any] | None, *tensors: Tensor | None) -> str | None:
-    """Why the fused kernels cannot serve a call with these tensors; None if they can.
+    """The reason why the fused kernels cannot compute a call with these tensors; None if they can.
 
     Args:
         operator: its name in the registry.
@@ -69,13 +69,13 @@ def why_not(operator: str, structure: Structure[Any] | None, *tensors: Tensor | 
 
 
 def _why_not_in_graph() -> str | None:
-    """Why a captured graph cannot hold the operators; None if it can, or if there is no graph."""
+    """The reason why a captured graph cannot contain the operators; None if there is no reason."""
     if not torch.compiler.is_compiling() and is_traced():
         return (
             "torch.jit.trace keeps no names of activations; torch.export.export keeps them, and "
             "the kernels"
         )
-    # Only imported by programs that export to ONNX.
+    # This module is imported only by programs that export to ONNX.
     if torch.compiler.is_dynamo_compiling() or "torch.onnx" not in sys.modules:
         return None
     if torch.onnx.is_in_onnx_export():
@@ -89,7 +89,7 @@ def _why_not_in_graph() -> str | None:
 def _why_not_on(
     device: torch.device, operator: str, structure: Structure[Any] | None
 ) -> str | None:
-    """Why a device has no kernel for an operator; None if it has."""
+    """The reason why a device has no kernel for an operator; None if it has one."""
     kind = device.type
     if kind not in DEVICES:
         names = " and ".join(DEVICES).upper()
@@ -102,7 +102,7 @@ def _why_not_on(
 
 
 def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
-    """Why no kernel supports a memory; None if one does."""
+    """The reason why no kernel supports a memory; None if a kernel does."""
     kind = BY_TYPE.get(type(memory))
     if kind is None:
         return f"no kernel supports the memory {type(memory).__name__}"
@@ -112,7 +112,7 @@ def why_no_kernel(memory: Memory[Any, Any]) -> str | None:
 
 
 def negative_field(structure: Structure[Any], *groups: Any) -> str | None:
-    """Name the first field with a negative number, which the kernel does not accept; else None.
+    """Return the first field with a negative number, which the kernel does not accept, or None.
 
     Args:
         groups: instructions and states. Nothing is checked while a graph is being captured.
@@ -122,7 +122,8 @@ def negative_field(structure: Structure[Any], *groups: Any) -> str | None:
     for name in structure.nonnegative:
         for group in groups:
             field = getattr(group, name, None)
-            # An empty field needs no check, and a check synchronizes the device.
+            # An empty field is skipped, because it needs no check, and a check synchronizes the
+            # device.
             if field is not None and field.numel() and bool((field < 0).any()):
                 return f"the kernels take a {name} of at least 0"
     return None

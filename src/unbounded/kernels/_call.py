@@ -1,4 +1,4 @@
-"""The arguments of C++ calls: the mirror of csrc/call.h, and functions to fill it."""
+"""The arguments of C++ calls: structures that mirror csrc/call.h, and functions to fill them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _SIZES: Final = (
     "steps batch inputs hidden read_vector head_count rows room first_step saves threads block "
     "checkpoint_size precision"
 )
-#: Pointers in the order of the struct; a pair of a name and a length is an array of them.
+#: Pointers in the order of the struct. A pair of a name and a length represents an array of
+#: pointers.
 _POINTERS: Final[tuple[str | tuple[str, int], ...]] = (
     "lengths",
     "x",
@@ -79,7 +80,7 @@ class HeadOfCall(ctypes.Structure):
 
 
 class Switches(ctypes.Structure):
-    """`UnboundedSwitches`: settings for tests and measurements, all 0 otherwise.
+    """`UnboundedSwitches`: settings for tests and measurements. Otherwise all of them are 0.
 
     Fields:
         division: how csrc/split.h divides the work between threads: 0 by its rule, 1 by batch rows,
@@ -109,7 +110,7 @@ class Call(ctypes.Structure):
 
 
 class OutputCall(ctypes.Structure):
-    """`UnboundedOutput`; strides are per sequence and per step."""
+    """`UnboundedOutput`. Strides are given per sequence and per step."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("steps", "batch", "hidden", "symbols")),
@@ -127,7 +128,7 @@ class OutputCall(ctypes.Structure):
 
 
 def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
-    """A call of these sizes that saves for the backward pass, without its tensors.
+    """Create a call with these sizes that saves for the backward pass, without its tensors.
 
     Args:
         activations: of the heads, in order; empty for a given instruction.

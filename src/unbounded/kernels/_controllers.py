@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class ControllerKind(NamedTuple):
-    """The properties of a controller outside its C++ file.
+    """The properties of a controller that are not in its C++ file.
 
     Fields:
         blocks: row blocks of H in weight_ih and weight_hh.
@@ -59,7 +59,7 @@ OPTIONAL_WEIGHTS: Final = ("weight_hh", "bias_ih", "bias_hh", "head_bias")
 
 
 class Weights(NamedTuple):
-    """The weights of a recurrence: those of its controller and of its heads.
+    """The weights of a recurrence: the weights of its controller and heads.
 
     Fields:
         weight_ih, weight_hh, bias_ih, bias_hh: see ControllerWeights.
@@ -78,5 +78,5 @@ def weights_with_gradients(controller: str, weights: Weights) -> tuple[str, ...]
     """Names of the weights for which the backward operator computes gradients."""
     without = set() if weights.weight_hh is not None else {"weight_hh"}
     if not CONTROLLERS[controller].has_two_biases:
-        without.add("bias_hh")  # equal to that of bias_ih, which is added to the same sum
+        without.add("bias_hh")  # equals that of bias_ih, which is added to the same sum
     return tuple(name for name in Weights._fields if name not in without)

@@ -54,7 +54,7 @@ class Tensors(NamedTuple):
 
     @property
     def flat(self) -> tuple[Tensor | None, ...]:
-        """All tensors in one sequence."""
+        """Return all tensors in one sequence."""
         return (self.x, *self.weights, *self.state)
 
 
@@ -65,13 +65,16 @@ def save(ctx: Any, *groups: Sequence[Tensor | None]) -> None:
 
 
 def saved(ctx: Any) -> Iterator[list[Any]]:
-    """The saved groups, in order."""
+    """Return the saved groups in order."""
     tensors = iter(ctx.saved_tensors)
     return (list(islice(tensors, size)) for size in ctx.group_sizes)
 
 
 class RecurrenceFunction(torch.autograd.Function):
-    """`unbounded::recurrence` with its gradients; the tensors are `Tensors.flat`."""
+    """`unbounded::recurrence` with its gradients.
+
+    The tensors are in the order of `Tensors.flat`.
+    """
 
     @staticmethod
     def forward(
@@ -122,7 +125,7 @@ class RecurrenceFunction(torch.autograd.Function):
 def _flat_gradients(
     controller: str, gradients: Gradients, weights: Weights, state: Sequence[Tensor]
 ) -> tuple[Tensor | None, ...]:
-    """The gradients in the order of `Tensors.flat`; None where the operator computed none."""
+    """Return gradients in the order of `Tensors.flat`; None where the operator has none."""
     of_weights: dict[str, Tensor | None] = dict.fromkeys(Weights._fields)
     if gradients.weights:
         names = weights_with_gradients(controller, weights)
@@ -137,7 +140,7 @@ def _flat_gradients(
 
 
 class UnrollFunction(torch.autograd.Function):
-    """`unbounded::unroll` with its gradients; tensors are instruction and state."""
+    """`unbounded::unroll` with its gradients. The tensors are those of instruction and state."""
 
     @staticmethod
     def forward(
@@ -179,7 +182,7 @@ class UnrollFunction(torch.autograd.Function):
 
 
 def contiguous(grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The gradients, made contiguous."""
+    """Return the gradients as contiguous tensors."""
     return [None if grad is None else grad.contiguous() for grad in grads]
 
 
@@ -198,7 +201,7 @@ def through_reference(
     needs: Sequence[bool],
     grads: Sequence[Tensor | None],
 ) -> tuple[Tensor | None, ...]:
-    """Compute gradients from the reference in plain torch, differentiable again if requested.
+    """Compute gradients from the reference in plain torch; if requested, they are differentiable.
 
     Args:
         what: the kernel's name for messages. reference: or None.
@@ -307,8 +310,8 @@ def open_session(
 ) -> Session:
     """Start a recurrence that runs a few steps at a time, without gradients.
 
-    The weights are packed once; later changes of a parameter have no effect. A step costs the
-    products and the rows it touches, however long the memory is.
+    The weights are packed once; later changes of a parameter have no effect. The time of a step
+    depends on its products and on the rows it uses, but not on the memory's length.
 
     Args:
         structure, activations, controller, weights, initial: as for `recurrence`.

@@ -18,12 +18,12 @@ from unbounded.kernels._call import Call, OutputCall, Switches
 
 INTERFACE_VERSION: Final = 15
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
-#: Precisions of float32 products, in the order of csrc/tiles.h (set_float32_matmul_precision).
+#: The precisions of float32 products (set_float32_matmul_precision), in the order of csrc/tiles.h.
 PRECISIONS: Final = ("highest", "high", "medium")
 
 
 class Availability(NamedTuple):
-    """Whether the compiled kernels can be used here, and which build."""
+    """Whether the compiled kernels can be used here, and which build is loaded."""
 
     ok: bool
     reason: str
@@ -76,13 +76,14 @@ def _folder() -> Path:
 
 
 def _runnable(baseline: Path) -> tuple[str, ...]:
-    # The baseline build runs on every processor, so it is asked for the best one.
+    # The baseline build runs on every processor, so it can report the best build for this
+    # processor.
     best = _open(baseline).unbounded_best_instruction_set().decode()
     return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
 
 
 def _load() -> _Loaded:
-    """The library for this processor, or the reason why there is none."""
+    """Load the library for this processor, or find the reason why there is none."""
     folder = _folder()
     named = {isa: folder / f"libunbounded_{isa}.so" for isa in INSTRUCTION_SETS}
     try:
@@ -114,10 +115,11 @@ def _load() -> _Loaded:
         return _Loaded(None, f"the compiled kernels do not load: {error}", "", "")
 
 
-#: Loaded with the module, not at the first call, so that torch.compile sees only constants.
+#: The library is loaded with this module, not at the first call, so that torch.compile sees only
+#: constants.
 LOADED: Final = _load()
 WHY_NOT_LOADED: Final = LOADED.reason
-#: Register size of the loaded build; 0 without one.
+#: Register size of the loaded build; 0 without a build.
 VECTOR_BYTES: Final[int] = 0 if LOADED.library is None else LOADED.library.unbounded_vector_bytes()
 
 
@@ -130,8 +132,8 @@ def _requiring_variable() -> str:
 
 
 _REQUIRED_BY: Final = _requiring_variable()
-#: The error of the first use if the environment requires kernels that are missing. It is not raised
-#: at import, so that `unbounded doctor` can report what is missing.
+#: The error to raise at the first use if the environment requires kernels that are missing. The
+#: error is not raised at import, so that `unbounded doctor` can report what is missing.
 ERROR: Final = (
     f"{_REQUIRED_BY} is set and {LOADED.reason}" if LOADED.reason and _REQUIRED_BY else ""
 )
@@ -153,7 +155,7 @@ def _find_parallel_for() -> int | None:
 _PARALLEL_FOR: Final = _find_parallel_for()
 _forked = False
 
-#: Passed with every call; `switched` sets them temporarily.
+#: Switches that are passed with every call. `switched` sets them temporarily.
 _switches = Switches()
 
 
@@ -167,12 +169,13 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def threads() -> int:
-    """Number of threads that a call would use now."""
+    """Number of threads that a call would currently use."""
     return 1 if _forked or _PARALLEL_FOR is None else torch.get_num_threads()
 
 
 _HAS_TILES: Final = LOADED.library is not None and bool(LOADED.library.unbounded_has_tiles())
-#: Precisions by torch.backends.mkldnn.matmul.fp32_precision, the setting of products on the CPU.
+#: Precisions for the values of torch.backends.mkldnn.matmul.fp32_precision, the setting for
+#: products on the CPU.
 _OF_BACKEND: Final = {"tf32": "high", "bf16": "medium"}
 
 
@@ -182,12 +185,12 @@ def has_tiles() -> bool:
 
 
 def product_precision() -> str:
-    """Precision of float32 products of a call now; "highest" if the processor has no other."""
+    """Current precision of float32 products; "highest" if the processor has no other precision."""
     if not _HAS_TILES:
         return PRECISIONS[0]
     try:
         return torch.get_float32_matmul_precision()
-    except RuntimeError:  # not readable once torch's newer settings are used
+    except RuntimeError:  # cannot be read once torch's newer settings are used
         newer = attrgetter("matmul.fp32_precision")(torch.backends.mkldnn)
         return _OF_BACKEND.get(newer, PRECISIONS[0])
 
@@ -223,7 +226,7 @@ def _prepare(call: Call) -> int | None:
 
 @contextlib.contextmanager
 def switched(**values: int) -> Iterator[None]:
-    """Call the kernels with these switches inside; see `Switches`. Not thread-safe."""
+    """Within the block, kernels are called with given switches; see `Switches`. Not thread-safe."""
     global _switches
     before, _switches = _switches, Switches(**values)
     try:
@@ -233,9 +236,9 @@ def switched(**values: int) -> Iterator[None]:
 
 
 def without_memory() -> contextlib.AbstractContextManager[None]:
-    """Omit the memory's part from every fused recurrence inside, to measure its share.
+    """Within the block, fused recurrences omit the memory's part, so that its time can be measured.
 
-    The read vector is then 0, and the final memory is undefined. Not thread-safe.
+    In the block, the read vector is 0, and the final memory is undefined. Not thread-safe.
     """
     return switched(skips_memory=1)
 
@@ -267,7 +270,7 @@ class Handle:
 
 
 def run_backward(structure: str, controller: str, value_bytes: int, call: Call) -> None:
-    """Run the backward pass of a saving forward pass."""
+    """Run the backward pass of a forward pass that saved its buffers."""
     status = _library().unbounded_backward(
         structure.encode(), controller.encode(), value_bytes, ctypes.byref(call), _prepare(call)
     )
@@ -275,7 +278,7 @@ def run_backward(structure: str, controller: str, value_bytes: int, call: Call) 
 
 
 def run_unroll(structure: str, is_backward: bool, value_bytes: int, call: Call) -> None:
-    """Run the memory alone, forward or backward."""
+    """Run only the memory, forward or backward."""
     status = _library().unbounded_unroll(
         structure.encode(), is_backward, value_bytes, ctypes.byref(call), _prepare(call)
     )

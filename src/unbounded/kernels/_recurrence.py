@@ -1,8 +1,8 @@
 """The fused recurrence as torch operators: `unbounded::recurrence` and its backward pass.
 
-They take contiguous tensors and have no autograd formula; `_fused` wraps them in an
-`autograd.Function`. A backward pass checks the shapes of the kept buffers, but it cannot detect
-row numbers that were changed in between.
+The operators accept contiguous tensors and have no autograd formula.
+`_fused` wraps them in an `autograd.Function`. A backward pass checks the shapes of the kept
+buffers, but cannot detect whether row numbers in them have been changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CALL: Final = (
 
 
 class Needs(NamedTuple):
-    """Whether a backward pass computes gradients of these groups."""
+    """Whether a backward pass computes the gradients of each group."""
 
     x: bool
     weights: bool
@@ -93,7 +93,7 @@ class RecurrenceCall(NamedTuple):
 
 
 def _call_with(sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None]) -> Call:
-    """A call with the inputs and the forward pass's results."""
+    """Create a call with the inputs and the forward pass's results."""
     call = new_call(sizes, op.activations)
     last = [f"{name}_last" for name in sizes.fields]
     point_array(call, "state0", [tensors[name] for name in sizes.fields])
@@ -127,7 +127,7 @@ class Forward(NamedTuple):
 def forward_call(
     sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None], written: Forward
 ) -> Call:
-    """A call of the forward pass that reads `tensors`, by name, and writes `written`."""
+    """Create a forward call that reads `tensors` and writes `written`, both by name."""
     writes = {**written.results, **written.kept, "error": written.errors}
     return _call_with(sizes, op, {**tensors, **writes})
 
@@ -139,7 +139,7 @@ def backward_call(
     of_results: dict[str, Tensor | None],
     gradients: Gradients,
 ) -> tuple[Call, list[Tensor]]:
-    """A call of the backward pass, and further tensors that it writes, which must outlive it.
+    """Create a backward call, and return further tensors that it writes, which must outlive it.
 
     Args:
         tensors: the inputs, the forward pass's results and kept buffers, by name.
@@ -165,7 +165,7 @@ def backward_call(
     return call, list(of_carried.values())
 
 
-# torch passes arguments after the star of a schema by name, all others by position.
+# Torch passes arguments after the star in a schema by name, and all others by position.
 def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     op = RecurrenceCall(*call)
     sizes = op.sizes
@@ -198,7 +198,7 @@ def backward_inputs(
     kept: Sequence[Tensor],
     grads: Sequence[Tensor | None],
 ) -> tuple[dict[str, Tensor | None], dict[str, Tensor], dict[str, Tensor | None]]:
-    """The inputs of a backward pass by name: the call's, its forward pass's, and gradients.
+    """The inputs of a backward pass by name: the forward pass's inputs and results, and gradients.
 
     Raises:
         ShapeError, DTypeError: one disagrees with the sizes; the message names it.
@@ -237,7 +237,7 @@ def _backward(
 
 def new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> Gradients:
     """Allocate the gradients that are needed."""
-    # Without steps or sequences the sums over them are 0.
+    # Without steps or sequences, the sums over them are 0.
     new = op.x.new_empty if sizes.steps * sizes.batch else op.x.new_zeros
     names = weights_with_gradients(op.controller, op.named_weights)
     return Gradients(

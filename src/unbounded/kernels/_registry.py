@@ -1,7 +1,7 @@
 """Registration of all operators with torch, as `torch.ops.unbounded.*`.
 
 An operator has an implementation for each device in DEVICES. Kernels for another device add
-`implement` calls; callers of an operator do not change.
+`implement` calls, without any change to callers of an operator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Device(NamedTuple):
 DEVICES: Final = {"cpu": Device("CPU", VECTOR_BYTES), "cuda": Device("CUDA", 0)}
 #: The implemented pairs (operator, device).
 IMPLEMENTED: Final[set[tuple[str, str]]] = set()
-#: The session class of each device; see `open_session`.
+#: The session class for each device; see `open_session`.
 SESSIONS: Final[dict[str, Callable[..., Session]]] = {}
 
 
@@ -41,7 +41,7 @@ class Session(Protocol):
     """A recurrence that runs a few steps at a time, without gradients."""
 
     def run(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Run over x [T, B, I] (T may be 1); return h [T, B, H] and r [T, B, R] of every step.
+        """Run over x [T, B, I], where T may be 1; return h [T, B, H] and r [T, B, R] of each step.
 
         Args:
             x: the next steps.
@@ -49,7 +49,7 @@ class Session(Protocol):
         """
 
     def state(self) -> tuple[Tensor, ...]:
-        """A copy of the state, laid out as the initial one."""
+        """Return a copy of the state, in the layout of the initial state."""
 
 
 def lanes_of(like: Tensor) -> int:
@@ -59,7 +59,7 @@ def lanes_of(like: Tensor) -> int:
 
 
 def define(name: str, schema: str, fake: Callable[..., Any]) -> Callable[..., Any]:
-    """Register an operator without an implementation and return it, `torch.ops.unbounded.NAME`.
+    """Register an operator without an implementation, and return `torch.ops.unbounded.NAME`.
 
     Args:
         name: of the operator. schema: its arguments and results in torch's syntax.
@@ -78,5 +78,5 @@ def implement(name: str, device: str, implementation: Callable[..., Any]) -> Non
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """`function.apply(*arguments)`, which has no types in torch."""
+    """Call `function.apply(*arguments)`, which has no types in torch."""
     return function.apply(*arguments)

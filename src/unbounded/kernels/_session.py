@@ -1,4 +1,4 @@
-"""A resumable forward pass on the CPU without gradients, for generation."""
+"""A forward pass on the CPU that can be continued, without gradients, for generation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from unbounded.kernels._sizes import (
 )
 from unbounded.memories.core.structure import Structure
 
-#: Steps of one call. The room for its gates does not grow with the length of a sequence.
+#: Number of steps in one call. The buffer for the gates of these steps does not grow with the
+#: length of a sequence.
 _CHUNK_STEPS: Final = 256
 
 
@@ -41,7 +42,8 @@ class CpuSession:
     ) -> None:
         self._controller, self._activations = controller, tuple(activations)
         self._weights = Weights._make(w if w is None else w.detach().contiguous() for w in weights)
-        # A copy: the caller's tensors may change before the first step reads them.
+        # These are copies, because the caller's tensors may change before the first step reads
+        # them.
         state = [tensor.detach().clone(memory_format=torch.contiguous_format) for tensor in initial]
         like = self._weights.weight_ih
         check_dtype("weight_ih", like)
@@ -78,7 +80,7 @@ class CpuSession:
     def _call(self, steps: int) -> Call:
         call = new_call(self._sizes_of(steps), self._activations)
         call.saves, call.room, call.first_step = 0, self._room, self._done
-        # The block size is the same for any number of steps, so its buffers are allocated once.
+        # The block size is the same for any number of steps, so the buffers are allocated once.
         call.block, call.checkpoint_size = self._sizes.block, 0
         point(call, self._weights._asdict())
         point(call, {f"{name}0": tensor for name, tensor in self._carried.items()})
@@ -99,7 +101,8 @@ class CpuSession:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
         read_vectors = x.new_empty(steps, sizes.batch, sizes.structure.read_vector)
-        # Cells of two steps, which alternate in a pass that saves nothing, and a chunk's gates.
+        # Allocate cells for two steps, which alternate in a pass that saves nothing, and gates for
+        # a chunk.
         kept, chunk_steps = self._sizes_of(2).kept, min(steps, _CHUNK_STEPS)
         cells = x.new_empty(kept["cells"].shape) if "cells" in kept else None
         gates = x.new_empty(chunk_steps, *kept["gates"].shape[1:])
@@ -128,7 +131,7 @@ class CpuSession:
         return tuple(tensor.clone() for tensor in self._state().values())
 
     def _state(self) -> dict[str, Tensor]:
-        """The state by name, with the rows that exist so far."""
+        """Return the state by name, with the rows that exist so far."""
         shapes, structure = self._sizes.state_after(self._done), self._sizes.structure
         new = self._carried["hidden"].new_empty
         last = {

@@ -18,8 +18,8 @@ from unbounded.kernels._controllers import CONTROLLERS, ControllerKind, Weights
 from unbounded.memories.core.state_field import Shape
 from unbounded.memories.core.structure import Buffer, CallSizes, Structure
 
-#: Steps between checkpoints are a multiple of the first (csrc/checkpoints.h), and at least the
-#: second.
+#: The number of steps between checkpoints is a multiple of the first number (csrc/checkpoints.h),
+#: and at least the second.
 _FEW_STEPS: Final = 8
 _LEAST_BLOCK: Final = 64
 
@@ -45,9 +45,9 @@ class Sizes:
 
     @property
     def block(self) -> int:
-        """Steps between checkpoints; their number and a block's length grow as sqrt(T).
+        """Number of steps between checkpoints. The number of checkpoints also grows as sqrt(T).
 
-        A symbolic T needs the same as a formula: an integer root would fix T in the graph.
+        A symbolic T requires a formula without an integer root, which would fix T in the graph.
         """
         steps: int | torch.SymInt = self.steps
         if isinstance(steps, torch.SymInt):
@@ -60,16 +60,16 @@ class Sizes:
 
     @property
     def of_memory(self) -> CallSizes:
-        """The sizes that the memory's buffers depend on."""
+        """The sizes on which the memory's buffers depend."""
         return CallSizes(self.steps, self.batch, self.rows, self.lanes)
 
     @cached_property
     def checkpoint_size(self) -> int:
-        """Values in a checkpoint of one sequence; 0 for none."""
+        """Number of values in a checkpoint of one sequence; 0 without checkpoints."""
         return self.structure.checkpoint_size(self.of_memory)
 
     def with_steps(self, steps: int) -> Sizes:
-        """The same sizes with another number of steps."""
+        """Return the same sizes with another number of steps."""
         return new_sizes(
             self.structure, self.controller, steps, self.batch, self.inputs, self.hidden,
             self.rows, self.lanes,
@@ -82,12 +82,12 @@ class Sizes:
 
     @cached_property
     def carried(self) -> tuple[str, ...]:
-        """Names of the rest of the state: the controller's tensors, and the read vector."""
+        """Names of the other tensors in the state: the controller's tensors and the read vector."""
         return () if self.controller is None else (*self.controller.state, "read_vector")
 
     @cached_property
     def weights(self) -> dict[str, Shape]:
-        """Shapes of the weights; empty for a memory alone."""
+        """Shapes of the weights; empty for a call that runs only a memory."""
         if self.controller is None:
             return {}
         gates, columns = (
@@ -105,7 +105,7 @@ class Sizes:
         }
 
     def state_after(self, steps: int) -> dict[str, Shape]:
-        """Shapes of the state after `steps`: the controller's, the read vector, the memory's."""
+        """Shapes of the state after `steps`: of the controller, the read vector and the memory."""
         widths = dict.fromkeys(self.carried, self.hidden) | {
             "read_vector": self.structure.read_vector
         }
@@ -136,7 +136,7 @@ class Sizes:
 
     @cached_property
     def results(self) -> dict[str, Shape]:
-        """Shapes of the results: outputs (except for a memory alone), read vectors, the state."""
+        """Shapes of the results: outputs (with a controller), read vectors, and the state."""
         last = {f"{name}_last": shape for name, shape in self.state_after(self.steps).items()}
         if self.controller is None:
             return {"read_vectors": (self.batch, self.steps, self.structure.read_vector), **last}
@@ -185,7 +185,7 @@ def new_sizes(structure: Structure[Any], controller: ControllerKind | None, *siz
 
 
 def expect_axes(name: str, tensor: Tensor, axes: str) -> None:
-    """Raise ShapeError unless a tensor has as many axes as `axes` names."""
+    """Raise ShapeError unless the number of a tensor's axes is that of the names in `axes`."""
     if tensor.dim() != len(axes.split(", ")):
         raise ShapeError(f"{name}: expected shape [{axes}], got {list(tensor.shape)}.")
 
@@ -237,7 +237,7 @@ def sizes_of_recurrence(
 def sizes_of_unroll(
     structure: Structure[Any], instruction: Sequence[Tensor], state: Sequence[Tensor], lanes: int
 ) -> Sizes:
-    """Derive the sizes of a memory alone; as `sizes_of_recurrence`."""
+    """Derive the sizes of a call that runs only a memory, as `sizes_of_recurrence` does."""
     for name, tensors, expected in (
         ("instruction", instruction, structure.heads),
         ("initial", state, structure.fields),
@@ -257,7 +257,7 @@ def sizes_of_unroll(
 
 
 def rows_of(structure: Structure[Any], fields: Sequence[Tensor]) -> int:
-    """N of a state's fields; 0 without rows."""
+    """The number of rows N in the fields of a state; 0 without rows."""
     for field, tensor in zip(structure.fields, fields, strict=True):
         if field.row_axis is not None:
             if tensor.dim() != 1 + len(field.shape):
@@ -291,7 +291,7 @@ TensorT = TypeVar("TensorT", bound=Tensor | None)
 
 
 def check_dtype(name: str, tensor: Tensor) -> None:
-    """Raise DTypeError unless the kernels take a tensor's dtype."""
+    """Raise DTypeError unless the kernels support a tensor's dtype."""
     if tensor.dtype not in FLOATING:
         raise DTypeError(f"{name}: expected one of {list(FLOATING)}, got {tensor.dtype}.")
 

@@ -2,7 +2,7 @@
 
 A call of `recurrence` also creates about thirty tensors, checks them and builds a graph of
 gradients. For a small network on one sequence this takes most of the time, and so do torch's
-separate calls for the output layer and its cross entropy. Here it is done once.
+separate calls for the output layer and its cross entropy. These classes do this work only once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from unbounded.memories.core.structure import Structure
 class StaticRecurrence:
     """Controller, heads and memory over T steps, forward and backward, on static buffers.
 
-    The caller fills `x`, and `grad_outputs` before a backward pass, in place. The backward pass is
-    that of the last forward pass; gradients of the state are neither used nor computed.
+    The caller fills `x` in place, and also `grad_outputs` before a backward pass. The backward pass
+    belongs to the last forward pass. Gradients of the state are neither used nor computed.
 
     Args:
         structure: the memory, which after T steps must have as many rows as `initial`.
@@ -136,7 +136,7 @@ class OutputResult(NamedTuple):
 
 
 class StaticOutput:
-    """logits = weight h + bias and their summed cross entropy, forward and backward at once.
+    """Compute logits = weight h + bias, their summed cross entropy, and all gradients in one call.
 
     Args:
         weight: [V, H], V at most `most_symbols()`; on the CPU, float32 or float64, contiguous. Each
@@ -163,7 +163,7 @@ class StaticOutput:
         call.weight, call.grad_weight = weight.data_ptr(), self.grad_weight.data_ptr()
         if bias is not None and self.grad_bias is not None:
             call.bias, call.grad_bias = bias.data_ptr(), self.grad_bias.data_ptr()
-        self._weight, self._bias = weight, bias  # keeps them alive: a call holds only addresses
+        self._weight, self._bias = weight, bias  # kept alive, because a call holds only addresses
 
     def run(self, outputs: Tensor, targets: Tensor, mask: Tensor, scale: float) -> OutputResult:
         """Compute the summed loss and its gradients times `scale`.

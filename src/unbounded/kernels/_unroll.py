@@ -1,4 +1,4 @@
-"""The fused unroll as torch operators: a memory alone, on given instructions, and backward."""
+"""The fused unroll as torch operators: only a memory, on given instructions, and its gradients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class UnrollCall(NamedTuple):
         """Raise ShapeError or DTypeError unless the inputs agree with the sizes."""
         like = self.instruction[0]
         check_dtype(next(iter(sizes.instruction)), like)
-        # A field of the instruction and one of the state may have the same name.
+        # A field of the instruction and a field of the state may have the same name.
         for shapes, tensors in (
             (sizes.instruction, self.instruction),
             (sizes.state, self.state),
@@ -52,7 +52,7 @@ class UnrollCall(NamedTuple):
             require(dict(zip(shapes, tensors, strict=True)), shapes, like)
 
     def call(self, sizes: Sizes, results: dict[str, Tensor]) -> Call:
-        """A call with the inputs and the forward pass's results."""
+        """Create a call with the inputs and the forward pass's results."""
         call = new_call(sizes)
         point_array(call, "instruction", self.instruction)
         point_array(call, "state0", self.state)

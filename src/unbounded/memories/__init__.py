@@ -1,4 +1,4 @@
-"""The data structures as equations: one folder for each memory, to be read with its paper."""
+"""The memories as equations: each has its own folder, to be read together with the paper."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +62,7 @@ from unbounded.memories.superposition import (
 from unbounded.memories.turing_tape import TapeInstruction, TapeState, TuringTape
 
 #: Every memory by its name in configurations. "quiet_deque" is a deque with an initial bias against
-#: pushes at the bottom; without it, copying was not learned (results/grefenstette2015).
+#: pushes at the bottom. Without this bias, copying was not learned (results/grefenstette2015).
 MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "stack": NeuralStack,
     "queue": NeuralQueue,
@@ -129,5 +129,5 @@ __all__ = [
     "trim_cells",
 ]
 
-# The kernels, which import this package, register themselves for `Memory.unroll`.
+# The kernels import this package and register themselves for `Memory.unroll`.
 unbounded.load_kernels()

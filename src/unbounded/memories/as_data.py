@@ -27,7 +27,7 @@ _TAPE: Final = (
     "slots", "width", "read_heads", "write_heads", "shift", "shift_range", "variant", "reads",
 )  # fmt: skip
 
-#: By the name in data: the class, and the attributes with the options that its steps depend on.
+#: For each name in data: the class, and the attributes for the options on which its steps depend.
 KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "stack": (NeuralStack, ("width",)),
     "queue": (NeuralQueue, ("width",)),
@@ -43,7 +43,7 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "lie_access": (LieAccessMemory, ("width", "variant", "key_gate", "action_gate")),
     "random_access": (RandomAccessMemory, ("width", "key_size", "tape", "sharpening")),
 }  # fmt: skip
-#: Options of a Lie-access memory that are omitted at their defaults.
+#: Options of a Lie-access memory that are omitted from the data at their defaults.
 _LIE_DEFAULTS: Final = {
     "value_activation": "tanh", "gates": "sigmoid", "read_heads": 1, "write_heads": 1,
 }  # fmt: skip
@@ -68,7 +68,8 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
             ]
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
-    # Omitted at their defaults, so that pages of older versions can still read other structures.
+    # Omitted at their defaults, so that pages of older versions can still read memories without
+    # them.
     if isinstance(memory, SuperpositionMemory):
         options |= memory.other_options
     if isinstance(memory, LieAccessMemory):
@@ -100,7 +101,7 @@ def has_name(memory: Memory[Any, Any]) -> bool:
 
 
 def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
-    """Build the memory that `memory_data` described; its steps are the same.
+    """Build a memory from the data of `memory_data`. Its steps are the same as the original's.
 
     Raises:
         ConfigError: there is no such kind, or its options are not those of its class.
@@ -138,7 +139,7 @@ def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
 
 
 def _is_named(group: Group) -> bool:
-    """Whether the name of a group and the size of its keys give this group again."""
+    """Whether a group can be built again from its name and the size of its keys."""
     if group.name not in GROUPS:
         return False
     try:

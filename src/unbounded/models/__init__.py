@@ -1,4 +1,4 @@
-"""Tokens -> embedding -> layer -> logits, and greedy generation."""
+"""Models (tokens -> embedding -> layer -> logits) and greedy generation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # It needs huggingface_hub, which `import unbounded` must not load.
+    # This module needs huggingface_hub, which `import unbounded` must not load.
     if name == "MemoryModel":
         require("unbounded.models.MemoryModel", "huggingface_hub")
         from unbounded.models.memory_model import MemoryModel

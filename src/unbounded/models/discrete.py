@@ -1,11 +1,11 @@
-"""Hardening: a larger inverse temperature of the gates, and the model whose gates are all 0 or 1.
+"""Hardening: raise the inverse temperature of the gates, and make a model with gates 0 or 1.
 
 During training the inputs of the controller's units can be scaled too. The units of a hardened
 model stay soft.
 
-A factor on the weights and biases of a head is a factor on the logits of its sigmoid or softmax.
-Memories and kernels need no change: a hardened model is the same model with other weights. The
-memory declares its gates (`unbounded.memories.Head`).
+Multiplying the weights and biases of a head by a factor multiplies the logits of its sigmoid or
+softmax. Memories and kernels need no change: a hardened model is the same model with other weights.
+The memory declares its gates (`unbounded.memories.Head`).
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding", for the actions of their stacks.
 """
@@ -33,7 +33,7 @@ HARD_EXPONENT = 64
 
 
 def deciding_layers(model: nn.Module) -> list[MemoryLayer]:
-    """The layers of a model whose memories have gates; at least one.
+    """The layers of a model whose memories have gates. There is at least one.
 
     Raises:
         ConfigError: there is none.
@@ -74,7 +74,7 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryLayer, SuperpositionMem
 
 
 def sequence_model(model: nn.Module) -> SequenceModel:
-    """The SequenceModel that a model is or holds.
+    """Return the SequenceModel that a model is or contains.
 
     Raises:
         ConfigError: there is none.
@@ -103,7 +103,7 @@ def sharpen(model: nn.Module, factor: float) -> None:
 
 
 def gate_biases(model: nn.Module) -> list[Tensor]:
-    """The biases of a model's gates: a view [G] of each head that has some, without a graph.
+    """The biases of a model's gates, as a view [G] for each head with biases, without a graph.
 
     Args:
         model: has a memory with gates. The heads of superposition stacks and lists have no biases.
@@ -119,10 +119,10 @@ def gate_biases(model: nn.Module) -> list[Tensor]:
 
 
 def sharpen_units(model: nn.Module, factor: float) -> None:
-    """Multiply the weights and biases of the controllers before the gates, in place.
+    """Multiply the weights and biases of the controllers that drive the gates, in place.
 
-    Units that are a sigmoid or tanh of a sum move closer to saturation, and so do the gates.
-    `discretized` leaves the units as they are.
+    Units that are a sigmoid or tanh of a sum come closer to saturation, and so do the gates.
+    `discretized` does not change the units.
 
     Args:
         model: has a memory with gates. Every parameter of its controllers is multiplied once, which
@@ -139,16 +139,16 @@ def sharpen_units(model: nn.Module, factor: float) -> None:
 
 
 def discretized(model: ModelT) -> ModelT:
-    """A copy of a model whose gates take the likelier choice fully: the hardened model.
+    """Return the hardened model, a copy of a model whose gates fully select the likeliest choice.
 
-    The logits of gates are multiplied by a power of two so large that a sigmoid is 0 or 1 and a
-    softmax one-hot. A power of two causes no rounding error, so with equal hidden units the choice
-    is the model's. Kernels and files need no change: a saved copy is hardened wherever it is
-    loaded.
+    The logits of gates are multiplied by a power of two that is so large that a sigmoid becomes 0
+    or 1, and a softmax one-hot. A power of two causes no rounding error, so with equal hidden units
+    the choice is that of the original model. Kernels and files need no change, because a saved copy
+    is hardened wherever it is loaded.
 
-    Two actions that are equal to the last bit keep half of the weight each, as `least_saturated`
-    shows. The copy is for evaluation in float32 or float64: float16 cannot hold its weights, and
-    its parameters require no gradient. The operation is idempotent.
+    Two actions with exactly equal logits keep half of the weight each, as `least_saturated` shows.
+    The copy is for evaluation in float32 or float64, because float16 cannot represent its weights.
+    Its parameters require no gradient. The operation is idempotent.
 
     Args:
         model: has a memory with gates; stays unchanged.
@@ -166,7 +166,7 @@ def discretized(model: ModelT) -> ModelT:
 
 
 def _rows(layer: MemoryLayer) -> list[slice]:
-    """The rows of each head with gates."""
+    """Yield the rows of each head with gates."""
     return [layer.heads.rows(head.name) for head in layer.memory.heads if head.can_harden]
 
 

@@ -38,7 +38,7 @@ class Certainty(NamedTuple):
 def least_saturated(
     model: nn.Module, batch: Batch, *, chunk_steps: int = 1000, device: torch.device | str = "cpu"
 ) -> float:
-    """The certainty of the least saturated gate: 1 if all are at 0 or 1.
+    """The certainty of the least saturated gate, which is 1 if all gates are 0 or 1.
 
     Args and errors as for `certainties`.
     """
@@ -54,7 +54,7 @@ def certainties(
     chunk_steps: int = 1000,
     device: torch.device | str = "cpu",
 ) -> dict[str, Certainty]:
-    """The certainty of each head's gates, by its name, over all steps of a batch.
+    """The certainty of the gates by name of head, over all steps of a batch.
 
     Instructions that an answer phase (`read_only_token`) suppresses do not count.
 
@@ -93,10 +93,11 @@ def mean_gates(
     chunk_steps: int = 1000,
     device: torch.device | str = "cpu",
 ) -> dict[str, dict[str, Any]]:
-    """The mean gates of each head, over the steps that are not scored and those that are.
+    """The mean gates of each head, separately over steps that are not scored and scored steps.
 
-    A stack whose mean push is near 0 on what it has to keep is not used, however correct the
-    answers are. Instructions that an answer phase (`read_only_token`) suppresses do not count.
+    A stack is not used if its mean push is near 0 on the symbols that it should keep, even if all
+    answers are correct. Instructions that an answer phase (`read_only_token`) suppresses do not
+    count.
 
     Returns:
         "unscored" and "scored" (steps where the batch's mask is False and True; absent without such
@@ -122,9 +123,10 @@ def mean_gates(
 def _gate_fields(
     model: nn.Module, batch: Batch, chunk_steps: int, device: torch.device | str
 ) -> Iterator[tuple[Head, Tensor, Tensor, Tensor]]:
-    """Each head with gates and its field [B, T, *shape], chunk by chunk of a batch.
+    """Yield each head with gates and its field [B, T, *shape], for each chunk of a batch.
 
-    Also two bool [B, T]: the steps whose instruction the memory carried out, and the batch's mask.
+    Also yield two bool tensors [B, T]: the steps whose instruction the memory carried out, and the
+    batch's mask.
     """
     check_batch(batch)
     device = check_device(device)
@@ -134,8 +136,8 @@ def _gate_fields(
     (layer,) = layers
     state: Any = sequence.started(batch.inputs.to(device), batch.lengths.to(device))
     for chunk in chunks(batch, chunk_steps):
-        # A capacity that is too small is reported with the scores. On streams the capacity fits the
-        # longest sequence.
+        # If the capacity is too small, this is reported with the scores. On streams, the capacity
+        # is that for the longest sequence.
         with torch.no_grad(), drops_are_meant():
             inputs, lengths = chunk.inputs.to(device), chunk.lengths.to(device)
             ragged = bool((lengths != inputs.shape[1]).any())
@@ -157,8 +159,8 @@ def controller_outputs(
 ) -> tuple[Tensor, Any]:
     """The inputs of a model's heads and output, and the layer's state.
 
-    For a layer with `output_read_vector` they are concat(h, r) [B, T, H + R], of which the heads
-    use h; otherwise h alone.
+    For a layer with `output_read_vector` the inputs are concat(h, r) [B, T, H + R], of which the
+    heads use h. Otherwise they are only h.
 
     Args and errors as for `SequenceModel.forward`.
     """
@@ -168,7 +170,7 @@ def controller_outputs(
 
 
 def _without_readout(layer: nn.Module) -> nn.Module:
-    """The same layer with shared weights, which returns the readout's inputs."""
+    """Return the same layer with shared weights, which returns the inputs of the readout."""
     if not isinstance(layer, MemoryRNN):
         return layer
     parts = [copy.copy(part) for part in layer.layers]

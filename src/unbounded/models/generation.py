@@ -115,7 +115,7 @@ def _check_device(model: SequenceModel, prompt: Tensor) -> None:
 
 
 def _checked_feedback(output_to_input: object, outputs: int, inputs: int) -> Tensor:
-    """The input token for each output token, int64 [V], checked."""
+    """Check and return the input token for each output token, int64 [V]."""
     if isinstance(output_to_input, list | tuple):
         output_to_input = as_lengths(output_to_input, torch.device("cpu"), "output_to_input")
     check_tensor("output_to_input", output_to_input, FROM_LIST)
@@ -136,7 +136,7 @@ def _checked_feedback(output_to_input: object, outputs: int, inputs: int) -> Ten
 
 
 def _runner(model: SequenceModel, prompt: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
-    """A function (tokens [B, T], lengths) -> logits [B, T, V] that carries its state."""
+    """Return a function (tokens [B, T], lengths) -> logits [B, T, V] that carries its state."""
     if model.read_only_token is None and not model.uses_lengths and not is_called(model):
         stream = open_stream(model.layer, prompt.shape[0], model.embed(prompt[:, :1]))
         return lambda tokens, lengths: model.logits(stream.run(model.embed(tokens), lengths))

@@ -1,4 +1,4 @@
-"""Initializations that belong to a paper rather than to a kind of layer."""
+"""Initializations that belong to a paper instead of a kind of layer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot", "small_normal")
 SMALL: Final = 0.3
 #: Initialization of the columns of one-hot symbols. "as_model" keeps the initialization of the
 #: layer, "normal" is N(0, 1), as in torch.nn.Embedding, and "sums" adds random numbers. Embeddings
-#: keep torch's default, or take sums.
+#: keep torch's default, or use "sums".
 SYMBOL_INITIALIZATIONS = ("as_model", "normal", "sums")
 
 
@@ -50,7 +50,7 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
     Raises:
         ConfigError: symbols are to be drawn, but the layer's columns for them are unknown.
     """
-    if model.output.weight.is_meta:  # created for its sizes and errors only (without_weights)
+    if model.output.weight.is_meta:  # created only for its sizes and errors (without_weights)
         if symbols != "as_model":
             _symbols_of(model)
         return
@@ -82,7 +82,7 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
 
 
 def _symbols_of(model: SequenceModel) -> Tensor:
-    """The weights of the symbols: embeddings, or the input columns of one-hot symbols."""
+    """The weights of symbols, which are embeddings or the input columns of one-hot symbols."""
     if model.embedding is not None:
         return model.embedding.weight.detach()
     weight = input_weight(model.layer)
@@ -106,7 +106,7 @@ def draw_as_torch(module: nn.Module) -> None:
     """Draw the weights of controllers, heads and readouts like torch.nn.LSTM and Linear.
 
     Every number is uniform in +-1/sqrt(hidden size), including the forget gate's bias. Initial
-    states and the biases that heads declare stay as they are.
+    states, and biases that heads declare, are not changed.
 
     Args:
         module: its parts are drawn in order, from torch's generator.
@@ -125,10 +125,10 @@ def draw_as_torch(module: nn.Module) -> None:
 
 
 def draw_parts(module: nn.Module) -> None:
-    """Draw Elman controllers and heads from Glorot's distribution part by part, with biases of 0.
+    """Draw the parts of Elman controllers and heads from Glorot's distribution, with biases of 0.
 
-    Parts of a controller are the columns of its input, those of the read vector, and its
-    recurrence; parts of heads are the heads. Biases that a head declares stay.
+    The parts of a controller are the columns of its input, the columns of the read vector, and its
+    recurrence. Each head is a part. Biases that a head declares are kept.
 
     Args:
         module: its MemoryLayers are drawn in order, from torch's generator. Controllers with gates
@@ -164,9 +164,9 @@ def _sum_of_uniform(like: Tensor, bound: float, terms: int) -> Tensor:
 
 
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
-    """Draw each entry of each parameter as a sum of uniform numbers, nearly N(0, terms bound^2/3).
+    """Draw each entry of each parameter as a sum of uniform numbers, about N(0, terms bound^2/3).
 
-    Learned initial values of a memory keep the draw of their declared rule.
+    Learned initial values of a memory are still drawn by their declared rule.
 
     Args:
         module: its parameters are drawn in order, from torch's generator.
@@ -194,7 +194,7 @@ def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
             if id(parameter) in declared:
                 continue
             parameter.copy_(_sum_of_uniform(parameter, bound=bound, terms=terms))
-    # A head's single bias is drawn too, as in the program; several declared biases are kept.
+    # A head's single bias is drawn too, as in the program, but several declared biases are kept.
     for part in module.modules():
         if isinstance(part, Heads) and part.bias is not None:
             for head in part.heads:

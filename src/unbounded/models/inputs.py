@@ -1,4 +1,4 @@
-"""The layer's input for a symbol's number: an embedding row, one-hot, its bits, or the number.
+"""The layer's input for a symbol: a row of an embedding, a one-hot vector, bits, or a number.
 
 Source: bit vectors with control channels, Graves et al. 2014, arXiv:1410.5401, section 4; one
 number per step, the program of Deleu & Dureau 2016.
@@ -16,14 +16,15 @@ from unbounded.errors import ChoiceError, DTypeError, ShapeError
 
 #: Largest number of bits in a symbol's number: integers below 2**24 are exact in float32.
 MOST_BITS: Final = 24
-#: The number formed by the higher bits: unchanged, or, of K numbers, as a fraction in [-1, 1).
+#: How the number formed by the higher bits is fed: unchanged, or, if there are K numbers, as a
+#: fraction in [-1, 1).
 INPUT_NUMBERS: Final = ("plain", "fraction")
 
 
 def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
     """Check that `tokens` is an integer tensor [B, T] in 0..symbols-1, and return it as int64.
 
-    Only known values in CPU memory are checked, so no GPU is synchronized.
+    Only known values in CPU memory are checked, so that no GPU is synchronized.
 
     Raises:
         DTypeError, ShapeError: `tokens` is invalid.
@@ -48,7 +49,7 @@ def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
 
 
 def input_size(symbols: int, bits: int) -> int:
-    """Number of inputs for symbols with `bits` low bits, one input each, and the rest as a number.
+    """Number of inputs for symbols: one for each of `bits` low bits, and the rest as a number.
 
     Args:
         symbols: number of symbols, at least 1.
@@ -82,7 +83,7 @@ def bit_inputs(
 
 
 def number_count(symbols: int, bits: int) -> int:
-    """How many numbers the bits of a symbol above the low ones can be."""
+    """How many different numbers the bits above the low bits of a symbol can form."""
     return (symbols - 1 >> bits) + 1
 
 

@@ -1,4 +1,4 @@
-"""MemoryModel: symbols, a layer with any memory or none, logits; built from plain keywords."""
+"""MemoryModel: symbols, a layer with or without memory, and logits, from plain keywords."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from unbounded.options import option_errors
 
 #: Names that the Hub accepts.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
-#: Options of the download.
+#: Options that are passed to the download.
 _OF_HUB: Final = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-#: Causes of the Hub's errors, with advice; the first match counts.
+#: Causes of the Hub's errors, with advice. The first match is used.
 _HUB_ERRORS: Final[dict[type[Exception], str]] = {
     LocalEntryNotFoundError: (
         "it could not be looked for, nor is it in the cache. Check the connection, and "
@@ -62,7 +62,7 @@ _HUB_ERRORS: Final[dict[type[Exception], str]] = {
     HFValidationError: "there can be none of that name. A name is USER/NAME.",
     HfHubHTTPError: "it could not be read. Try again later.",
 }
-#: Folders of models in a run's folder; these names are never looked up on the Hub.
+#: Folders of models in a run's folder. These names are never searched on the Hub.
 _OF_RUNS: Final = ("model", "model-hardened", "checkpoints")
 
 #: Keywords of the network of Joulin & Mikolov 2015 on the toy tasks, without the vocabulary:
@@ -85,7 +85,7 @@ class MemoryModel(
     license="apache-2.0",
     tags=["external-memory", "neural-stack", "stack-rnn"],
 ):
-    """A `SequenceModel` made from numbers and names only.
+    """A `SequenceModel` that is built only from numbers and names.
 
     `save_pretrained(folder)` writes model.safetensors and config.json;
     `MemoryModel.from_pretrained(folder)` builds the same model from them. A component is a name, or
@@ -224,7 +224,7 @@ class MemoryModel(
         map_location: str | torch.device = "cpu",
         **options: Any,
     ) -> MemoryModel:
-        """Load the model of a folder, or of the Hugging Face Hub under the name USER/NAME.
+        """Load the model in a folder, or on the Hugging Face Hub under the name USER/NAME.
 
         Args:
             pretrained_model_name_or_path: a folder that `save_pretrained` wrote, or a name.
@@ -305,7 +305,10 @@ class MemoryModel(
         return logits, state
 
     def _repr_html_(self) -> str:
-        """In a notebook: the explorer's page with the running model; its symbols are numbers."""
+        """In a notebook, show the explorer's page with the running model.
+
+        Its symbols are numbers.
+        """
         return shown(self)
 
 

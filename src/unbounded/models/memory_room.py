@@ -1,4 +1,4 @@
-"""Models whose memory has room for longer sequences than those of training."""
+"""Models whose memory is enlarged for longer sequences than in training."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
-    """Return a model with the same weights whose memory has room for `symbols` symbols.
+    """Return a model with the same weights whose memory is large enough for `symbols` symbols.
 
     Superposition memories and rolling tapes have a capacity that can be raised.
-    A capacity chosen for the lengths of training must not affect the scores of longer sequences.
+    A capacity chosen for the training lengths must not affect the scores of longer sequences.
 
     Args:
         model: stays unchanged.

@@ -55,7 +55,7 @@ def model_card(
     sections: str = "",
     usage: str = "",
 ) -> str:
-    """The card as Markdown.
+    """Return the card as Markdown.
 
     Args:
         config: the keywords of a `MemoryModel`.
@@ -153,6 +153,6 @@ def _in_words(part: tuple[str, Mapping[str, Any]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text without characters that end a cell or start a tag."""
+    """Return a text without characters that end a cell or start a tag."""
     plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.replace("|", "\\|").replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""Memories, controllers and baselines from names and options, checked against their signatures."""
+"""Build memories, controllers and baselines from names and options, checked by signature."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Part = Mapping[str, Any]
 
 Baseline = type[DeepLSTM] | type[SRCN] | type[Transformer] | type[DeltaNet] | type[DeltaProduct]
 
-#: Layers without a memory of the library.
+#: The library's layers without a memory.
 BASELINES: Final[dict[str, Baseline]] = {
     "lstm": DeepLSTM,
     "srcn": SRCN,
@@ -41,7 +41,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     "deltanet": DeltaNet,
     "deltaproduct": DeltaProduct,
 }
-#: Layers that are only baselines: they take no memory, and no kernel is built for them.
+#: Layers that are only baselines. They do not accept a memory, and no kernel is built for them.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
@@ -123,7 +123,7 @@ def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[s
     if memory == NO_MEMORY and options.get("recurrent") is False:
         return ["recurrent: without it and a memory nothing is remembered; leave it out"]
     try:
-        if name in ONLY_BASELINES:  # whose sizes have to fit each other
+        if name in ONLY_BASELINES:  # sizes must fit each other
             with torch.device("meta"):
                 factory(2, hidden_size, **options)
             return []
@@ -151,7 +151,9 @@ def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
-    """Create a memory by name. Required sizes default to the controller's width and a count of 10.
+    """Create a memory by name.
+
+    Required sizes default to the controller's width, and to a count of 10.
 
     Raises:
         ChoiceError, ConfigError: an unknown name, or an unknown or missing option.
@@ -182,7 +184,7 @@ def make_layer(
     output_read_vector: bool = False,
     backend: str,
 ) -> tuple[nn.Module, int]:
-    """A batch-first layer: a controller with a memory, or a baseline without one.
+    """Build a batch-first layer: a controller with a memory, or a baseline without a memory.
 
     Returns:
         the layer, and the size of its output.
@@ -207,7 +209,7 @@ def make_layer(
     }
     if without and name in BASELINES:
         factory = BASELINES[name]
-        # Networks of blocks have no initial state that could be learned.
+        # Networks of blocks have no initial state that can be learned.
         taken = {option: common[option] for option in options_of(factory) if option in common}
         options = _with_memory(options, hidden_size)
         layer = factory(input_size, hidden_size, **options, **taken)
@@ -241,7 +243,7 @@ def _controller(name: Any, without_memory: bool) -> type[Controller]:
 
 
 def _with_memory(options: dict[str, Any], hidden_size: int) -> dict[str, Any]:
-    """The options of a Transformer, with the memory itself in the place of its name."""
+    """The options of a Transformer, with the memory's name replaced by the memory itself."""
     part = options.get("memory")
     if not isinstance(part, str | Mapping):
         return options

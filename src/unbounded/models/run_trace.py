@@ -61,7 +61,7 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
 
 
 def _predictions(task: Task, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The predictions of logits [T, V], int64 [T], and their probabilities; for binary, of yes."""
+    """The predictions from logits [T, V], int64 [T], and their probabilities (of yes if binary)."""
     if task.objective == "binary":
         probabilities = torch.sigmoid(logits[:, 0])
         return (logits[:, 0] > 0).long(), probabilities

@@ -1,4 +1,4 @@
-"""Loading a saved model: config.json and model.safetensors, checked before they are used.
+"""Load a saved model from config.json and model.safetensors, which are checked first.
 
 `MemoryModel.from_pretrained`, the commands and checkpoints share this loader.
 """
@@ -25,7 +25,7 @@ from unbounded.options import options_of
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skips normal draws: on the meta device they would load torch's compiler."""
+    """Skips normal draws, which would load torch's compiler on the meta device."""
 
     def __torch_function__(
         self,
@@ -42,7 +42,7 @@ class _Undrawn(TorchFunctionMode):
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Create modules inside without memory for their weights and without drawing them."""
+    """Within the block, create modules without allocating or drawing their weights."""
     with torch.device("meta"), _Undrawn():
         yield
 
@@ -65,7 +65,7 @@ def read_model(
     changes: Mapping[str, Any] | None = None,
     map_location: str | torch.device = "cpu",
 ) -> M:
-    """Load the model of a folder, in evaluation mode.
+    """Load the model in a folder, in evaluation mode.
 
     Args:
         folder: has config.json and model.safetensors.
@@ -109,7 +109,7 @@ def read_model(
 
 
 def _usable_device(map_location: object) -> torch.device:
-    """The device, checked by the creation of a tensor."""
+    """Return the device, after checking it by creating a tensor."""
     device = check_device(map_location, "map_location")
     try:
         torch.empty(0, device=device)
@@ -151,7 +151,7 @@ def _is_finite(weight: torch.Tensor) -> bool:
 
 
 def _keywords(path: Path, build: Callable[..., Any]) -> dict[str, Any]:
-    """The keywords of config.json."""
+    """Return the keywords in config.json."""
     try:
         keywords = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(keywords, dict):
@@ -198,7 +198,7 @@ def _is_of_run(folder: Path) -> bool:
 
 
 def _check_weights(folder: Path) -> None:
-    """Check a model's weights against their SHA-256, if the folder has it."""
+    """Check a model's weights against their SHA-256, if the folder contains it."""
     path = folder / "model.safetensors"
     if not path.is_file():
         raise CheckpointError(f"{path} is missing or is not a file")
@@ -214,7 +214,7 @@ def _check_weights(folder: Path) -> None:
 
 
 def _saved_digest(folder: Path) -> tuple[Path, str | None]:
-    """The file with the SHA-256 of the weights, and the SHA-256; None without such a file."""
+    """Return the file with the SHA-256 of the weights, and the SHA-256; None without a file."""
     digest_file, manifest = folder / DIGEST, folder / "manifest.json"
     try:
         if digest_file.is_file():

@@ -24,9 +24,9 @@ def part_storages(
 
     On a GPU, cuDNN keeps the weights of a torch.nn.LSTM in one storage. safetensors refuses such
     tensors; accelerate treats tensors in one storage as a tied weight and writes only the first.
-    Tensors that span their whole storage, tied ones included, stay as they are, and so do the
-    module's own tensors (`state_dict(keep_vars=True)`). Changes to a copy do not reach the model;
-    use `load_state_dict`.
+    Tensors that span their complete storage, including tied ones, are not copied, nor are the
+    module's own tensors (`state_dict(keep_vars=True)`). Changes to a copy do not change the model.
+    Use `load_state_dict`.
 
     Args:
         module: the model. local_metadata: unused, part of the hook's signature for
@@ -45,10 +45,10 @@ def part_storages(
 
 
 class SequenceModel(nn.Module):
-    """Embedding -> layer -> logits; one model for every task's Batch.
+    """Embedding -> layer -> logits. This model supports the Batch of every task.
 
     Source and target symbols have separate indices, and so separate rows of the input embedding.
-    The output embedding is a separate matrix. Both are drawn from N(0, 1), as in
+    The output embedding is a separate matrix. Both matrices are drawn from N(0, 1), as in
     torch.nn.Embedding. With the small weights of torch.nn.Linear instead, reversal is not learned
     in three times as many batches (results/grefenstette2015).
 
@@ -136,7 +136,7 @@ class SequenceModel(nn.Module):
         else:
             self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
-        module: Any = self  # torch has no types for the next line
+        module: Any = self  # the next line has no types in torch
         module.register_state_dict_post_hook(part_storages)
 
     def forward(
@@ -167,7 +167,7 @@ class SequenceModel(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """Map the result of `hidden`, [..., O], to logits [..., V]."""
         if isinstance(self.output, TiedLinear) and self.embedding is not None:
-            # `self.embedding`: a replica of nn.DataParallel has its own embedding.
+            # `self.embedding` is used, because a replica of nn.DataParallel has its own embedding.
             weight = self.embedding.weight
             if weight.is_meta and not hidden.is_meta:
                 raise DeviceError(
@@ -183,7 +183,10 @@ class SequenceModel(nn.Module):
     def hidden(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """The output layer's input, [B, T, O], and the state; arguments as for `forward`."""
+        """Return the output layer's input [B, T, O] and the state.
+
+        The arguments are as for `forward`.
+        """
         inputs = check_tokens(inputs, self.input_vocabulary)
         if lengths is None and self._sees_padding:
             fed = torch.eq(inputs, -1 if self.length_token is None else self.length_token)
@@ -204,7 +207,7 @@ class SequenceModel(nn.Module):
         return isinstance(self.layer, MemoryRNN) and self.layer.memory.uses_lengths
 
     def started(self, inputs: Tensor, lengths: Tensor | None = None) -> MemoryRNNState | None:
-        """The state with which whole sequences start; None for the initial one of any sequence.
+        """The state with which complete sequences start; None for the default initial state.
 
         Args:
             inputs: tokens of the sequences to their ends, int64 [B, T]. A call without a state
@@ -216,7 +219,7 @@ class SequenceModel(nn.Module):
         return self.layer.initial_state(len(inputs), self._source_lengths(inputs, lengths))
 
     def _source_lengths(self, inputs: Tensor, lengths: Tensor | None) -> Tensor:
-        """Symbols before the first `length_token` of each sequence, int64 [B], within `lengths`."""
+        """Number of symbols before the first `length_token` of each sequence, int64 [B]."""
         counted = torch.ones_like(inputs, dtype=torch.bool)
         if self.length_token is not None:
             counted = (inputs == self.length_token).cumsum(dim=1) == 0
@@ -225,7 +228,7 @@ class SequenceModel(nn.Module):
 
     @property
     def _sees_padding(self) -> bool:
-        """Whether padding would change earlier outputs, and the inputs show where it begins."""
+        """Whether padding would change earlier outputs, and inputs show where padding begins."""
         is_bidirectional = isinstance(self.layer, Transformer) and self.layer.bidirectional
         return is_bidirectional and self.length_token is not None
 
@@ -266,7 +269,8 @@ class TiedLinear(nn.Module):
 
     def __init__(self, model: SequenceModel, *, bias: bool) -> None:
         super().__init__()
-        # Not a submodule: its parameter must have one name in files and optimizers.
+        # The embedding is not a submodule here, because its parameter must have only one name in
+        # files and optimizers.
         object.__setattr__(self, "_model", model)
         self.register_parameter("bias", None)
         weight = self.weight

@@ -1,4 +1,4 @@
-"""Controller, heads and memory over time: modules to drop into any model."""
+"""Controllers, heads and memories over time, as modules that fit into any model."""
 
 from unbounded.rnn.baselines import SRCN, ControllerRNN, DeepLSTM
 from unbounded.rnn.controllers import (

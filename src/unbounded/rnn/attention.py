@@ -1,4 +1,4 @@
-"""Self-attention over a sequence that comes in chunks, with five encodings of positions."""
+"""Self-attention over a sequence in chunks, with five encodings of positions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PositionState(NamedTuple):
 
 @portable
 class AttentionState(NamedTuple):
-    """Keys and values of earlier steps, the oldest first.
+    """Keys and values of earlier steps, with the oldest first.
 
     Fields:
         steps: steps of each sequence so far, int64 [B].
@@ -75,13 +75,13 @@ class Sinusoids(SequencePart):
 
 
 def sinusoids(places: Tensor, size: int) -> Tensor:
-    """Sines and cosines of positions or distances, [..., size], from `places` [...]."""
+    """Return sines and cosines of positions or distances, [..., size], from `places` [...]."""
     angles = places.unsqueeze(-1) * _frequencies((size + 1) // 2, places)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :size]
 
 
 def _frequencies(count: int, like: Tensor) -> Tensor:
-    """_BASE^(-i / count) for i in 0 .. count - 1."""
+    """Return the frequencies _BASE^(-i / count) for i in 0 .. count - 1."""
     order = torch.arange(count, dtype=like.dtype, device=like.device)
     return torch.exp(order * (-math.log(_BASE) / count))
 
@@ -101,12 +101,15 @@ def rotated(vectors: Tensor, places: Tensor) -> Tensor:
 def _attend(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Values weighted by the softmax of scores plus `mask`; None is causal. All [B, heads, ..]."""
+    """Average values with the softmax of scores plus `mask`.
+
+    A mask of None is causal. All tensors are [B, heads, ..].
+    """
     if not is_transformed():
         return F.scaled_dot_product_attention(
             query, keys, values, mask, dropout_p=dropout, is_causal=mask is None
         )
-    # torch's function has no rules for torch.func and forward mode.
+    # Torch's function has no rules for torch.func and forward mode.
     scores = query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])
     if mask is None:
         mask = torch.full(scores.shape[-2:], -math.inf, device=query.device).triu(1)
@@ -114,7 +117,7 @@ def _attend(
 
 
 class SelfAttention(SequencePart):
-    """Attention of each step to the steps up to it, those of earlier chunks included.
+    """Attention of each step to itself and all earlier steps, including those of earlier chunks.
 
     Args:
         hidden_size: H. num_heads: of H / num_heads numbers each.
@@ -169,7 +172,7 @@ class SelfAttention(SequencePart):
         return AttentionState(steps, keys, values)
 
     def parts(self, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
-        """Count, keys and values."""
+        """The number of steps, keys and values."""
         steps, keys, values = check_fields(name, state, AttentionState._fields)
         rows = keys.shape[-2] if isinstance(keys, Tensor) and keys.dim() > 1 else "P"
         return [
@@ -202,7 +205,7 @@ class SelfAttention(SequencePart):
         return output, self._next_state(state, keys, values, lengths)
 
     def _is_plain(self, state: AttentionState) -> bool:
-        """Whether torch's causal mask is the only mask that a chunk needs; padding comes last."""
+        """Whether torch's causal mask is the only mask that a chunk needs. Padding comes last."""
         return (
             not self.bidirectional
             and self.window is None
@@ -211,19 +214,19 @@ class SelfAttention(SequencePart):
         )
 
     def _split(self, x: Tensor) -> Tensor:
-        """[B, heads, T, D] from [B, T, H]."""
+        """Reshape [B, T, H] to [B, heads, T, D]."""
         heads: Tensor = x.unflatten(-1, (self.num_heads, -1))
         return heads.transpose(1, 2)
 
     def _distances(
         self, steps: int, state: AttentionState, lengths: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Steps from each key to each query, and whether it is attended to, [B or 1, T, P + T]."""
+        """Steps from each key to each query, and whether the key is used, [B or 1, T, P + T]."""
         earlier, device = state.keys.shape[1], state.keys.device
         now = torch.arange(steps, device=device)
         kept = state.steps.clamp(max=earlier).unsqueeze(1)
         cached = torch.arange(earlier, device=device)
-        # Places from the chunk's first step on.
+        # Places relative to the first step of the chunk.
         before = (cached - kept) if earlier else now.new_zeros(1, 0)
         places = torch.cat([before, now.expand(len(before), -1)], dim=1)
         distances = now.unsqueeze(1) - places.unsqueeze(1)
@@ -239,12 +242,12 @@ class SelfAttention(SequencePart):
         return distances, allowed
 
     def _with_bias(self, query: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
-        """The queries, and what is added to the scores, [B or 1, heads or 1, T, P + T]."""
+        """The queries, and the terms to add to the scores, [B or 1, heads or 1, T, P + T]."""
         if self.positions == "alibi":
             order = torch.arange(1, self.num_heads + 1, device=query.device)
             slopes = torch.exp2(-8 * order.to(query.dtype) / self.num_heads)
             far = distances.abs().to(query.dtype)
-            if self.bidirectional:  # as in the program of Delétang et al. 2023: left is not right
+            if self.bidirectional:  # left differs from right, as in Delétang et al. 2023's program
                 far = far - 0.5 * (distances > 0)
             return query, -slopes.view(-1, 1, 1) * far.unsqueeze(1)
         if self.distances is None:
@@ -266,12 +269,12 @@ class SelfAttention(SequencePart):
     def _next_state(
         self, state: AttentionState, keys: Tensor, values: Tensor, lengths: Tensor | None
     ) -> AttentionState:
-        """The state with the keys and values of a chunk, [B, heads, P + T, D]."""
+        """Return the state after adding the keys and values of a chunk, [B, heads, P + T, D]."""
         earlier, steps = state.keys.shape[1], keys.shape[2] - state.keys.shape[1]
         taken = torch.full_like(state.steps, steps) if lengths is None else lengths.clamp(0, steps)
         rows = keys.shape[2] if self.window is None else min(keys.shape[2], self.window - 1)
         kept = state.steps.clamp(max=earlier)
-        # Rows of a sequence, without the gap between those before and the chunk's.
+        # Rows of a sequence, without the gap between earlier rows and the rows of the chunk.
         dropped = (kept + taken - rows).clamp(min=0)
         row = dropped.unsqueeze(1) + torch.arange(rows, device=keys.device)
         row = torch.where(row < kept.unsqueeze(1), row, row + (earlier - kept).unsqueeze(1))

@@ -1,6 +1,6 @@
-"""The layers without a memory that a memory is compared with, with MemoryRNN's interface.
+"""Layers without memory, with MemoryRNN's interface, to which memories are compared.
 
-`DeepLSTM` stacks torch's own LSTM layers, `ControllerRNN` is a controller alone, and `SRCN` has
+`DeepLSTM` stacks torch's own LSTM layers, `ControllerRNN` is only a controller, and `SRCN` has
 slowly changing context units. `PlainLayer` is their base class.
 """
 
@@ -59,7 +59,7 @@ from unbounded.rnn.fused import is_called, run_alone, run_steps, why_called, why
 from unbounded.rnn.half import is_half, run_in_float32
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
-#: Axes of a tensor: a number must match, a name is a free axis.
+#: Axes of a tensor. A number must match, and a name represents a free axis.
 Shape = tuple[int | str, ...]
 
 
@@ -77,7 +77,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     backend: str = "auto"
 
     def takes_kernels(self, reason: str | None) -> bool:
-        """Whether a call uses the fused kernels, where "auto" would take them.
+        """Whether a call uses the fused kernels, given whether they can compute it.
 
         Args:
             reason: why the kernels cannot serve it; None if they can.
@@ -91,30 +91,30 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
     @abstractmethod
     def weight(self) -> Tensor:
-        """One of the weights, with the dtype and device that x and states must have."""
+        """One of the weights. Its dtype and device are those that x and states must have."""
 
     @abstractmethod
     def inputs_seen(self) -> int:
-        """The size of x_t that the weights take."""
+        """The size of x_t that the weights require."""
 
     @abstractmethod
     def unchecked_initial_state(self, batch_size: int) -> StateT:
         """The initial state of every sequence."""
 
     def started(self, state: StateT, lengths: Tensor | None, steps: int) -> StateT:
-        """The initial state of sequences whose lengths are known; by default the same.
+        """The initial state of sequences whose lengths are known. By default it is the usual one.
 
         Args:
             state: before the first step. lengths: int64 [B]; None for `steps`. steps: T.
         """
-        del lengths, steps  # without use by default
+        del lengths, steps  # unused by default
         return state
 
     @abstractmethod
     def parts(self, state: StateT) -> list[tuple[str, Tensor, Shape]]:
-        """Name, tensor and axes after the batch of each part of a state from the caller.
+        """For each part of a state from the caller: name, tensor, and axes after the batch.
 
-        A part without further axes is a count of each sequence, int64.
+        A part without further axes is a number for each sequence, int64.
 
         Raises:
             ShapeError: the number of parts is not this layer's.
@@ -194,14 +194,14 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
 
 def _with_tuples(state: Any) -> Any:
-    """Convert a state of lists, such as from a file, to tuples."""
+    """Convert a state of lists, for example from a file, to tuples."""
     if not isinstance(state, list | tuple) or hasattr(state, "_fields"):
         return state
     return tuple(_with_tuples(part) for part in state)
 
 
 def first_weight(module: nn.Module) -> Tensor:
-    """The first parameter of a module; also of a replica, whose parameters are plain tensors."""
+    """The first parameter of a module, or of a replica, whose parameters are plain tensors."""
     for part in module.modules():
         for weights in (part._parameters, getattr(part, "_former_parameters", {})):
             for weight in weights.values():
@@ -216,7 +216,7 @@ def is_transformed() -> bool:
     return is_forward or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-# cuDNN warns where substituted weights replace a layer's, as in `run_symbols`, and recommends
+# cuDNN warns if substituted weights replace those of a layer, as in `run_symbols`. It recommends
 # flatten_parameters, which would not help.
 warnings.filterwarnings(
     "ignore", "RNN module weights are not part of single contiguous", module=re.escape(__name__)
@@ -246,15 +246,18 @@ class LSTMLayer(nn.LSTM):
         self._is_constructed = True
 
     def fix_second_bias(self) -> None:
-        """Replace the second bias by a constant zero: a buffer, which is not trained."""
+        """Replace the second bias by a buffer of zeros, which is not trained."""
         name = _WEIGHTS[-1]
         zero = torch.zeros_like(self.get_parameter(name).detach())
         delattr(self, name)
         self.register_buffer(name, zero)
-        setattr(self, name, zero)  # also in torch's list of weights
+        setattr(self, name, zero)  # this also replaces it in torch's list of weights
 
     def reset_parameters(self) -> None:
-        """Reinitialize the weights; the forget gate's bias is 1 and its second, if any, 0."""
+        """Reinitialize the weights.
+
+        The forget gate's bias is 1, and its second bias, if any, is 0.
+        """
         if not self._is_constructed:  # torch's constructor calls this method
             super().reset_parameters()
             return
@@ -281,7 +284,7 @@ def run_torch(
     lengths: Tensor | None,
     training: bool,
 ) -> tuple[Tensor, ControllerState]:
-    """Run one layer by torch's function, whose input width is that of the weights."""
+    """Run one layer by torch's function, which supports any input size of the weights."""
     flat = [weight for weight in weights if weight is not None]
     # cuDNN has no backward pass in evaluation mode. Nothing else in this code depends on the mode.
     training = training or torch.is_grad_enabled()
@@ -309,9 +312,9 @@ def _with_backward(layer: nn.Module, inputs: Tensor) -> AbstractContextManager[N
 def run_module(
     layer: Any, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
 ) -> tuple[Tensor, ControllerState]:
-    """Run one layer by a call, so that its hooks run, such as those of torch.nn.utils.prune."""
+    """Call one layer, so that its hooks run, such as those of torch.nn.utils.prune."""
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    # In `run_symbols`, substituted weights of another width replace the layer's.
+    # In `run_symbols`, substituted weights of another width replace those of the layer.
     input_size, layer.input_size = layer.input_size, inputs.shape[-1]
     try:
         with _with_backward(layer, inputs):
@@ -325,7 +328,10 @@ def run_module(
 
 
 def pack_inputs(inputs: Tensor, lengths: Tensor) -> PackedSequence:
-    """Pack inputs; a sequence of 0 steps, which torch cannot pack, gets one step."""
+    """Pack inputs.
+
+    Torch cannot pack a sequence of 0 steps, so such a sequence is given one step.
+    """
     return pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
 
 
@@ -336,7 +342,7 @@ def pad_outputs(
     state: ControllerState,
     lengths: Tensor,
 ) -> tuple[Tensor, ControllerState]:
-    """Outputs [T, B, H] and last state; the extra step of a sequence of 0 steps is undone.
+    """Outputs [T, B, H] and last state. The added step of a sequence of 0 steps is undone.
 
     Args:
         packed: outputs. ends: the last state, [1, B, H] each.
@@ -412,7 +418,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         _draw_initial_state(self.initial, self.hidden_size)
 
     def weight(self) -> Tensor:
-        """The first parameter; a custom controller may have any."""
+        """The first parameter, because a custom controller may have any parameters."""
         return first_weight(self)
 
     def inputs_seen(self) -> int:
@@ -420,7 +426,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         return input_width(self.controller, self.input_size)
 
     def unchecked_initial_state(self, batch_size: int) -> ControllerState:
-        """The controller's tensors, [B, H] each."""
+        """The controller's tensors, each [B, H]."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
         like, size = first_weight(self), self.controller.state_size
@@ -439,10 +445,10 @@ class ControllerRNN(PlainLayer[ControllerState]):
     def run(
         self, x: Tensor, state: ControllerState, lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
-        """Use the kernels or torch's loop where they apply, else single steps."""
+        """Use the kernels or torch's loop where possible, otherwise single steps."""
         controller = self.controller
         reason: str | None = f"no kernel supports the controller {type(controller).__name__}"
-        # Exact types only: a subclass may compute something else.
+        # Only these exact types are supported, because a subclass may compute something else.
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
             reason = why_not_alone(name, x, weights, state)
@@ -452,7 +458,8 @@ class ControllerRNN(PlainLayer[ControllerState]):
         else:
             self.takes_kernels(reason)
         if _is_plain(controller):
-            # A relu is unbounded: steps beyond a length may overflow, and 0 times infinity is NaN.
+            # A relu is unbounded, so steps beyond a length may overflow, and 0 times infinity is
+            # NaN.
             if lengths is None or controller.activation != "relu":
                 return _run_plain(controller, x, state[0], lengths)
             if x.shape[1] and not (x.is_meta or torch.compiler.is_compiling()):
@@ -468,12 +475,12 @@ class ControllerRNN(PlainLayer[ControllerState]):
 
 
 def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
-    """Whether torch has a loop for a controller, which is about ten times as fast."""
+    """Whether torch has a loop for a controller. Such a loop is about ten times as fast."""
     return (
         type(controller) is ElmanController
         and controller.weight_hh is not None
         and not is_called(controller)
-        # torch's loop has no torch.func rules: vmap and per-sample gradients take the reference.
+        # Torch's loop has no torch.func rules, so vmap and per-sample gradients use the reference.
         and not is_transformed()
         and autocast_dtype(controller.weight_ih.device) is None
     )
@@ -484,9 +491,9 @@ def _run_plain(
 ) -> tuple[Tensor, ControllerState]:
     """An Elman network in torch's loop; sigma(a) = (1 + tanh(a / 2)) / 2 handles a sigmoid.
 
-    The loop also runs the steps beyond a length; their results are discarded.
-    With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2. Small values keep their
-    absolute precision, not their relative one: in float32 a unit below about 1e-7 is exactly 0.
+    The loop also runs the steps beyond a length, but their results are discarded. With t = 2 h - 1,
+    the sum U x + R h + b equals U x + R t / 2 + b + R 1 / 2. Small values keep their absolute
+    precision, but not their relative precision. In float32, a unit below about 1e-7 is exactly 0.
     """
     weights = controller.weights
     weight, recurrent = weights.weight_ih, weights.weight_hh
@@ -499,7 +506,8 @@ def _run_plain(
         weight, bias = weight / 2, bias / 2 + recurrent.sum(dim=1) / 4
         recurrent, start = recurrent / 4, 2 * h - 1
     run = torch.rnn_relu if controller.activation == "relu" else torch.rnn_tanh
-    # Then: with biases, one layer, no dropout, not training, one direction, steps first.
+    # The further arguments mean: with biases, one layer, no dropout, not training, one direction,
+    # steps first.
     tensors = (weight, recurrent, bias, zero)
     outputs, _ = run(inputs, start.unsqueeze(0), tensors, True, 1, 0.0, False, False, False)
     if sigmoid:
@@ -640,10 +648,10 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
     def run(
         self, x: Tensor, state: DeepLSTMState, lengths: Tensor | None
     ) -> tuple[Tensor, DeepLSTMState]:
-        """Run layer by layer, each over all steps."""
+        """Run the layers in order, each over all steps."""
         hidden, final = x, []
         if x.shape[1] == 0:
-            lengths = None  # torch does not pack an empty batch
+            lengths = None  # torch cannot pack an empty batch
         for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
@@ -662,7 +670,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
     def _run_layer(
         self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
-        """Call the layer if that runs hooks, else use its weights only."""
+        """Call the layer if the call runs hooks, otherwise use only its weights."""
         reason = why_called(layer, "layer")
         if reason is not None and _has_rules(x):
             self.takes_kernels(reason)
@@ -676,11 +684,11 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         state: tuple[Tensor, Tensor],
         lengths: Tensor | None,
     ) -> tuple[Tensor, ControllerState]:
-        """Use the kernels or torch's loop, or single steps where torch's loop has no rules."""
-        # torch.export keeps torch's loop unchanged; the loop as torch.compile writes it may fail.
+        """Use the kernels or torch's loop, or single steps if torch's loop has no rules."""
+        # torch.export keeps torch's loop unchanged. The loop that torch.compile writes may fail.
         in_graph = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-        # Steps beyond a length cost the kernels nothing. torch's packed loop takes twice as long as
-        # its plain one, which is as fast as the kernels.
+        # The kernels skip steps beyond a length. Torch's packed loop takes twice as long as its
+        # plain loop, which is as fast as the kernels.
         is_faster = lengths is not None or self.backend != "auto" or in_graph
         if is_faster and self.takes_kernels(why_not_alone("lstm", x, weights, state)):
             return run_alone("lstm", lstm_cell, x, weights, state, lengths)
@@ -714,7 +722,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
 }
-#: Steps over which the context is one matrix product; longer inputs take several.
+#: Number of steps for which the context is one matrix product. Longer inputs need several.
 BLOCK = 64
 
 
@@ -738,7 +746,7 @@ class SRCN(PlainLayer[SRCNState]):
     h_t = sigma(P s_t + A x_t + R h_{t-1} + b)
 
     The output is concat(h_t, s_t), for y_t = softmax(U h_t + V s_t). The paper has no bias b. The
-    context needs no loop over time: it is linear, so a block of steps is one product with the
+    context needs no loop over time. It is linear, so a block of steps is one product with the
     powers of alpha.
 
     Args:
@@ -802,7 +810,7 @@ class SRCN(PlainLayer[SRCNState]):
         def matrix(rows: int, columns: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(rows, columns, device=device, dtype=dtype))
 
-        #: A and, below it, B: both multiply x_t.
+        #: A, with B below it. Both multiply x_t.
         self.weight_ih = matrix(hidden_size + context_size, input_size)
         #: P.
         self.weight_sh = matrix(hidden_size, context_size)
@@ -819,7 +827,7 @@ class SRCN(PlainLayer[SRCNState]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the matrices from Glorot's uniform distribution; bias and initial state are 0."""
+        """Draw the matrices from Glorot's uniform distribution. Bias and initial state are 0."""
         for matrix in (self.weight_ih, self.weight_sh, self.weight_hh):
             nn.init.xavier_uniform_(matrix)
         for vector in (self.bias, self.initial):
@@ -875,9 +883,9 @@ class SRCN(PlainLayer[SRCNState]):
         if lengths is None:
             last = output[-1]
         else:
-            # Step 0 of `all_steps` is the initial state, the result of a length of 0.
+            # Step 0 of `all_steps` is the initial state, which is the result for a length of 0.
             all_steps = torch.cat([torch.cat(state, dim=-1).unsqueeze(0), output])
-            # Lengths cannot always be checked: those beyond T count as T.
+            # Lengths cannot always be checked, so lengths beyond T count as T.
             ends = lengths.clamp(0, steps)
             last = all_steps[ends, torch.arange(batch_size, device=lengths.device)]
             is_valid = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
@@ -886,7 +894,7 @@ class SRCN(PlainLayer[SRCNState]):
         return output, final
 
     def _context(self, entering: Tensor, before: Tensor) -> Tensor:
-        """Every s, [T, B, C], from (1 - alpha) B x of every step and s_{-1} [B, C]."""
+        """Compute every s, [T, B, C], from (1 - alpha) B x of every step and s_{-1} [B, C]."""
         blocks = []
         for block in torch.split(entering, BLOCK):
             t = torch.arange(len(block), device=block.device)
@@ -903,7 +911,7 @@ class SRCN(PlainLayer[SRCNState]):
         return torch.tensor(self.alpha, device=like.device, dtype=like.dtype)
 
     def _hidden(self, entering: Tensor, before: Tensor) -> Tensor:
-        """Every h, [T, B, H]: the only part with a loop over steps."""
+        """Compute every h, [T, B, H]. Only this part has a loop over steps."""
         hidden, recurrent, activate = [], self.weight_hh.t(), ACTIVATIONS[self.activation]
         for step in entering.unbind(0):
             before = activate(torch.addmm(step, before, recurrent))

@@ -1,7 +1,7 @@
-"""Networks of residual blocks over whole sequences, with the interface of MemoryRNN.
+"""Networks of residual blocks over complete sequences, with the interface of MemoryRNN.
 
-A `SequencePart` maps sequences to sequences and carries a state. A `Block` is one or more of them
-side by side, then a feed-forward layer. `BlockNetwork` is the base class of Transformer and others.
+A `SequencePart` maps sequences to sequences and carries a state. A `Block` has one or more parallel
+parts, followed by a feed-forward layer. `BlockNetwork` is the base class of Transformer and others.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ BlocksState = tuple[Any, ...]
 
 
 class SequencePart(nn.Module, ABC):
-    """A map of sequences [B, T, H] to [B, T, H] that is called chunk after chunk with its state."""
+    """A map from sequences [B, T, H] to [B, T, H], called for chunk after chunk with its state."""
 
     @abstractmethod
     def initial_state(self, batch_size: int, like: Tensor) -> tuple[Any, ...]:
-        """The state before the first step, every tensor [B, ...].
+        """The state before the first step, where every tensor is [B, ...].
 
         Args:
             batch_size: B. like: a tensor with dtype and device of the state.
@@ -76,7 +76,7 @@ def check_fields(name: str, state: object, fields: Sequence[str]) -> tuple[Any, 
 
 
 class Block(SequencePart):
-    """Mixers side by side, then a feed-forward layer, each added to what it takes.
+    """Parallel mixers, then a feed-forward layer. The output of each is added to its input.
 
     x <- x + sum_k mixer_k(norm(x));  x <- x + W_2 relu(W_1 norm(x) + b_1) + b_2
 
@@ -112,7 +112,7 @@ class Block(SequencePart):
         return initial_states(self.mixers, batch_size, like)
 
     def parts(self, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
-        """Those of the mixers."""
+        """The state parts of the mixers."""
         return parts_of(self.mixers, name, state)
 
     def forward(
@@ -149,7 +149,7 @@ def initial_states(modules: nn.ModuleList, batch_size: int, like: Tensor) -> Blo
 
 
 def parts_of(modules: nn.ModuleList, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
-    """The parts of the states of several parts."""
+    """The state parts of several sequence parts, for checks."""
     states = check_fields(name, state, [f"[{k}]" for k in range(len(modules))])
     return [
         each
@@ -163,7 +163,7 @@ def _typed(modules: nn.ModuleList) -> list[SequencePart]:
 
 
 class BlockNetwork(PlainLayer[BlocksState], ABC):
-    """A linear map of the inputs, then parts one after the other, then a norm.
+    """A linear map of the inputs, then a series of parts, then a norm.
 
     The state has one entry for each part.
     """
@@ -195,7 +195,7 @@ class BlockNetwork(PlainLayer[BlocksState], ABC):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw matrices from Glorot's uniform distribution; biases are 0."""
+        """Draw matrices from Glorot's uniform distribution, and set biases to 0."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -209,7 +209,7 @@ class BlockNetwork(PlainLayer[BlocksState], ABC):
         return as_called(self.inputs, self.inputs.weight)
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return self.inputs.weight.shape[1]
 
     def unchecked_initial_state(self, batch_size: int) -> BlocksState:
@@ -217,18 +217,18 @@ class BlockNetwork(PlainLayer[BlocksState], ABC):
         return initial_states(self.blocks, batch_size, self.weight())
 
     def parts(self, state: BlocksState) -> list[tuple[str, Tensor, Shape]]:
-        """Those of each part."""
+        """The state parts of each sequence part."""
         named = parts_of(self.blocks, "state", state)
         return [(name.removeprefix("state"), tensor, shape) for name, tensor, shape in named]
 
     def no_kernel(self) -> str | None:
-        """Why the kernels do not serve the layer; None if its parts choose."""
+        """Why the kernels do not support the layer; None if its parts choose themselves."""
         return "no kernel is built for it"
 
     def run(
         self, x: Tensor, state: BlocksState, lengths: Tensor | None
     ) -> tuple[Tensor, BlocksState]:
-        """Run part after part, each over all steps."""
+        """Run the parts in order, each over all steps."""
         if (reason := self.no_kernel()) is not None:
             self.takes_kernels(reason)
         hidden, states = self.inputs(x.transpose(0, 1)), []

@@ -21,7 +21,7 @@ Lengths = Tensor | Sequence[int] | None
 
 
 def check_inputs(x: Tensor, like: Tensor) -> None:
-    """Check inputs [T, B, I]; the messages name them.
+    """Check inputs [T, B, I]. The messages contain their name.
 
     Args:
         like: one of the layer's parameters.
@@ -39,7 +39,9 @@ def as_lengths(
     lengths: Tensor | Sequence[int], device: torch.device, name: str = ...
 ) -> Tensor: ...
 def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") -> Tensor | None:
-    """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
+    """Return lengths as an int64 tensor on a device.
+
+    Lists, tuples and other integers are converted.
 
     Raises:
         DTypeError: they are not integers, or have no order. DeviceError: they are on meta only.
@@ -54,9 +56,9 @@ def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") ->
     if not isinstance(lengths, Tensor):
         values: object = lengths
         has_order = not isinstance(values, Set | Mapping)
-        try:  # the lengths in a set belong to no particular sequence
+        try:  # lengths in a set do not belong to particular sequences
             numbers = [None if isinstance(n, bool) or not has_order else index(n) for n in lengths]
-        except TypeError:  # no sequence, or not of integers
+        except TypeError:  # not a sequence, or not of integers
             numbers = [None]
         if None in numbers:
             raise DTypeError(
@@ -97,7 +99,7 @@ class Call:
 
 
 def new_call(x: Tensor | PackedSequence, lengths: Lengths, width: int, batch_first: bool) -> Call:
-    """Convert inputs to the one form that the loop takes.
+    """Convert inputs to the form that the loop requires.
 
     Args:
         x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
@@ -149,14 +151,14 @@ def _packed_like(packed: PackedSequence, output: Tensor, lengths: Tensor) -> Pac
 
 
 def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
-    """Check lengths against inputs [T, B, I], where no kernel checks them."""
+    """Check lengths against inputs [T, B, I], if no kernel checks them."""
     check_lengths(lengths, x.shape[1], x.shape[0])
 
 
 def as_called(module: nn.Module, weight: Tensor) -> Tensor:
-    """A tensor with the dtype and device of a module's weight during a call.
+    """Return a tensor with the dtype and device of a module's weight during a call.
 
-    accelerate.cpu_offload leaves weights on the meta device, and its hooks load them for a call.
+    accelerate.cpu_offload leaves weights on the meta device. Its hooks load them for a call.
 
     Args:
         weight: of the module; returned unchanged unless hooks offload it.

@@ -1,6 +1,6 @@
-"""The controllers: recurrent cells as functions of their weights, and modules that own the weights.
+"""Controllers: recurrent cells as functions of their weights, and modules with these weights.
 
-The reference loop and the fused kernels take the same weights.
+The reference loop and the fused kernels use the same weights.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Apply a linear map; under autocast the result is cast to the weights' dtype."""
+    """Apply a linear map. Under autocast, the result is cast to the dtype of the weights."""
     return F.linear(inputs, weight, bias).to(weight.dtype)
 
 
 def lstm_cell(
     inputs: Tensor, state: ControllerState, weights: ControllerWeights
 ) -> ControllerState:
-    """One step of an LSTM, gates in the order i, f, g, o as in torch.nn.LSTM.
+    """One step of an LSTM, with gates in the order i, f, g, o as in torch.nn.LSTM.
 
     Args:
         inputs: [B, I + R]. state: (h, c), each [B, H].
@@ -52,7 +52,7 @@ def lstm_cell(
 
 
 def gru_cell(inputs: Tensor, state: ControllerState, weights: ControllerWeights) -> ControllerState:
-    """One step of a GRU, gates in the order r, z, n as in torch.nn.GRU.
+    """One step of a GRU, with gates in the order r, z, n as in torch.nn.GRU.
 
     Args:
         inputs: [B, I + R]. state: (h,), [B, H].
@@ -74,7 +74,7 @@ def elman_cell(
     weights: ControllerWeights,
     activation: str = "tanh",
 ) -> ControllerState:
-    """One step of an Elman network; without weight_hh it is a feed-forward controller.
+    """One step of an Elman network. Without weight_hh, it is a feed-forward controller.
 
     Args:
         inputs: [B, I + R]. state: (h,), [B, H].
@@ -91,8 +91,8 @@ def elman_cell(
 def initialize_cell(module: nn.Module, hidden_size: int) -> None:
     """Draw matrices from Glorot's uniform distribution and biases from U(-1/sqrt(H), 1/sqrt(H)).
 
-    The papers give no distribution. This one learns reversal in a third of the batches that the
-    defaults of torch.nn.LSTM need.
+    The papers do not specify a distribution. With this distribution, reversal is learned in a third
+    of the batches that the defaults of torch.nn.LSTM need.
     """
     bound = 1 / math.sqrt(hidden_size)
     for parameter in module.parameters():
@@ -105,9 +105,10 @@ def initialize_cell(module: nn.Module, hidden_size: int) -> None:
 class Controller(nn.Module, ABC):
     """A recurrent cell with its weights.
 
-    A custom controller takes (input_size, hidden_size, device=, dtype=), where input_size is I + R.
-    It needs `hidden_size`, `state_size` (number of tensors in its state; the first is the output
-    h) and `forward(inputs, state) -> state`. It runs on the reference implementation.
+    A custom controller is created with (input_size, hidden_size, device=, dtype=), where input_size
+    is I + R. It needs `hidden_size`, `state_size` (number of tensors in its state; the first is the
+    output h) and `forward(inputs, state) -> state`. A custom controller runs on the reference
+    implementation.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -116,7 +117,7 @@ class Controller(nn.Module, ABC):
 
     hidden_size: int
     state_size: int = 1
-    #: The kernels' name of this cell; None without a kernel.
+    #: The kernels' name for this cell; None without a kernel.
     kernel_name: str | None = None
 
     @abstractmethod
@@ -124,7 +125,7 @@ class Controller(nn.Module, ABC):
         """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
 
     def reset_parameters(self) -> None:
-        """Reinitialize the parameters; the default calls `reset_parameters` of all children."""
+        """Reinitialize the parameters. By default, call `reset_parameters` of all children."""
         for module in self.children():
             reset = getattr(module, "reset_parameters", None)  # torch has no type for these modules
             if callable(reset):
@@ -132,7 +133,7 @@ class Controller(nn.Module, ABC):
 
 
 class WeightedController(Controller):
-    """Parameters that the three cells share; a kernel takes them as they are."""
+    """Parameters that the three cells share. A kernel uses them as they are."""
 
     weight_ih: nn.Parameter
     weight_hh: nn.Parameter | None
@@ -171,13 +172,13 @@ class WeightedController(Controller):
 
     @property
     def weights(self) -> ControllerWeights:
-        """The weights in the form that cells and kernels take."""
+        """The weights in the form that cells and kernels use."""
         return ControllerWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     @property
     @abstractmethod
     def cell(self) -> Cell:
-        """The step as a function of the weights."""
+        """The step of the cell, as a function of the weights."""
 
     def forward(self, inputs: Tensor, state: ControllerState) -> ControllerState:
         """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
@@ -232,7 +233,7 @@ class LSTMController(WeightedController):
         )
 
     def reset_parameters(self) -> None:
-        """Reinitialize the parameters, then set the forget gate's bias, or the sum of two."""
+        """Reinitialize the parameters, then set the forget gate's bias (or the sum of its two)."""
         super().reset_parameters()
         if self.bias_ih is not None and self.forget_bias is not None:
             gate = slice(self.hidden_size, 2 * self.hidden_size)
@@ -284,7 +285,7 @@ class GRUController(WeightedController):
 
 
 class ElmanController(WeightedController):
-    """A simple recurrent network, or with `recurrent=False` a feed-forward layer.
+    """A simple recurrent network, or a feed-forward layer with `recurrent=False`.
 
     Args:
         input_size: I + R. hidden_size: H.
@@ -358,7 +359,7 @@ CONTROLLERS: dict[str, ControllerClass] = {
 
 
 def input_width(controller: Controller, input_size: int, read_vector_size: int = 0) -> int:
-    """Number of the input matrix's columns for x_t; `input_size` for a custom controller."""
+    """Number of columns for x_t in the input matrix; `input_size` for a custom controller."""
     if not isinstance(controller, WeightedController):
         return input_size
     return controller.weight_ih.shape[1] - read_vector_size
@@ -369,7 +370,7 @@ ControllerFactory = Callable[..., Controller]
 
 
 def _check_signature(controller: ControllerFactory) -> None:
-    """Raise DTypeError unless a callable takes a controller's arguments."""
+    """Raise DTypeError unless a callable accepts a controller's arguments."""
     try:
         signature = inspect.signature(controller)
     except ValueError:  # a class not written in Python

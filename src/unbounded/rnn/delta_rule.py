@@ -1,4 +1,4 @@
-"""The delta rule over a sequence: in chunks of matrix products, and step by step.
+"""The delta rule over a sequence, in chunks of matrix products, or step by step.
 
 A token has n steps, each with a key k of norm 1, a value v and a strength b:
 
@@ -16,16 +16,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-#: Steps of a chunk: its triangular system costs their square, and a chunk a product with H.
+#: Number of steps in a chunk. The triangular system takes time quadratic in this number, and each
+#: chunk needs a product with H.
 CHUNK = 64
 
 
 def delta_rule(
     queries: Tensor, keys: Tensor, values: Tensor, strengths: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Carry out the steps of all tokens, chunk by chunk.
+    """Compute the steps of all tokens, chunk by chunk.
 
-    Within a chunk of keys K and values V the rows u_t = b_t (v_t - H_{t-1}^T k_t) solve one
+    Within a chunk of keys K and values V, the rows u_t = b_t (v_t - H_{t-1}^T k_t) solve one
     triangular system (the WY representation):
 
         (I + tril(diag(b) K K^T, -1)) U = diag(b) (V - K H);   O = Q H + tril(Q K^T) U;
@@ -44,7 +45,7 @@ def delta_rule(
     missing = -tokens % size
 
     def chunked(tensor: Tensor) -> Tensor:
-        """[B, heads, chunks, tokens of a chunk, ...]; the last chunk is filled with zeros."""
+        """Reshape to [B, heads, chunks, tokens of a chunk, ...], with zeros in the last chunk."""
         padding = (0, 0) * (tensor.dim() - 3) + (0, missing)
         filled: Tensor = F.pad(tensor, padding).unflatten(2, (-1, size))
         return filled
@@ -54,7 +55,7 @@ def delta_rule(
     strength = chunked(strengths).flatten(3).unsqueeze(-1)
     place = torch.arange(size * each, device=keys.device)
     between = (strength * (key @ key.transpose(-1, -2))).tril(-1)
-    # Both parts of the right side that do not need H: diag(b) V and diag(b) K.
+    # The two parts of the right side that do not need H: diag(b) V and diag(b) K.
     right = torch.cat([strength * value, strength * key], dim=-1)
     solved = torch.linalg.solve_triangular(
         between + torch.eye(len(place), dtype=key.dtype, device=key.device),
@@ -76,7 +77,7 @@ def delta_rule(
 def delta_rule_by_steps(
     queries: Tensor, keys: Tensor, values: Tensor, strengths: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What `delta_rule` computes, one step after the other as in its equations; for tests."""
+    """Compute the result of `delta_rule` step by step, as in its equations, for tests."""
     outputs = []
     for t in range(queries.shape[2]):
         for j in range(keys.shape[3]):

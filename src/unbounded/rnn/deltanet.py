@@ -1,4 +1,4 @@
-"""DeltaNet and DeltaProduct, linear memories as layers with the interface of MemoryRNN."""
+"""DeltaNet and DeltaProduct: linear memories, as layers with the interface of MemoryRNN."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class DeltaPart(SequencePart):
         return max(0, self.conv_size - 1)
 
     def parts(self, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
-        """Matrix and recent inputs."""
+        """The matrix and the recent inputs."""
         matrix, recent = check_fields(name, state, DeltaState._fields)
         return [
             (f"{name}.matrix", matrix, (self.num_heads, self.head_size, self.head_size)),
@@ -121,7 +121,7 @@ class DeltaPart(SequencePart):
     def _convolved(
         self, projected: Tensor, recent: Tensor, lengths: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """silu(convolution), [B, T, C], and the last inputs of each sequence."""
+        """Return silu(convolution), [B, T, C], and the last inputs of each sequence."""
         if self.convolution is None:
             return F.silu(projected), recent
         whole = torch.cat([recent.to(projected.dtype), projected], dim=1)
@@ -134,12 +134,12 @@ class DeltaPart(SequencePart):
 
 
 def _of_norm_1(vectors: Tensor) -> Tensor:
-    """Vectors divided by their norms; vectors near 0 stay short, so that gradients stay finite."""
+    """Divide vectors by their norms. Vectors near 0 stay short, so that gradients stay finite."""
     return vectors * torch.rsqrt(vectors.square().sum(dim=-1, keepdim=True) + 1e-6)
 
 
 class DeltaNet(BlockNetwork):
-    """A linear memory, a matrix a head, in which the delta rule replaces the value of a key.
+    """A linear memory with one matrix per head, in which the delta rule replaces a key's value.
 
     x_t goes through a linear map and the blocks: x <- x + deltanet(norm(x)); x <- x + W_2
     relu(W_1 norm(x)). A norm ends it. The state is a matrix for each head and the last inputs of
@@ -211,10 +211,10 @@ class DeltaNet(BlockNetwork):
 
 
 class DeltaProduct(BlockNetwork):
-    """A DeltaNet whose matrices take several steps of the delta rule for each input.
+    """A DeltaNet that applies several steps of the delta rule to its matrices for each input.
 
-    The matrix of a token is a product of n generalized Householder matrices: with n of them it can
-    be any rotation or permutation of n + 1 directions.
+    The matrix of a token is a product of n generalized Householder matrices, which can be any
+    rotation or permutation of n + 1 directions.
 
     Args:
         input_size: I.

@@ -1,4 +1,4 @@
-"""The fast paths: whether the kernels can run a loop, and the loop as they run it."""
+"""The fast paths: check whether the kernels can run a loop, and run it on the kernels."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def why_not_fused(
     x: Tensor,
     state: LoopState,
 ) -> str | None:
-    """Why the fused kernel cannot serve this call; None if it can."""
-    # Exact types only: a subclass may compute something else.
+    """The reason why the fused kernel cannot compute this call; None if it can."""
+    # Only these exact types are supported, because a subclass may compute something else.
     exact = type(controller) in CONTROLLERS.values()
     if not isinstance(controller, WeightedController) or not exact:
         return f"no kernel supports the controller {type(controller).__name__}"
@@ -61,7 +61,7 @@ def why_not_fused(
 
 
 class FusedLoop:
-    """A loop as the kernels take it: run whole, a few steps at a time, or on static buffers.
+    """A loop for the kernels, run completely, a few steps at a time, or on static buffers.
 
     Args:
         structure, activations, controller: as for `kernels.recurrence`.
@@ -191,9 +191,9 @@ def _unflatten(tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any,
 
 
 def why_called(module: nn.Module, name: str) -> str | None:
-    """Why a module must be called step by step (hooks, or a replaced method); None otherwise.
+    """The reason why a module must be called step by step (hooks or a replaced method), or None.
 
-    If this gives no reason, the weights of a module determine what a call of it computes.
+    Without such a reason, the weights of a module determine the result of its call.
 
     Args:
         name: of the module, for the message.
@@ -222,7 +222,8 @@ for _cls in (nn.Linear, nn.Embedding):
     remember_methods(_cls)
 
 
-#: The register that replaces the memory of a controller alone: a number that is never written.
+#: The register that replaces the memory for a controller without one. It is a number that is never
+#: written.
 REGISTER: Final = kernels.structure_of("register", (1,))
 _REGISTER_SIZES: Final = (1, 1)  # of the read vector and of the register's value
 
@@ -230,7 +231,7 @@ _REGISTER_SIZES: Final = (1, 1)  # of the read vector and of the register's valu
 def why_not_alone(
     name: str | None, x: Tensor, weights: ControllerWeights, state: ControllerState
 ) -> str | None:
-    """Why the kernels cannot serve a controller without a memory; None if they can.
+    """The reason why the kernels cannot run a controller without a memory; None if they can.
 
     Args:
         name: the kernels' name of the controller; None without one.
@@ -308,7 +309,7 @@ def run_steps(
     state: ControllerState,
     lengths: Tensor | None,
 ) -> tuple[Tensor, ControllerState]:
-    """Compute `run_alone` step by step; `step` maps x_t and the last state to the next one.
+    """Compute `run_alone` step by step. `step` maps x_t and the last state to the next state.
 
     Args:
         x, state, lengths: as in `run_alone`; x has at least one step.

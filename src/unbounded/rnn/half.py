@@ -1,6 +1,6 @@
-"""Layers with parameters in half precision: they compute in float32.
+"""Layers with parameters in half precision, which compute in float32.
 
-Strengths and weights of a memory are sums of many small terms, which half precision loses.
+Strengths and weights of a memory are sums of many small terms, which half precision would lose.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def run_in_float32(
 
 
 def _may_be_written(tensor: Tensor) -> bool:
-    """Whether a new tensor may have been changed in place; True if versions are not counted."""
+    """Whether a new tensor may have been changed in place; True if torch counts no versions."""
     return torch.compiler.is_compiling() or tensor.is_inference() or tensor._version > 0
 
 

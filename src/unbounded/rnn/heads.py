@@ -1,4 +1,4 @@
-"""Heads: one linear map from the controller's output to a whole instruction."""
+"""Heads: one linear map from the controller's output to a complete instruction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def apply_heads(
 
 
 class Heads(nn.Module):
-    """The linear map for all heads of a memory; `rows(name)` returns the rows of one head.
+    """The linear map for all heads of a memory. `rows(name)` returns the rows of one head.
 
     Args:
         hidden_size: H. heads: the memory's declaration.
@@ -71,7 +71,7 @@ class Heads(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights from Glorot's uniform distribution; then set the declared biases."""
+        """Draw weights from Glorot's uniform distribution, then set the declared biases."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         nn.init.xavier_uniform_(self.weight)
         if self.bias is None:
@@ -88,7 +88,7 @@ class Heads(nn.Module):
         return self._slices[name]
 
     def forward(self, hidden: Tensor) -> tuple[Tensor, ...]:
-        """Return the fields of the instruction, [B, ...] each, from hidden [B, H]."""
+        """Return the fields of the instruction, each [B, ...], from hidden [B, H]."""
         return apply_heads(self.heads, hidden, self.weight, self.bias)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""What a layer starts from: learned values of its memory and controller, or a first write."""
+"""Initial values of a layer: learned values of its memory and controller, or a first write."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from unbounded.rnn.recurrence import LoopState
 class InitialMemory(nn.Module):
     """One parameter for each field that a memory declares as learned, and for its read vector.
 
-    A parameter has the field's name and its shape without the batch; that of the initial read
-    vector is "read_vector". (An nn.ParameterDict refuses names such as "keys" and "values".)
+    A parameter has the field's name, and its shape without the batch. The initial read vector's
+    parameter is named "read_vector". (An nn.ParameterDict rejects names such as "keys" and
+    "values".)
 
     Args:
         memory: declares the `learned_fields`.
@@ -33,7 +34,7 @@ class InitialMemory(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        # Keep the memory, not its fields: a rule may be a function that cannot be pickled.
+        # Store the memory, not its fields, because a rule may be a function that cannot be pickled.
         self._memory, self._mapped = memory, False
         for field in memory.learned_fields:
             empty = torch.empty(field.initial_shape, device=device, dtype=dtype)
@@ -50,12 +51,13 @@ class InitialMemory(nn.Module):
                         nn.init.zeros_(self.get_parameter(f"{field.name}_bias"))
 
     def forward(self) -> Mapping[str, Tensor]:
-        """Return `by_name()`; as a call, so that hooks which load the parameters run."""
+        """Return `by_name()`. This is a call, so that hooks that load the parameters run."""
         return self.by_name()
 
     def by_name(self) -> Mapping[str, Tensor]:
         """Return the parameters for `Memory.initial_state`."""
-        # By attribute: while torch.func.functional_call runs, these need not be parameters.
+        # Use attributes, because these need not be parameters while torch.func.functional_call
+        # runs.
         names = [field.name for field in self._memory.learned_fields]
         if not self._mapped:
             return {name: getattr(self, name) for name in names}
@@ -82,8 +84,8 @@ class InitialMemory(nn.Module):
 class FirstWrite(nn.Module):
     """A hidden state h_0 from which the heads compute the first write.
 
-    h_0 is drawn once from Glorot's distribution, as a buffer that is saved and never learned. The
-    written values are learned through the weights of the heads.
+    h_0 is drawn once from Glorot's distribution. It is a buffer that is saved but never learned.
+    The written values are learned through the weights of the heads.
 
     Args:
         hidden_size: H. device, dtype: of the buffer.
@@ -103,12 +105,12 @@ class FirstWrite(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw h_0 like a Glorot draw of a matrix [1, H]."""
+        """Draw h_0 from Glorot's distribution for a matrix [1, H]."""
         bound = math.sqrt(6 / (1 + self.hidden.shape[0]))
         nn.init.uniform_(self.hidden, -bound, bound)
 
     def forward(self) -> Tensor:
-        """Return h_0, [H]; as a call, so that hooks which load it run."""
+        """Return h_0, [H]. This is a call, so that hooks that load h_0 run."""
         return self.hidden
 
     def write(self, heads: Heads, memory: Memory[Any, Any], state: LoopState) -> LoopState:
@@ -130,8 +132,8 @@ class FirstWrite(nn.Module):
 class InitialController(nn.ParameterList):
     """The learned initial state of a controller, one parameter [H] for each of its tensors."""
 
-    __call__ = nn.Module.__call__  # that of a ParameterList raises
+    __call__ = nn.Module.__call__  # because the method of ParameterList raises
 
     def forward(self) -> tuple[Tensor, ...]:
-        """Return the parameters; as a call, so that hooks which load them run."""
+        """Return the parameters. This is a call, so that hooks that load them run."""
         return tuple(self)

@@ -1,4 +1,4 @@
-"""A memory without a controller: a layer that takes the place of attention."""
+"""A memory without a controller, as a layer that replaces attention."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class MemoryAttention(PlainLayer[Any]):
     instruction_t = heads(W x_t + b);  r_t, state_t = memory.step(state_{t-1}, instruction_t);
     y_t = W_o r_t
 
-    No read vector reaches a later instruction. So all instructions of a sequence are one product,
-    and the memory takes them in one call. The state is the memory's.
+    Instructions do not depend on earlier read vectors. So all instructions of a sequence are one
+    product, and the memory processes them in one call. The state of the layer is that of its
+    memory.
 
     Args:
         d_model: size of x_t and y_t.
@@ -74,7 +75,7 @@ class MemoryAttention(PlainLayer[Any]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw matrices from Glorot's uniform distribution; set what the memory declares."""
+        """Draw matrices from Glorot's uniform distribution; set biases that the memory declares."""
         self.heads.reset_parameters()
         nn.init.xavier_uniform_(self.output.weight)
         for part in (self.initial_memory, self.first_write):
@@ -104,7 +105,7 @@ class MemoryAttention(PlainLayer[Any]):
         return state if given is None else self.memory.started(state, given)
 
     def unchecked_initial_state(self, batch_size: int) -> Any:
-        """The memory's initial state, after its first write, if it has one."""
+        """The memory's initial state, after its first write if there is one."""
         like = self.weight()
         dtype = torch.float32 if is_half(like) else like.dtype
         learned = None if self.initial_memory is None else self.initial_memory()
@@ -126,7 +127,7 @@ class MemoryAttention(PlainLayer[Any]):
         return self.memory.started(state, lengths)
 
     def parts(self, state: Any) -> list[tuple[str, Tensor, Shape]]:
-        """None: `run` has the memory check its state."""
+        """Return no parts, because in `run` the memory checks its state."""
         self.memory.check_state_type(state)
         return []
 
@@ -146,7 +147,7 @@ class MemoryAttention(PlainLayer[Any]):
         return output, state
 
     def _unroll(self, instructions: Any, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
-        """Read vectors [B, T, R], 0 beyond `lengths`, and the state after them."""
+        """Return read vectors [B, T, R], which are 0 beyond `lengths`, and the state after them."""
         steps = instructions[0].shape[1]
         if lengths is None or lengths.is_meta or bool((lengths == steps).all()):
             return self.memory.unroll(instructions, state, self.backend)
@@ -165,7 +166,10 @@ class MemoryAttention(PlainLayer[Any]):
         return torch.cat(read)[back], self._joined(after, back)
 
     def _joined(self, states: Sequence[Any], rows: Tensor) -> Any:
-        """Rows of several states together; shorter ones get empty rows of the memory."""
+        """Join several states in a batch.
+
+        Shorter states are padded with empty rows of the memory.
+        """
         fields = []
         for field, *parts in zip(self.memory.state_fields, *states, strict=True):
             most = max(field.rows_of(part) for part in parts)
@@ -200,7 +204,7 @@ class MemoryPart(SequencePart):
         return self.layer.unchecked_initial_state(batch_size)
 
     def parts(self, name: str, state: Any) -> list[tuple[str, Tensor, Shape]]:
-        """The layer's: its memory checks them."""
+        """The state parts of the layer, which its memory checks."""
         return self.layer.parts(state)
 
     def forward(self, x: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:

@@ -26,7 +26,7 @@ class MemoryLayer(nn.Module):
     """The parameters, initial state and loop of one layer in one direction.
 
     `MemoryRNN` handles the layout of a caller's tensors, the number of layers and the directions.
-    Here tensors are [T, B, ...], float32 or float64, and checked.
+    In this class, tensors are [T, B, ...], float32 or float64, and have been checked.
 
     Args:
         as in `MemoryRNN`, for this layer only.
@@ -115,7 +115,7 @@ class MemoryLayer(nn.Module):
 
     @property
     def like(self) -> Tensor:
-        """A tensor with the layer's dtype and device."""
+        """A tensor with the dtype and device of the layer."""
         return as_called(self.heads, self.heads.weight)
 
     def initial_state(self, batch_size: int, lengths: Tensor | None = None) -> LoopState:
@@ -127,7 +127,8 @@ class MemoryLayer(nn.Module):
         """
         like = self.like
         if self.initial_controller is None:
-            # Each part is a tensor of its own: torch.compile rejects the same tensor given twice.
+            # Each part is a separate tensor, because torch.compile rejects a tensor that is given
+            # twice.
             controller: tuple[Tensor, ...] = tuple(
                 like.new_zeros(batch_size, self.hidden_size)
                 for _ in range(self.controller.state_size)
@@ -195,7 +196,7 @@ class MemoryLayer(nn.Module):
         self, x: Tensor, state: LoopState, backend: str, recorder: Recorder | None
     ) -> bool:
         if recorder is not None:
-            return False  # traces are documented to run on the reference; no warning
+            return False  # no warning, because traces are documented to run on the reference
         reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(backend, "MemoryRNN", reason, x.device.type)
 
@@ -204,7 +205,7 @@ class MemoryLayer(nn.Module):
         return torch.cat([hidden, read_vectors], dim=-1) if self.output_read_vector else hidden
 
     def read_out(self, seen: Tensor, lengths: Tensor | None) -> Tensor:
-        """Map the readout's input [T, B, H or H + R] to o [T, B, O]; 0 beyond `lengths`."""
+        """Map the readout's input [T, B, H or H + R] to o [T, B, O], with 0 beyond `lengths`."""
         if self.readout is None:
             return seen
         output = torch.tanh(self.readout(seen).to(seen.dtype))

@@ -1,4 +1,4 @@
-"""MemoryRNN: a controller with an external memory, with the habits of torch.nn.LSTM."""
+"""MemoryRNN: a controller with an external memory, and the conventions of torch.nn.LSTM."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class MemoryRNN(nn.Module):
         self.output_read_vector = output_read_vector
 
         def layer(place: int) -> MemoryLayer:
-            # Only the last layer has a readout; the layers below pass on h.
+            # Only the last layer has a readout. The layers below pass on h.
             is_last = place == num_layers - 1
             return MemoryLayer(
                 self.directions * hidden_size if place else input_size, hidden_size, memory,
@@ -119,14 +119,14 @@ class MemoryRNN(nn.Module):
                 output_read_vector=output_read_vector and is_last, device=device, dtype=dtype,
             )  # fmt: skip
 
-        #: In nn.LSTM's order: forward and, if bidirectional, backward of each layer.
+        #: The layers are in nn.LSTM's order: forward and, if bidirectional, backward of each layer.
         self.layers = nn.ModuleList(
             layer(place) for place in range(num_layers) for _ in range(self.directions)
         )
 
     @property
     def memory(self) -> Memory[Any, Any]:
-        """The data structure that each layer works on, each with a state of its own."""
+        """The memory that all layers use. Each layer has its own state of the memory."""
         return self.all_layers()[0].memory
 
     @memory.setter
@@ -136,7 +136,7 @@ class MemoryRNN(nn.Module):
 
     @property
     def directions(self) -> int:
-        """1, or 2 if bidirectional."""
+        """The number of directions: 1, or 2 if bidirectional."""
         return 2 if self.bidirectional else 1
 
     def reset_parameters(self) -> None:
@@ -145,17 +145,17 @@ class MemoryRNN(nn.Module):
             layer.reset_parameters()
 
     def flatten_parameters(self) -> None:
-        """Do nothing; this method exists for code that was written for nn.LSTM.
+        """Do nothing. This method exists for code that was written for nn.LSTM.
 
-        The kernels take the weights as they are.
+        The kernels use the weights as they are.
         """
 
     def all_layers(self) -> list[MemoryLayer]:
-        """`layers` with their type, in nn.LSTM's order: forward and backward of each layer."""
+        """`layers` with their type, in nn.LSTM's order (forward and backward of each layer)."""
         return [layer for layer in self.layers if isinstance(layer, MemoryLayer)]
 
     def only_layer(self) -> MemoryLayer:
-        """The layer of a MemoryRNN that has one.
+        """The layer of a MemoryRNN that has only one.
 
         Raises:
             ShapeError: it has several layers or directions.
@@ -265,10 +265,10 @@ class MemoryRNN(nn.Module):
         state: MemoryRNNState | None = None,
         lengths: Lengths = None,
     ) -> tuple[Trace, ...]:
-        """The traces of all layers and directions, in the order of `all_layers`.
+        """Return the traces of all layers and directions, in the order of `all_layers`.
 
-        Arguments and errors as for a call; hooks on the layer are not run. The first step of a
-        backward direction is the last step of a sequence.
+        Arguments and errors are as for a call, but hooks on the layer are not run. The first step
+        of a backward direction is the last step of a sequence.
         """
         return self._call(x, state, lengths, True)[2]
 
@@ -334,7 +334,7 @@ class MemoryRNN(nn.Module):
         lengths: Tensor | None,
         recorders: Sequence[Recorder | None],
     ) -> tuple[Tensor, list[LoopState]]:
-        """Run each layer on the outputs of the one below.
+        """Run each layer on the outputs of the layer below.
 
         Args:
             x: [T, B, I]. lengths: int64 [B] or None.
@@ -388,7 +388,7 @@ def _check_dropout(dropout: float, num_layers: int) -> None:
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Reverse sequences [T, B, ...] within their lengths; the padding stays in place."""
+    """Reverse sequences [T, B, ...] within their lengths. The padding stays in place."""
     if lengths is None:
         return x.flip(0)
     t = torch.arange(x.shape[0], device=x.device).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Moving a model to a device, together with its choice of kernels."""
+"""Move a model to a device, together with its choice of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of the fused kernels: one small layer runs on a kernel and on the reference."""
+"""Check the fused kernels by running a small layer on a kernel and on the reference."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def kernel_error(memory: str, backend: str = "cpu") -> float:
 
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
-    """Largest difference divided by the largest expected value; all-zero tensors must be equal.
+    """Largest difference divided by the largest expected value. All-zero tensors must be equal.
 
-    A value that is not finite, on either side, has an infinite error; but -inf, the log of 0, may
-    be at the same places of both.
+    The error is infinite if a value on either side is not finite. However, -inf (the log of 0) may
+    be at the same places in both tensors.
     """
     got, expected = got.detach(), expected.detach()
     counted = (got != -math.inf) | (expected != -math.inf)
@@ -75,7 +75,7 @@ def _layer(memory: str, backend: str) -> MemoryRNN:
 
 
 def _run(layer: MemoryRNN, inputs: Tensor, lengths: Tensor) -> list[Tensor]:
-    """Output, final state and every gradient."""
+    """Compute output, final state and every gradient."""
     inputs = inputs.clone().requires_grad_()
     output, state = layer(inputs, lengths=lengths)
     results = [output, *state_tensors(state)]

@@ -1,7 +1,7 @@
 """A layer that writes during the input phase and only reads during the answer phase.
 
-The answer phase is a separate call, in which the write-strength heads have a bias so low that a
-strength is exactly 0. Neither the memory nor the kernel needs a change.
+The answer phase is a separate call, in which the bias of the write-strength heads is so low that
+each strength is exactly 0. This requires no change of the memory or the kernel.
 
 Source: Yang 2016, arXiv:1602.08671: no writes in the response phase.
 """
@@ -29,7 +29,7 @@ SILENT: Final = -1e4
 
 @portable
 class ReadOnlyState(NamedTuple):
-    """Carried state of a layer that does not write while it answers.
+    """The carried state of a layer that does not write while it answers.
 
     Fields:
         layer: the layer's state.
@@ -49,7 +49,7 @@ index_state.register(ReadOnlyState, _index)
 
 
 def silent_steps(answers: Tensor, state: Any = None) -> Tensor:
-    """The steps without writes, bool [B, T]: all from a sequence's first answer step on.
+    """The steps without writes, bool [B, T], which start at a sequence's first answer step.
 
     Args:
         answers: bool [B, T], True where a sequence answers.
@@ -94,7 +94,7 @@ def run_phases(
     """
     batch, steps = x.shape[:2]
     if state is None and not layer.training:
-        warn_of_drops(layer.memory, steps)  # here, because the answer phase is a call with a state
+        warn_of_drops(layer.memory, steps)  # here, as the answer phase is a call with a state
     lengths = as_lengths(lengths, x.device)
     check_lengths(lengths, batch, steps)
     before = x.new_zeros(batch, dtype=torch.bool)
@@ -129,7 +129,7 @@ def run_phases(
 
 
 def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, Trace]:
-    """Outputs and trace of `run_phases` for sequences that start their answer at the same step.
+    """Return outputs and trace of `run_phases`, for sequences whose answers start at the same step.
 
     Args:
         layer, x, answers: as for `run_phases`; all T steps count.
@@ -158,7 +158,8 @@ def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, 
         for name, late in arrays.items():
             early = traces[0].arrays[name]
             if name in fields:
-                # A field has one axis before its rows; here batch and time are merged into it.
+                # A field has one axis before its rows, so batch and time are merged into one axis
+                # here.
                 rows = fields[name].rows_of(late.flatten(0, 1))
                 flat = fields[name].padded_to(early.flatten(0, 1), rows)
                 early = flat.unflatten(0, early.shape[:2])
@@ -168,7 +169,7 @@ def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, 
 
 
 def silenced(layer: MemoryRNN) -> dict[str, Tensor]:
-    """The biases of a layer's heads, by name, that disable writes."""
+    """The biases of a layer's heads that disable writes, by name."""
     biases: dict[str, Tensor] = {}
     for name, part in layer.named_modules():
         if not isinstance(part, MemoryLayer):
@@ -190,7 +191,7 @@ def _first(answers: Tensor) -> Tensor:
 
 
 def _ragged(lengths: Tensor, longest: int) -> Tensor | None:
-    """`lengths`, or None if every length is `longest`."""
+    """Return `lengths`, or None if every length is `longest`."""
     return None if bool((lengths == longest).all()) else lengths
 
 

@@ -1,4 +1,4 @@
-"""The loop over time: controller, heads, memory, read vector, repeat.
+"""The loop over time, which runs controller, heads and memory at each step.
 
     x_t, r_{t-1} -> controller -> h_t -> heads -> instruction_t -> memory.step -> r_t, state_t
 
@@ -56,7 +56,7 @@ class Recorder:
         self.observations.append(observation)
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return all arrays by name, [B, T, ...]; rows that do not exist yet are empty."""
+        """Return all arrays by name, [B, T, ...]. Rows that do not exist yet are empty."""
         arrays = {
             f"instruction.{head.name}": torch.stack([step[k] for step in self.instructions], 1)
             for k, head in enumerate(self._memory.heads)

@@ -1,4 +1,4 @@
-"""Rows of a memory: a warning if there are too few, and the removal of unused rows."""
+"""Warn if a memory has too few rows, and remove unused rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DROPS_ARE_MEANT: ContextVar[bool] = ContextVar("drops_are_meant", default=False
 
 @contextmanager
 def drops_are_meant() -> Iterator[None]:
-    """Suppress `RoomWarning`: a stream of many sequences needs room for the longest one only."""
+    """Suppress `RoomWarning`, because a stream needs room only for its longest sequence."""
     token = _DROPS_ARE_MEANT.set(True)
     try:
         yield
@@ -37,7 +37,7 @@ def warn_of_drops(memory: Memory[Any, Any], steps: int) -> None:
             cells is unknown without synchronizing the device, so it is not checked.
     """
     most = memory.dropped_beyond
-    # A graph holds no warning.
+    # A graph cannot contain a warning.
     if most is None or torch.compiler.is_compiling() or is_traced():
         return
     if most >= steps or _DROPS_ARE_MEANT.get():
@@ -57,11 +57,11 @@ _TRIM_ROWS = 64
 
 
 def trimmed(memory: Memory[Any, Any], state: LoopState, steps: int, like: Tensor) -> LoopState:
-    """Return the state without rows of the memory that cannot come back.
+    """Return the state without rows of the memory that can no longer be read.
 
-    A trim happens once in _TRIM_ROWS rows, if calls have that many steps. A state with a gradient,
-    where N may matter to the caller, is not trimmed; nor is any while a graph is captured or under
-    vmap.
+    Rows are trimmed once for every _TRIM_ROWS added rows, if calls have that many steps. A state
+    with a gradient is not trimmed, because its N may matter to the caller. No state is trimmed
+    while a graph is captured or under vmap.
 
     Args:
         memory: the memory of the state.

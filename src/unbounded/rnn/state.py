@@ -1,4 +1,4 @@
-"""The state of a MemoryRNN: `h_n` and `c_n` first, as in torch.nn.LSTM."""
+"""The state of a MemoryRNN, which begins with `h_n` and `c_n` as in torch.nn.LSTM."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from unbounded.rnn.recurrence import LoopState
 class MemoryRNNState(NamedTuple):
     """The carried state of a MemoryRNN between calls.
 
-    `output, (h_n, c_n, *_) = layer(x)` unpacks the results of `nn.LSTM`; with a GRU or Elman
-    controller `output, (h_n, *_)`. L counts layers and directions, in the order of `nn.LSTM`;
-    unbatched inputs have no B.
+    `output, (h_n, c_n, *_) = layer(x)` unpacks the results as with `nn.LSTM`. With a GRU or Elman
+    controller, use `output, (h_n, *_)`. L is the number of layers and directions, in the order of
+    `nn.LSTM`. Unbatched inputs have no axis B.
 
     Fields:
         hidden: h_n, [L, B, H].
@@ -36,7 +36,7 @@ class MemoryRNNState(NamedTuple):
 
 
 def joined(states: Sequence[LoopState]) -> MemoryRNNState:
-    """Join the states of layers and directions, [B, ...], to one."""
+    """Join the states of layers and directions, [B, ...], into one state."""
     if len(states) == 1:
         hidden, *others = (part.unsqueeze(0) for part in states[0].controller)
     else:
@@ -52,9 +52,10 @@ def joined(states: Sequence[LoopState]) -> MemoryRNNState:
 def parted(
     state: MemoryRNNState, count: int, state_size: int, memory_state: type[tuple[Any, ...]]
 ) -> list[LoopState]:
-    """Split a state into those of `count` layers and directions with `state_size` tensors each.
+    """Split a state into states of `count` layers and directions with `state_size` tensors each.
 
-    Plain tuples of the same structure are accepted: common functions that detach states make them.
+    Plain tuples of the same structure are accepted, because common functions that detach states
+    return them.
 
     Raises:
         ShapeError: it is the state of another layer.
@@ -92,7 +93,7 @@ def parted(
                 raise ShapeError(f"state.{name}: expected a tuple of {count}, one for each layer.")
     named = [_named(memory, memory_state) for memory in memories]
     for memory in named:
-        # The memory itself checks type and shapes.
+        # The memory checks type and shapes itself.
         if not isinstance(memory, tuple) or not all(isinstance(f, Tensor) for f in memory):
             raise ShapeError(
                 f"state.memory: expected a {memory_state.__name__} of tensors as an earlier call "
@@ -119,12 +120,12 @@ def _named(memory: Any, memory_state: type[tuple[Any, ...]]) -> Any:
 
 
 def batched(state: MemoryRNNState) -> MemoryRNNState:
-    """Give the state of an unbatched call a batch of one."""
+    """Add a batch axis of size one to the state of an unbatched call."""
     return _map_batched(state, lambda tensor, axis: tensor.unsqueeze(axis))
 
 
 def unbatched(state: MemoryRNNState) -> MemoryRNNState:
-    """Remove the batch of one."""
+    """Remove the batch axis of size one."""
     return _map_batched(state, lambda tensor, axis: tensor.squeeze(axis))
 
 
@@ -161,7 +162,7 @@ def check_axes(state: MemoryRNNState, is_unbatched: bool, batch_size: int) -> No
     is_whole = isinstance(state, tuple) and len(state) == len(MemoryRNNState._fields)
     hidden = state[0] if is_whole else None
     if not isinstance(hidden, Tensor):
-        return  # `parted` raises for anything else
+        return  # `parted` raises an error for anything else
     shape = list(hidden.shape)
     if hidden.dim() == 3 and not is_unbatched and hidden.shape[1] != batch_size:
         raise ShapeError(
@@ -186,7 +187,7 @@ def _map_batched(
 ) -> MemoryRNNState:
     """Apply function(tensor, batch axis) to every tensor."""
     if not isinstance(state, tuple) or len(state) != len(MemoryRNNState._fields):
-        return state  # `parted` raises for it
+        return state  # `parted` raises an error for it
     hidden, cell, *rest = state
 
     def over_layers(field: Any) -> Any:

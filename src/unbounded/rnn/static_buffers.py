@@ -1,4 +1,4 @@
-"""Layers for static-buffer steps: chunk by chunk, without torch's graph or new tensors."""
+"""Layers for static-buffer steps, which run chunks without torch's graph or new tensors."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _KEPT: Final = 2
 
 
 class StaticRecurrence:
-    """Recurrences over different numbers of steps with one carried state.
+    """Recurrences over different numbers of steps, with one carried state.
 
-    Buffers are kept for the last two numbers of steps: those of full chunks and of a batch's last
-    chunk.
+    Buffers are kept for the last two numbers of steps, which are those of full chunks and of a
+    batch's last chunk.
 
     Args:
         loop: the loop, whose weights each call reads in place.
@@ -58,18 +58,18 @@ class StaticRecurrence:
         return tuple(self._state[:size]), tuple(self._state[size:])
 
     def set_state(self, state: Sequence[Tensor] | None) -> None:
-        """Set the carried state, laid out as the initial one; None for the initial one."""
+        """Set the carried state, in the layout of the initial state; None for the initial state."""
         torch._foreach_copy_(self._state, list(self._initial if state is None else state))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run over x [T, B, I]; return h of every step, [T, B, H], overwritten by later calls."""
+        """Run over x [T, B, I]. Return h of every step, [T, B, H], which later calls overwrite."""
         self._run = run = self._recurrence(len(x))
         run.x.copy_(x)
         run.forward()
         return run.outputs
 
     def backward(self, grad: Tensor) -> dict[str, Tensor]:
-        """Map the gradient [T, B, H] of h to those of the weights, by name."""
+        """Compute the gradients of the weights, by name, from the gradient [T, B, H] of h."""
         self._run.grad_outputs.copy_(grad)
         self._run.backward()
         return self._run.gradients
@@ -80,14 +80,14 @@ class StaticRecurrence:
         return self._run.grad_x
 
     def advance(self) -> None:
-        """Carry the state after the last call over to the next."""
+        """Carry the state from the last call to the next."""
         torch._foreach_copy_(self._state, self._run.final)
 
     def _recurrence(self, steps: int) -> kernels.StaticRecurrence:
         recurrence = self._by_steps.pop(steps, None)
         if recurrence is None:
             recurrence = self._loop.on_static_buffers(self._state, steps, of_x=self._of_x)
-        # Inserted again, the last one used is the last in order.
+        # The recurrence is inserted again, so that the last one used is last in order.
         self._by_steps[steps] = recurrence
         if len(self._by_steps) > _KEPT:
             del self._by_steps[next(iter(self._by_steps))]
@@ -97,47 +97,48 @@ class StaticRecurrence:
 def set_gradients(
     weights: kernels.Weights | kernels.ControllerWeights, gradients: dict[str, Tensor]
 ) -> None:
-    """Assign the gradients of a recurrence to the parameters that require one."""
+    """Assign the gradients of a recurrence to the parameters that require a gradient."""
     for name, weight in weights._asdict().items():
         if weight is None or not weight.requires_grad:
             continue
-        # The biases of an LSTM or Elman cell are summed; their equal gradients are two tensors.
+        # The biases of an LSTM or Elman cell are summed, so their gradients are equal, but are two
+        # tensors.
         weight.grad = gradients[name] if name in gradients else gradients["bias_ih"].clone()
 
 
-#: Numbers in a state above which copying it between chunks is too expensive.
+#: If a state has more numbers than this, copying it between chunks is too expensive.
 _MOST_NUMBERS: Final = 2**18
 
 
 class StaticBufferLayer(Protocol):
     """A layer that runs chunks of B sequences forward and backward, with a carried state.
 
-    It uses the layer's parameters as they are at each call.
+    At each call, it uses the current parameters of the layer.
     """
 
     @property
     def state(self) -> Any:
-        """The carried state in the layer's form: the same tensors, overwritten by `advance`."""
+        """The carried state in the layer's form. Its tensors are overwritten by `advance`."""
 
     def set_state(self, state: Any) -> None:
-        """Set the carried state to a state of the layer, detached; None for the initial one."""
+        """Set the carried state to a detached state of the layer; None for the initial state."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run over x [T, B, I]; return h of every step, [T, B, H], overwritten by the next chunk.
+        """Run over x [T, B, I]. Return h of every step, [T, B, H], which the next chunk overwrites.
 
         Raises:
             MemoryOverflowError: a memory with overflow="error" lost a cell.
         """
 
     def backward(self, grad: Tensor) -> None:
-        """Map the gradient [T, B, H] of the last `forward` to the parameters' `grad`."""
+        """Compute `grad` of the parameters from the gradient [T, B, H] of the last `forward`."""
 
     def advance(self) -> None:
-        """Carry the state after the last chunk over to the next."""
+        """Carry the state from the last chunk to the next."""
 
 
 def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer | None:
-    """A layer with static buffers; None if it must go through torch's graph.
+    """Return a layer with static buffers; None if the layer must use torch's graph.
 
     Args:
         layer: without hooks, which would not run.
@@ -145,7 +146,7 @@ def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer 
     """
     if not all(parameter.is_contiguous() for parameter in layer.parameters()):
         return None
-    # Exact types only: a subclass may compute something else.
+    # Only these exact types are supported, because a subclass may compute something else.
     if type(layer) is MemoryRNN:
         if why_not_static(layer, batch_size):
             return None
@@ -171,7 +172,8 @@ def static_buffer_layer(layer: nn.Module, batch_size: int) -> StaticBufferLayer 
 class StaticBufferMemory:
     """Static buffers of a MemoryLayer.
 
-    A memory with a capacity has all its rows from the start; an empty row equals an absent one.
+    A memory with a capacity has all its rows from the start, because an empty row equals an absent
+    row.
 
     Args:
         layer: one for which `why_not_static` returns None.
@@ -296,7 +298,7 @@ class StaticBufferControllers:
 
 
 def why_not_static(layer: MemoryRNN, batch_size: int) -> str | None:
-    """Why a MemoryRNN cannot have static buffers; None if it can."""
+    """The reason why a MemoryRNN cannot have static buffers; None if it can."""
     if len(layer.layers) > 1:
         return "it has several layers"
     part = layer.only_layer()

@@ -1,4 +1,4 @@
-"""Running a layer a few steps at a time without gradients, as in generation."""
+"""Run a layer a few steps at a time without gradients, as in generation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stream(Protocol):
 
 
 class _LayerStream:
-    """Any batch-first layer, one call after another."""
+    """A stream for any batch-first layer, which makes one call after another."""
 
     def __init__(self, layer: nn.Module) -> None:
         self._layer, self._state = layer, None
@@ -43,7 +43,10 @@ class _LayerStream:
 
 
 class _FusedStream:
-    """A MemoryLayer on the fused kernel; a step costs the rows it touches, not all rows."""
+    """A stream for a MemoryLayer on the fused kernel.
+
+    The time of a step depends only on the rows that it uses.
+    """
 
     def __init__(self, layer: MemoryLayer, session: kernels.Session) -> None:
         self._layer, self._session = layer, session
@@ -56,7 +59,7 @@ class _FusedStream:
 
 
 def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
-    """Start `batch_size` sequences; a MemoryRNN takes the fused kernel where it applies.
+    """Start `batch_size` sequences. A MemoryRNN uses the fused kernel if possible.
 
     The layer's weights must not change while the stream is used.
 
@@ -64,7 +67,7 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
         layer: a batch-first layer, forward(x, state, lengths) -> (output, state).
         like: a tensor of the dtype and device of the later inputs.
     """
-    # Sessions run on the CPU only. They bypass the layer's forward and its hooks.
+    # Sessions run only on the CPU. Sessions bypass the layer's `forward` and its hooks.
     if not isinstance(layer, MemoryRNN) or len(layer.layers) > 1 or like.device.type != "cpu":
         return _LayerStream(layer)
     part = layer.only_layer()

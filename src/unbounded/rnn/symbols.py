@@ -1,8 +1,8 @@
-"""Layers on symbols without one-hot vectors: a lookup instead of a product over the vocabulary.
+"""Run layers on symbols without one-hot vectors, by a lookup instead of a product.
 
 With x_t one-hot, U x_t is a column of U. These columns become the layer's input, and the identity
-replaces U. The numbers are equal, at a fraction of the work for large vocabularies. The layers only
-notice that their input is as wide as the matrix has rows.
+replaces U. The results are equal, with much less work for large vocabularies. For the layers, the
+only difference is that the input size is the number of the matrix's rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unbounded.rnn.memory_rnn import MemoryRNN
 
 def input_weight_name(layer: nn.Module) -> str | None:
     """Name of the matrix whose first columns belong to a layer's symbols; None if unknown."""
-    # Exact types only: a subclass may use its weights differently.
+    # Only these exact types are supported, because a subclass may use its weights differently.
     if type(layer) is ControllerRNN:
         return "controller.weight_ih" if _has_weights(layer.controller) else None
     if type(layer) is MemoryRNN:
@@ -43,7 +43,7 @@ def _has_weights(controller: nn.Module) -> bool:
 
 
 def input_weight(layer: nn.Module) -> Tensor | None:
-    """The matrix whose first columns belong to a layer's symbols, [rows, I + ...]; or None."""
+    """The matrix [rows, I + ...] whose first columns belong to a layer's symbols, or None."""
     name = input_weight_name(layer)
     try:
         return None if name is None else layer.get_parameter(name)
@@ -91,12 +91,12 @@ def run_symbols(
 def _columns(weight: Tensor, size: int, symbols: Tensor) -> tuple[Tensor, Tensor]:
     """The columns [B, T, rows] of the symbols, and the columns after the first `size`.
 
-    They are one node of the graph, so that the gradient of the matrix is assembled once.
+    Both are one node of the graph, so that the gradient of the matrix is assembled once.
     """
     rest = weight.shape[1] - size
     if weight.is_cuda:
-        # On CUDA the backward pass of index_select adds in no fixed order; for embedding it is
-        # fixed.
+        # On CUDA, the backward pass of index_select adds in no fixed order. That of embedding adds
+        # in a fixed order.
         columns, others = weight.split([size, rest], dim=1)
         return F.embedding(symbols, columns.t()), others
     # The gradient of an embedding of columns has the transposed layout; with ten thousand words,

@@ -1,8 +1,8 @@
-"""Traces: the instruction, the memory's state and the read vector at every step.
+"""Traces, which hold instruction, memory state and read vector at every step.
 
 All memories share one versioned format, which figures, the page and exports read. A `RunTrace`
-holds the instructions of one sequence. A memory is a pure function, so they determine all its
-steps, which are replayed when they are needed. docs/formats.md has the schema.
+holds the instructions of one sequence. A memory is a pure function, so the instructions determine
+all its steps, which are replayed when needed. docs/formats.md has the schema.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
         )
     check_path("path", path)
     from safetensors import SafetensorError
-    from safetensors.torch import save_file  # here, to keep the import of the layers light
+    from safetensors.torch import save_file  # imported here, to keep the import of the layers fast
 
     metadata = {"format": TRACE_FORMAT, "version": TRACE_VERSION, "memory": trace.memory}
     if trace.symbols is not None:
@@ -94,7 +94,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
 def load_trace(path: str | Path) -> Trace:
     """Read a trace from `save_trace`, or a run trace (a JSON file, which is replayed).
 
-    Loading runs no code.
+    Loading does not run any code.
 
     Raises:
         CheckpointError: not a trace, truncated, or of another version; the message names the file.
@@ -134,9 +134,9 @@ def _are_rows_of_texts(symbols: object) -> bool:
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file starts as JSON does.
+    """Whether a file starts like JSON.
 
-    A safetensors file starts with its header's size in eight bytes, the last of which are 0.
+    A safetensors file starts with the size of its header in eight bytes, of which the last are 0.
     """
     try:
         with path.open("rb") as file:
@@ -146,13 +146,13 @@ def _is_json(path: Path) -> bool:
         return False
 
 
-#: By name, little endian. An int8 is a multiple of `scale`.
+#: Data types by name, in little-endian order. An int8 value is a multiple of `scale`.
 ENCODINGS: Final = ("float32", "float16", "int8")
 _INT8_MOST: Final = 127
 
 
 def packed(tensor: Tensor, encoding: str) -> dict[str, Any]:
-    """A tensor as plain data: "shape", "encoding", "data" in base64, and "scale" for int8.
+    """Return a tensor as plain data: "shape", "encoding", "data" in base64, and "scale" for int8.
 
     Raises:
         ChoiceError: there is no such encoding.
@@ -171,7 +171,7 @@ def packed(tensor: Tensor, encoding: str) -> dict[str, Any]:
 
 
 def unpacked(name: str, block: Mapping[str, Any]) -> Tensor:
-    """The tensor of a block, in float32.
+    """Return the tensor of a block, in float32.
 
     Raises:
         CheckpointError: the block is invalid; the message has its `name`.
@@ -192,7 +192,7 @@ def unpacked(name: str, block: Mapping[str, Any]) -> Tensor:
 
 
 VERSION: Final = 3
-#: Largest number of base64 bytes for instructions, while there is a shorter encoding.
+#: Largest number of base64 bytes for instructions, as long as there is a shorter encoding.
 MOST_BYTES: Final = 400_000
 #: The next shorter encoding, and bytes per number.
 _SHORTER: Final = {"float32": "float16", "float16": "int8"}
@@ -237,10 +237,10 @@ class RunTrace:
 
     @cached_property
     def steps(self) -> Trace:
-        """The memory's state and read vector at each step, replayed once, when they are needed.
+        """The memory's state and read vector at each step, which are replayed once, when needed.
 
-        As in `layer(..., return_trace=True)`; also "chance" for a task of yes and no, and "height"
-        where the trace has heights.
+        The arrays are as in `layer(..., return_trace=True)`. There is also "chance" for tasks with
+        labels yes and no, and "height" if the trace has heights.
 
         Raises:
             ConfigError: the memory cannot carry out the instructions.
@@ -270,7 +270,7 @@ class RunTrace:
 
 
 def trace_text(trace: RunTrace) -> str:
-    """A trace as JSON.
+    """Return a trace as JSON.
 
     Raises:
         ConfigError: a custom memory, which has no name.
@@ -315,7 +315,7 @@ def save_run_trace(path: str | Path, trace: RunTrace) -> None:
 
 
 def load_run_trace(path: str | Path) -> RunTrace:
-    """Read a trace from `save_run_trace`; loading runs no code.
+    """Read a trace from `save_run_trace`. Loading does not run any code.
 
     Raises:
         CheckpointError: no valid trace of this version; the message names the file and the error.
@@ -340,7 +340,7 @@ def load_run_trace(path: str | Path) -> RunTrace:
 
 
 def _checked(data: Mapping[str, Any]) -> RunTrace:
-    """The trace in data, after checks of every list and block against the number of steps."""
+    """Return the trace in data, after checking every list and block against the number of steps."""
     steps = len(data["symbols"])
     lists: dict[str, Any] = {}
     for name, kind in _LISTS.items():

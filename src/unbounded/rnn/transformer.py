@@ -19,12 +19,12 @@ from unbounded.rnn.memory_layer import check_memory
 
 
 class Transformer(BlockNetwork):
-    """A Transformer whose steps attend to the steps up to them, or with an option to all.
+    """A Transformer whose steps attend to themselves and earlier steps, or optionally to all.
 
     x_t goes through a linear map and the blocks: x <- x + attention(norm(x)); x <- x + W_2
     relu(W_1 norm(x)). A norm ends it. The state holds the keys and values of earlier steps, so the
-    cost of a step grows with their number. A sequence in chunks gives the same results as the whole
-    sequence.
+    cost of a step grows with their number. A sequence in chunks has the same results as the
+    complete sequence.
 
     Args:
         input_size: I.
@@ -144,11 +144,11 @@ class Transformer(BlockNetwork):
         )
 
     def no_kernel(self) -> str | None:
-        """Why the kernels do not serve the layer; None with a memory, which chooses itself."""
+        """Why the kernels do not support the layer; None with a memory, which chooses itself."""
         return super().no_kernel() if self.memory is None else None
 
     def parts(self, state: BlocksState) -> list[tuple[str, Tensor, Shape]]:
-        """Those of each block.
+        """The state parts of each block.
 
         Raises:
             ShapeError: the layer is bidirectional, and so goes on from no state.

@@ -1,6 +1,7 @@
-"""Custom studies: their folders, and their results as tables, data frames, plots and a page.
+"""Custom studies: their folders, and results as tables, data frames, plots and a page.
 
-`load(FOLDER)` gives a pandas DataFrame with one row a run. docs/studies.md shows it all.
+`load(FOLDER)` returns a pandas DataFrame with one row for each run. All of this is shown in
+docs/studies.md.
 """
 
 from unbounded.studies.frame import load

@@ -1,4 +1,4 @@
-"""Who trains the runs of a plan: a pool, this process as a shard, SLURM, submitit or Ray."""
+"""Executors, which train the runs of a plan: a pool, a shard, SLURM, submitit or Ray."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
 from unbounded.training.signals import Interrupted, stop_requests
 
-#: The executors, with a line each.
+#: The executors, each with a line of description.
 EXECUTORS: Final = {
     "pool": "processes of this machine, one a GPU where there are several",
     "shard": "this process",
@@ -24,7 +24,7 @@ EXECUTORS: Final = {
     "debug": "this process, by submitit",
     "ray": "tasks of a Ray cluster",
 }
-#: Seconds between two looks at workers elsewhere.
+#: Seconds between two checks of workers elsewhere.
 _POLL_S: Final = 1.0
 
 
@@ -66,7 +66,7 @@ def run_plan(
     ended: Callable[[Outcome], None],
     say: Callable[[str], None],
 ) -> bool:
-    """Have the runs of a plan trained, and follow them.
+    """Have an executor train the runs of a plan, and follow their progress.
 
     Args:
         executor: who trains.
@@ -131,7 +131,7 @@ def _work_here(
 ) -> None:
     shard: Shard = options.shard
     result = work(read_plan(plan), runs, options, say)
-    own = {*result.finished, *result.failed}  # already told, at their ends
+    own = {*result.finished, *result.failed}  # reported when they ended
     for outcome in watched.look()[1]:
         if outcome.trial.name not in own:
             ended(outcome)
@@ -149,7 +149,7 @@ def _follow(
     watch: Callable[[list[Trial]], None],
     ended: Callable[[Outcome], None],
 ) -> bool:
-    """Follow workers elsewhere until they ended, or until every run did."""
+    """Follow workers elsewhere until they have ended, or until every run has ended."""
     with stop_requests() as request:
         while True:
             is_over = workers is not None and workers.are_over()

@@ -1,4 +1,4 @@
-"""A study as a data frame, and its tables in other formats than Markdown."""
+"""A study as a data frame, and its tables in formats other than Markdown."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from unbounded.studies.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Formats of tables, and the files of each.
+#: Formats of tables, and the files that each format writes.
 FORMATS: Final = {"md": "table.md", "csv": "table.csv", "parquet": "table.parquet",
                   "latex": "table.tex"}  # fmt: skip
 
 
 def load(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """The runs of a study as a pandas DataFrame, one row a run.
+    """The runs of a study as a pandas DataFrame, with one row for each run.
 
     Columns are run, task, one for each axis by its name (such as model.memory), seed, state,
     batches, minutes, the metrics on the test split, selection_metric (on validation, lower is
@@ -38,7 +38,7 @@ def load(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def frame_of(runs: list[StudyRun]) -> pd.DataFrame:
-    """The runs as a DataFrame, as `load` gives it.
+    """The runs as a DataFrame, as `load` returns it.
 
     Raises:
         LabError: pandas is not installed.
@@ -61,7 +61,7 @@ def frame_of(runs: list[StudyRun]) -> pd.DataFrame:
         for run in runs
     ]
     frame: pd.DataFrame = pandas.DataFrame(rows)
-    # An axis of values of several types, such as null and numbers, is text in Parquet.
+    # An axis with values of several types, such as null and numbers, is text in Parquet.
     for axis in axes:
         if axis in frame and len({type(value) for value in frame[axis]}) > 1:
             frame[axis] = frame[axis].map(lambda value: None if value is None else str(value))
@@ -69,7 +69,7 @@ def frame_of(runs: list[StudyRun]) -> pd.DataFrame:
 
 
 def write_tables(kind: str, table: Table, runs: list[StudyRun], folder: StudyFolder) -> list[Path]:
-    """Write a study's table in a format; in CSV and Parquet also all runs, one row each.
+    """Write a study's table in a format. CSV and Parquet also have all runs, one row for each.
 
     Args:
         kind: one of FORMATS.
@@ -101,7 +101,7 @@ def write_tables(kind: str, table: Table, runs: list[StudyRun], folder: StudyFol
 
 
 def latex(table: Table) -> str:
-    """The table in LaTeX for the package booktabs."""
+    """Format the table in LaTeX for the package booktabs."""
     lines = [" & ".join(map(_escaped, cells)) + r" \\" for cells in (table.header, *table.rows)]
     columns = "l" * len(table.header)
     notes = "".join(f"% {note}\n" for note in table.notes)
@@ -119,7 +119,7 @@ def _escaped(text: str) -> str:
 
 
 def need(package: str, extra: str) -> Any:
-    """Import a package of an extra.
+    """Import a package that belongs to an extra.
 
     Raises:
         LabError: it is not installed; the message names the extra.

@@ -1,4 +1,4 @@
-"""A page with all runs of a study: searched, sorted, with their curves."""
+"""A page with all runs of a study and their curves, which can be searched and sorted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unbounded.studies.results import StudyRun
 from unbounded.studies.study_folder import StudyFolder
 from unbounded.studies.table import short
 
-#: Points of a curve in the page, at most.
+#: Greatest number of points of a curve in the page.
 _POINTS: Final = 60
 #: The explorer's page in a run folder (`unbounded explore RUN`).
 _EXPLORER: Final = "explore.html"
@@ -26,7 +26,7 @@ _PLACE: Final = "{data}"
 
 
 def write_study_page(study: StudyFile, runs: Sequence[StudyRun], folder: StudyFolder) -> str:
-    """Write index.html into the study's folder: one file that needs no other.
+    """Write index.html, a single self-contained file, into the study's folder.
 
     Args:
         study: the study.

@@ -71,7 +71,7 @@ def _value(run: StudyRun, metric: str) -> float | None:
 
 
 def _axis(study: StudyFile, name: str, option: str) -> str:
-    """An axis by its name, or by the last part of it."""
+    """Find an axis by its name, or by the last part of its name."""
     if name in study.axes:
         return name
     ends: Iterable[str] = [axis for axis in study.axes if short(axis) == name]

@@ -1,4 +1,4 @@
-"""Workers of a study as tasks of a Ray cluster that is there."""
+"""Workers of a study as tasks on an existing Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from unbounded.experiments.trials.plan_file import read_plan
 from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.studies.frame import need
 
-#: Resources of a worker, unless the user names others.
+#: Resources of a worker, unless the user requests others.
 _RESOURCES: Final = {"num_cpus": 1}
 
 
 def work_on(plan: str, runs: str, options: str, number: int, total: int) -> int:
-    """Work on a shard in a Ray task; the exit code of the worker.
+    """Work on a shard in a Ray task, and return the worker's exit code.
 
     Args:
         plan, runs: the plan's file and the folder of runs, as every node sees them.
@@ -34,7 +34,7 @@ def work_on(plan: str, runs: str, options: str, number: int, total: int) -> int:
 class RayTasks:
     """The workers of a study on a Ray cluster.
 
-    A task whose node dies is started on another one; the claims of its runs are taken over.
+    A task whose node dies is started on another node, which takes over the claims of its runs.
 
     Args:
         address: of the cluster; "auto" for the one of this machine.
@@ -79,17 +79,17 @@ class RayTasks:
         return len(done) == len(self._tasks)
 
     def errors(self) -> list[str]:
-        """Why workers failed, a line each."""
+        """The reasons why workers failed, one line each."""
         lines = []
         for task in self._tasks:
             try:
                 self._ray.get(task, timeout=0)
-            except Exception as error:  # whatever a worker raised
+            except Exception as error:  # a worker may raise any error
                 lines.append(f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}")
         return lines
 
     def close(self) -> None:
-        """Stop the workers that are left, and leave the cluster."""
+        """Stop the remaining workers, and leave the cluster."""
         for task in self._tasks:
             self._ray.cancel(task, force=False)
         self._ray.shutdown()

@@ -1,4 +1,4 @@
-"""The results of a study's runs: numbers and errors by run, and each cell over its seeds."""
+"""The results of a study: numbers and errors of each run, and cells summarised over seeds."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class StudyRun:
     error: str = ""
 
     def values(self) -> dict[str, float | None]:
-        """The run's numbers by name; empty unless it is finished.
+        """The run's numbers by name; empty unless the run is finished.
 
-        They are the columns of its metric set, "selection_metric", and "success" where the metric
-        set defines it.
+        The numbers are the columns of its metric set, "selection_metric", and "success" if the
+        metric set defines it.
         """
         if self.numbers is None:
             return {}
@@ -65,7 +65,7 @@ class StudyRun:
 def study_runs(folder: StudyFolder) -> list[StudyRun]:
     """All runs of a study with their results, in the order of the plan.
 
-    The numbers of a run that was hardened are those of its hardened model.
+    For a hardened run, the numbers are those of its hardened model.
 
     Raises:
         CheckpointError: the folder is not a study's, or a report is damaged; the message names it.
@@ -106,7 +106,7 @@ def _run(trial: Trial, state: str, **fields: Any) -> StudyRun:
 
 @dataclass(frozen=True)
 class Cell:
-    """The finished runs of one cell: its axes without those that are chosen.
+    """The finished runs of one cell, which is defined by the axes that are not chosen.
 
     Fields:
         axes: their values.
@@ -123,12 +123,12 @@ class Cell:
 
     @property
     def metric_set(self) -> str:
-        """The metric set of its task; empty without a finished run."""
+        """The name of the task's metric set; empty without a finished run."""
         numbers = self.runs[0].numbers if self.runs else None
         return "" if numbers is None else numbers.metric_set
 
     def numbers(self, metric: str) -> list[float]:
-        """A metric of the runs that have it."""
+        """The values of a metric, from the runs that have it."""
         values = (run.values().get(metric) for run in self.runs)
         return [value for value in values if value is not None]
 
@@ -143,8 +143,8 @@ class Cell:
 def cells_of(runs: Iterable[StudyRun], select: Sequence[str]) -> list[Cell]:
     """The cells of a study, in the order of the plan.
 
-    The values of the chosen axes are those with the lowest median selection metric, which is
-    measured on validation. No number of the test split has a part in it.
+    Values of the chosen axes are selected by the lowest median selection metric, which is measured
+    on validation data. The selection does not use numbers of the test split.
 
     Args:
         runs: all runs.
@@ -179,7 +179,7 @@ def _median_choice(runs: Sequence[StudyRun]) -> float:
 
 
 def metrics_of(runs: Iterable[StudyRun]) -> dict[str, int]:
-    """The metrics that finished runs have, with the digits to show."""
+    """The metrics that finished runs have, with the number of digits to show."""
     digits: dict[str, int] = {}
     for run in runs:
         if run.numbers is not None:
@@ -189,7 +189,7 @@ def metrics_of(runs: Iterable[StudyRun]) -> dict[str, int]:
 
 
 def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
-    """Check the metric of a study's table before any run is trained.
+    """Check the metric that a study's table shows before any run is trained.
 
     Args:
         name: of the metric; None for those of the task.

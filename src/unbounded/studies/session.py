@@ -1,4 +1,4 @@
-"""Plan a study, estimate its time, and have its runs trained."""
+"""Plan a study, estimate its time, and train its runs by an executor."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from unbounded.training.signals import StopRequest
 
 Say = Callable[[str], None]
 
-#: Cells to time a batch of, at most, and batches of each: the first one warms up.
+#: Greatest number of cells to time, and number of batches of each. The first batch is a warm-up.
 _TIMED_CELLS: Final = 4
 _TIMED_BATCHES: Final = 4
-#: Runs that a plan names, at most.
+#: Greatest number of runs that a plan names.
 _NAMED: Final = 40
 
 
 def check_trials(trials: Sequence[Trial]) -> None:
-    """Check the configs of all runs; configs that differ only in the seed are checked once.
+    """Check the configs of all runs. Configs that differ only in the seed are checked once.
 
     Raises:
         ConfigError: configs have errors; each error once, with the first cell that has it.
@@ -68,8 +68,8 @@ def plan_text(
 ) -> str:
     """The plan for `--dry-run`: runs and their states, and the hours to train.
 
-    The time comes from the minutes of finished runs. If no run is finished, the estimate comes from
-    a few timed batches of some cells, and assumes the whole budget.
+    The time is estimated from the minutes of finished runs. If no run is finished, the estimate is
+    based on a few timed batches of some cells, and assumes that runs use their full budgets.
 
     Args:
         title: the first line.
@@ -133,20 +133,20 @@ def _time(
 
 
 def _timed_budgets(waiting: Sequence[Trial]) -> list[float]:
-    """The minutes of the whole budget of some runs, spread over the cells."""
+    """The minutes that some runs, spread over the cells, need for their full budgets."""
     cells = list({trial.cell: trial for trial in waiting}.values())
     step = max(1, len(cells) // _TIMED_CELLS)
     budgets = []
     for trial in cells[::step][:_TIMED_CELLS]:
         try:
             budgets.append(budget_minutes(trial.config))
-        except (UnboundedError, RuntimeError):  # the run itself reports what is wrong
+        except (UnboundedError, RuntimeError):  # the run itself reports its errors
             continue
     return budgets
 
 
 def budget_minutes(config: RunConfig) -> float:
-    """The minutes of a run's whole budget of training, from a few timed batches.
+    """The minutes that a run's full training budget takes, from a few timed batches.
 
     Raises:
         UnboundedError: the config has errors.
@@ -199,7 +199,7 @@ def budget_minutes(config: RunConfig) -> float:
 def progress_of(
     runs: Path, trials: Sequence[Trial], watched: PlanWatch, jobs: int, say: Say
 ) -> Iterator[tuple[Callable[[list[Trial]], None], Callable[[Outcome], None]]]:
-    """Show the progress of a plan: a function of the running trials, and one of each outcome."""
+    """Show the progress of a plan. Yield functions for running trials and for each outcome."""
     minutes = RunMinutes(trials, finished_minutes(trials, runs))
     left = TimeLeft(watched.waiting, jobs, minutes, runs)
     say(f"{watched.finished} of {len(trials)} runs are already finished")

@@ -1,4 +1,4 @@
-"""The folder of a study: the names of its files, and whether a study may use it."""
+"""The folder of a study: names of its files, and a check that a study may use it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.study_file import StudyFile, make_study_file
 from unbounded.files import read_text, storage_errors, write_text
 
-#: Keys of a study's file that change what is shown, and no run.
+#: Keys in a study's file that change only what is shown, and not the runs.
 _SHOWN: Final = ("about", "select", "table", "figures", "log_with")
 _MOST_NAMED: Final = 5
 
 
 class StudyFolder:
-    """The folder of a study; docs/studies.md describes its files.
+    """The folder of a study. Its files are described in docs/studies.md.
 
     Args:
         path: the folder, which may be missing.
@@ -41,7 +41,7 @@ class StudyFolder:
         return str(self.path)
 
     def study(self) -> StudyFile:
-        """The study of the folder.
+        """Return the study of the folder.
 
         Raises:
             CheckpointError: the folder is not a study's, or its file is damaged.
@@ -68,9 +68,9 @@ class StudyFolder:
     def begin(
         self, study: StudyFile, trials: Sequence[Trial], *, extend: bool = False
     ) -> tuple[Trial, ...]:
-        """Write study and plan into the folder, or check that it is the study's.
+        """Write study and plan into the folder, or check that the folder belongs to the study.
 
-        Any number of processes may do so at once: all write the same.
+        Any number of processes may do so at once, because all write the same content.
 
         Args:
             study: the study.
@@ -167,7 +167,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Data as JSON has it, so that two readings of one file are equal."""
+    """Convert data to the form that JSON has, so that two readings of one file are equal."""
     result: dict[str, Any] = json.loads(json.dumps(data))
     return result
 

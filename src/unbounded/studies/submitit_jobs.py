@@ -1,6 +1,6 @@
-"""Workers of a study as jobs of submitit: an array of SLURM, or processes of this machine.
+"""Workers of a study as jobs of submitit: a SLURM array, or processes on this computer.
 
-A job that is stopped before its work is done saves its run and asks SLURM to queue it again.
+A job that is stopped before its work is done saves its run and asks SLURM to queue the job again.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from unbounded.experiments.trials.plan_file import read_plan
 from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.studies.frame import need
 
-#: Clusters of submitit by the names of our executors.
+#: Clusters of submitit by the names of the executors here.
 CLUSTERS: Final = {"slurm": "slurm", "local": "local", "debug": "debug"}
-#: Names of submitit's parameters that all clusters have.
+#: Parameters of submitit that all clusters have.
 _GENERIC: Final = (
     "name", "nodes", "gpus_per_node", "cpus_per_task", "timeout_min", "mem_gb", "tasks_per_node",
     "stderr_to_stdout",
 )  # fmt: skip
-#: Seconds before a job's end at which it is asked to save.
+#: Number of seconds before a job's end at which the job is asked to save.
 _SIGNAL_S: Final = 90
-#: How often a job may be queued again after its time limit.
+#: Number of times that a job may be queued again after its time limit.
 _MOST_TIMEOUTS: Final = 10_000
-#: Minutes of a job whose user names no limit.
+#: Minutes of a job if the user sets no limit.
 _MINUTES: Final = 60
 _SQUEUE_S: Final = 10.0
 _LOCAL_S: Final = 0.1
@@ -40,7 +40,7 @@ _LOCAL_S: Final = 0.1
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """The work of one job, as submitit pickles it.
+    """The work of one job, in a form that submitit can pickle.
 
     Fields:
         plan, runs: the plan's file and the folder of runs, as absolute paths.
@@ -52,13 +52,13 @@ class WorkerJob:
     options: WorkOptions
 
     def __call__(self, number: int, total: int) -> int:
-        """Work on a shard; the exit code of the worker."""
+        """Work on a shard, and return the worker's exit code."""
         submitit = need("submitit", "cluster")
         for module in self.options.modules:
             importlib.import_module(module)
         requeue_by = getattr(signal, f"SIG{submitit.JobEnvironment.USR_SIG}")
         requeue = signal.getsignal(requeue_by)
-        # The worker answers the signal: its run is saved before the job is queued again.
+        # The worker handles the signal, so that its run is saved before the job is queued again.
         signal.signal(requeue_by, signal.SIG_DFL)
         try:
             result = work(
@@ -74,7 +74,7 @@ class WorkerJob:
         return result.exit_code
 
     def checkpoint(self, number: int, total: int) -> Any:
-        """The same job again, for submitit."""
+        """Return the same job again, for submitit."""
         return need("submitit", "cluster").helpers.DelayedSubmission(self, number, total)
 
 
@@ -140,7 +140,7 @@ class SubmittedJobs:
 
     @property
     def names(self) -> str:
-        """The numbers of the jobs."""
+        """The ids of the jobs."""
         ids = [str(job.job_id) for job in self.jobs]
         return ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
 
@@ -158,7 +158,7 @@ class SubmittedJobs:
                     time.sleep(_LOCAL_S)
 
     def are_over(self) -> bool:
-        """Whether no job is queued or at work."""
+        """Whether no job is queued or running."""
         if all(job.paths.result_pickle.exists() for job in self.jobs):
             return True
         if self._cluster != "slurm":

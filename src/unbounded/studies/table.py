@@ -1,4 +1,4 @@
-"""The table of a study: one line a cell, or rows and columns by axes."""
+"""The table of a study, with one line for each cell, or with axes as rows and columns."""
 
 from __future__ import annotations
 
@@ -141,11 +141,11 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 
 def short(axis: str) -> str:
-    """The last part of an axis's name, for a heading; of model.memory.name that before it."""
+    """The last part of an axis's name, for a heading; for model.memory.name it is "memory"."""
     *before, last = axis.split(".")
     return before[-1] if last == "name" and before else last
 
 
 def axis_text(value: Any) -> str:
-    """The text of an axis's value; an axis that a cell lacks has a dash."""
+    """The text of an axis's value; a dash if the cell does not have the axis."""
     return _EMPTY if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Tasks: samplers, vocabularies and batches. A task depends on no model."""
+"""Tasks: samplers, vocabularies and batches. Tasks do not depend on models."""
 
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled

@@ -15,11 +15,12 @@ PLUS, EQUALS, POINT, ZERO = 0, 1, 2, 3
 
 
 class BinaryAddition(SequenceSource):
-    """Two binary numbers, highest digit first, their sum, lowest digit first, and a full stop.
+    """Two binary numbers, highest digit first; then their sum, lowest digit first, and a full stop.
 
-    n is the number of digits of both. The number of digits of the first number is uniform in 0..n.
-    A number without digits is written 0, the others start with 1. Everything after "=" is
-    determined; the next sequence is not. (The authors' program draws n = 0 too, the sum 0+0=0.)
+    n is the number of digits of both numbers together. The number of digits of the first number is
+    uniform in 0..n. A number without digits is written as 0. All other numbers start with 1.
+    Everything after "=" is determined, except the next sequence. (The authors' program also draws n
+    = 0, which is the sum 0+0=0.)
     """
 
     alphabet = ("+", "=", ".", "0", "1")
@@ -36,7 +37,7 @@ class BinaryAddition(SequenceSource):
         return _of_digits(digits, share, total)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`: every pair of numbers with n digits together."""
+        """See `SequenceSource.count_of`. It counts every pair of numbers with n digits together."""
         # There are 2^(k-1) numbers of k digits; a number without digits is written 0.
         return 0 if n < 1 else 2**n + (n - 1) * 2**n // 4
 
@@ -58,7 +59,7 @@ class BinaryAddition(SequenceSource):
 
 
 def _of_digits(digits: Integers, share: Integers, total: Integers) -> Sequences:
-    """The sums of two numbers: the first `share` digits of `total`, and the rest."""
+    """Sums of two numbers: the first `share` of `total` digits, and the other digits."""
     longest = int(total.max())
     first = _lowest_first(digits, np.zeros_like(share), share, longest)
     second = _lowest_first(digits, share, total - share, longest)
@@ -70,7 +71,7 @@ def _of_digits(digits: Integers, share: Integers, total: Integers) -> Sequences:
 
 
 def _lowest_first(digits: Integers, offset: Integers, length: Integers, width: int) -> Integers:
-    """The number of `length` digits from `offset` on, lowest digit first: [K, width]."""
+    """The number in the `length` digits from `offset` on, lowest digit first, [K, width]."""
     place = np.arange(width)
     source = (offset + length - 1)[:, None] - place
     number = np.take_along_axis(digits, np.clip(source, 0, digits.shape[1] - 1), axis=1)
@@ -80,7 +81,7 @@ def _lowest_first(digits: Integers, offset: Integers, length: Integers, width: i
 
 
 def _sum(first: Integers, second: Integers) -> tuple[Integers, Integers]:
-    """The sum's digits, lowest first, [K, W + 1], and their number without leading zeros."""
+    """The sum's digits, lowest first, [K, W + 1], and how many remain without leading zeros."""
     result = np.zeros((len(first), first.shape[1] + 1), dtype=np.int64)
     carry = np.zeros(len(first), dtype=np.int64)
     for place in range(first.shape[1]):
@@ -96,7 +97,7 @@ def _lay_out(
     lengths: tuple[Integers, Integers, Integers],
     size: int,
 ) -> Sequences:
-    """First + second = answer . with the operands highest digit first."""
+    """Build "first + second = answer ." with operands that have the highest digit first."""
     first, second, answer = (length[:, None] for length in lengths)
     source_length = first + second + 2
     total = source_length + answer + 1

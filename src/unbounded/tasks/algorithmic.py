@@ -1,4 +1,4 @@
-"""The stream tasks of Joulin & Mikolov by name: functions whose options the registry checks."""
+"""The stream tasks of Joulin & Mikolov, as functions. The registry checks their options."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from unbounded.tasks.streams import SequenceSource, StreamTask
 
 Lengths = LengthRange | str | tuple[int, int]
 
-#: Ranges of n: trained below 20, tested to 60; the authors' program never draws n = 1.
+#: Ranges of n: below 20 for training, up to 60 for the test. The authors' program never draws n =
+#: 1.
 TRAIN: Final = "2:19"
 TEST: Final = "2:60"
-#: Sequences of a stream. With 32 streams an epoch has about the authors' 2000 sequences.
+#: Number of sequences in a stream. With 32 streams an epoch has about the authors' 2000 sequences.
 SEQUENCES: Final = 60
 
 
@@ -50,7 +51,7 @@ def _streams(
 def anbn(
     sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> StreamTask:
-    """Count: a^n b^n, one after the other.
+    """Count: sequences a^n b^n, one after the other.
 
     Args:
         sequences: number of sequences in a stream.
@@ -99,7 +100,7 @@ def anb2n(
         letters: size of the alphabet; the second run is of one of the letters after a.
         repeats: ratio of the runs' lengths; 3 gives a^n b^(3n).
 
-    The rest as for `anbn`.
+    Everything else is as for `anbn`.
     """
     return _streams(
         "anb2n",
@@ -131,8 +132,9 @@ def anbmc_product(
     Args:
         letters: size of the alphabet; the last run is of one of the letters after b.
 
-    The rest as for `anbn`. Not in the paper; task 5 of the authors' program, which scores only
-    sequences whose last run is of the last letter; here all are scored.
+    Everything else is as for `anbn`. This task is not in the paper, but is task 5 of the authors'
+    program. The program scores only sequences whose last run has the last letter; here all
+    sequences are scored.
     """
     return _streams(
         "anbmc_product",
@@ -148,7 +150,8 @@ def anbmcndm(
 ) -> StreamTask:
     """Count two crossed: a^n b^m c^n d^m; lengths are n + m.
 
-    Args and errors as for `anbn`. Not in the paper; task 6 of the authors' program.
+    Args and errors as for `anbn`. This task is not in the paper, but is task 6 of the authors'
+    program.
     """
     return _streams(
         "anbmcndm", lambda: Counting("crossed", 4), sequences, train_lengths, test_lengths
@@ -166,7 +169,7 @@ def memorization(
     Args:
         symbols: size of the dictionary.
 
-    The rest as for `anbn`.
+    Everything else is as for `anbn`.
     """
     return _streams(
         "memorization", lambda: Memorization(symbols), sequences, train_lengths, test_lengths
@@ -185,6 +188,6 @@ def binary_addition(
         loss: "answer" (as the authors) counts the steps after "=", "all" every step.
         sequences: number of sequences in a stream; the authors empty the stacks after every 10.
 
-    The rest as for `anbn`. Source: Joulin & Mikolov 2015, section 5.2.
+    Everything else is as for `anbn`. Source: Joulin & Mikolov 2015, section 5.2.
     """
     return _streams("binary_addition", BinaryAddition, sequences, train_lengths, test_lengths, loss)

@@ -1,4 +1,4 @@
-"""The tasks of the answer layout by name: only the end symbol is fed while answering.
+"""The tasks with the answer layout, in which only the end symbol is fed while answering.
 
 Source: Yang 2016, arXiv:1602.08671; odd first, repeat copy and priority sort: Yang & Rush 2017,
 arXiv:1611.02854; programs: Zaremba & Sutskever 2014, arXiv:1410.4615.
@@ -18,7 +18,7 @@ from unbounded.tasks.transduction_parts import Lengths, transduction
 def answer_copy(
     symbols: int = 128, train_lengths: Lengths = "2:64", test_lengths: Lengths = "65:128"
 ) -> TransductionTask:
-    """Copy the source, fed only the end symbol while answering.
+    """Copy the source; only the end symbol is fed while answering.
 
     Args:
         symbols: number of symbols, at least 1.
@@ -41,7 +41,7 @@ def answer_copy(
 def answer_reverse(
     symbols: int = 128, train_lengths: Lengths = "2:64", test_lengths: Lengths = "65:128"
 ) -> TransductionTask:
-    """Reverse the source, fed only the end symbol while answering.
+    """Reverse the source; only the end symbol is fed while answering.
 
     Args, errors and source as for `answer_copy`.
     """
@@ -57,7 +57,7 @@ def answer_reverse(
 def answer_bigram_flip(
     symbols: int = 128, train_lengths: Lengths = "1:16", test_lengths: Lengths = "17:32"
 ) -> TransductionTask:
-    """Swap the two symbols of each of k pairs, fed only the end symbol while answering.
+    """Swap the two symbols of each of k pairs; only the end symbol is fed while answering.
 
     Args, errors and source as for `answer_copy`, but lengths k are of 2k symbols.
     """
@@ -73,7 +73,7 @@ def answer_bigram_flip(
 def answer_odd_first(
     symbols: int = 128, train_lengths: Lengths = "1:16", test_lengths: Lengths = "17:32"
 ) -> TransductionTask:
-    """Output the first, third, fifth ... of 2k symbols, then the others.
+    """Output the first, third, fifth ... of 2k symbols, then the other symbols.
 
     Args and errors as for `answer_copy`, but lengths k are of 2k symbols.
     Source: Yang & Rush 2017, arXiv:1611.02854.
@@ -90,7 +90,7 @@ def answer_odd_first(
 def answer_double(
     train_lengths: Lengths = "2:40", test_lengths: Lengths = "41:80"
 ) -> TransductionTask:
-    """Double a number of k digits: k + 1 digits, the lowest digit first.
+    """Double a number of k digits. The answer has k + 1 digits, the lowest digit first.
 
     Args:
         train_lengths: digits k of the split "train".
@@ -106,7 +106,7 @@ def answer_double(
 def answer_addition(
     train_lengths: Lengths = "2:16", test_lengths: Lengths = "17:32"
 ) -> TransductionTask:
-    """Add two numbers of k digits that alternate, the lowest digits first.
+    """Add two numbers of k digits. The digits alternate between them, the lowest digits first.
 
     Args, errors and source as for `answer_double`; the sum has k + 1 digits.
     """
@@ -119,7 +119,7 @@ def answer_repeat_copy(
     train_lengths: Lengths = "1:5",
     test_lengths: Lengths = "6:10",
 ) -> TransductionTask:
-    """Copy symbols N times; N is the number of marks before them.
+    """Copy symbols N times; N is the number of marks before the symbols.
 
     Args:
         symbols: number of symbols, at least 1.
@@ -143,7 +143,7 @@ def answer_repeat_copy(
 def answer_priority_sort(
     symbols: int = 128, train_lengths: Lengths = "2:10", test_lengths: Lengths = "11:20"
 ) -> TransductionTask:
-    """Sort k symbols by the number of marks before each.
+    """Sort k symbols by the number of marks before each symbol.
 
     Args and errors as for `answer_copy`; lengths k are of k items.
     Source: Yang & Rush 2017, arXiv:1611.02854.
@@ -178,7 +178,7 @@ def programs(
 def small_loops(
     nesting: int = 1, train_lengths: Lengths = "2:4", test_lengths: Lengths = "4:4"
 ) -> ProgramTask:
-    """Output what a program of small loops alone prints, its last digit first.
+    """Output what a program with only small loops prints, its last digit first.
 
     Args, errors and source as for `programs`.
     """

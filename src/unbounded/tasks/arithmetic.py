@@ -1,4 +1,4 @@
-"""Doubling and adding decimal numbers, as pairs of digits, the lowest digit first.
+"""Doubling and adding decimal numbers, with the lowest digit first.
 
 Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 """
@@ -18,19 +18,19 @@ DIGITS = tuple("0123456789")
 class Doubled(PairSource):
     """A number of k digits, uniform in 0 .. 10^k - 1, and twice that in k + 1 digits.
 
-    Both are zero-padded and written lowest digit first, as in both papers (the second paper's
-    program writes the highest first).
+    Both numbers are zero-padded and written lowest digit first, as in both papers. (The second
+    paper's program writes the highest digit first.)
     """
 
     source_vocabulary = target_vocabulary = DIGITS
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`; a length is k."""
+        """See `PairSource.draw`. A length is k."""
         digits, count = _digits(stream, start, size, lengths, 1)
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`: every number with the digits 0, 1, ... below `symbols`."""
+        """See `PairSource.count_of`. It counts every number whose digits are below `symbols`."""
         return int(min(symbols, 10) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -43,20 +43,23 @@ class Doubled(PairSource):
 class Added(PairSource):
     """Two numbers of k digits, each uniform in 0 .. 10^k - 1, and their sum in k + 1 digits.
 
-    The source alternates their digits, x_1 y_1 x_2 y_2 ..., the lowest first. The sum starts with
-    its lowest digit and is zero-padded.
+    The source alternates their digits, x_1 y_1 x_2 y_2 ..., the lowest first. The sum is
+    zero-padded and starts with its lowest digit.
     """
 
     source_vocabulary = target_vocabulary = DIGITS
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`; a length is k, and the source has 2k digits."""
+        """See `PairSource.draw`. A length is k; the source has 2k digits."""
         digits, count = _digits(stream, start, size, lengths, 2)
         sums = digits[:, 0::2] + digits[:, 1::2]
         return Pairs(digits, 2 * count, carried(sums), count + 1)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`: every two numbers over the first `symbols` digits."""
+        """See `PairSource.count_of`.
+
+        It counts all pairs of numbers whose digits are below `symbols`.
+        """
         return int(min(symbols, 10) ** (2 * length)) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -70,7 +73,7 @@ class Added(PairSource):
 def _digits(
     stream: Stream, start: int, size: int, lengths: LengthRange, numbers: int
 ) -> tuple[Integers, Integers]:
-    """Random digits [B, numbers K], 0 beyond `numbers` times each k, and k [B]."""
+    """Random digits [B, numbers K], with 0 beyond `numbers` times k in each row, and k [B]."""
     indices = start + np.arange(size)
     length_words, words = stream.sequence_words(indices, numbers * lengths.maximum)
     count = lengths.minimum + bounded(length_words, len(lengths))

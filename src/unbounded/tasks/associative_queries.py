@@ -1,4 +1,4 @@
-"""Multi-query associative recall: pairs of a key and a value, then keys whose values are asked.
+"""Multi-query associative recall: pairs of a key and a value, then queries with some keys.
 
 Source: Arora et al. 2023, "Zoology", arXiv:2312.04927, section 4 and appendix, and the authors'
 program.
@@ -24,11 +24,11 @@ from unbounded.tasks.randomness import (
 )
 from unbounded.tasks.task import Example, Task
 
-#: Most symbols, steps for each pair, and pairs.
+#: Greatest numbers of symbols, of steps for each pair, and of pairs.
 MOST_SYMBOLS: Final = 65536
 MOST_STEPS: Final = 1000
 MOST_PAIRS: Final = 10_000
-#: Target of a step that asks nothing, in `examples`.
+#: Target of a step without a query, in `examples`.
 NOTHING: Final = "-"
 
 
@@ -36,10 +36,10 @@ class AssociativeQueries(Task):
     """Read D pairs of a key and a value; then output the value of each key that is read again.
 
     Keys and values are distinct symbols, drawn uniformly: keys from the lower half of the symbols
-    without 0, values from the upper half. After the pairs each key comes once more, at an even
-    distance behind the pairs. Distances 2g are drawn without replacement, with probability in
-    proportion to (g + 1)^(power - 1). All other steps have uniform symbols, and no target. A length
-    is D.
+    without 0, values from the upper half. After the pairs, each key appears once more, at an even
+    distance from the pairs. Distances 2g are drawn without replacement, with probabilities
+    proportional to (g + 1)^(power - 1). All other steps have uniform random symbols, and no target.
+    The length of an example is D, its number of pairs.
 
     Args:
         symbols: number of symbols.
@@ -93,7 +93,7 @@ class AssociativeQueries(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is `steps` times the most pairs."""
+        """See `Task.batch`. T is `steps` times the greatest number of pairs."""
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)
         if errors:
@@ -114,7 +114,7 @@ class AssociativeQueries(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; a target is a value, or - where nothing is asked."""
+        """See `Task.examples`. A target is a value, or "-" at a step without a query."""
         batch = self.batch(seed, split, start, size, lengths)
         names = self.input_vocabulary
         rows = zip(*(field.tolist() for field in batch), strict=True)
@@ -138,7 +138,7 @@ class AssociativeQueries(Task):
         return 2 * lengths.maximum
 
     def _draw(self, stream: Stream, indices: Integers, pairs: int) -> tuple[Integers, ...]:
-        """Inputs, targets and mask of sequences of as many pairs, [B, steps * pairs] each."""
+        """Inputs, targets and mask of sequences with `pairs` pairs, each [B, steps * pairs]."""
         steps, half = self.steps * pairs, self.symbols // 2
         room = (steps - 2 * pairs) // 2
         sizes = (half - 1, self.symbols - half, room, steps)
@@ -146,7 +146,7 @@ class AssociativeQueries(Task):
         key_words, value_words, gap_words, filling = np.split(words, np.cumsum(sizes)[:-1], axis=1)
         keys = 1 + np.argsort(key_words, axis=1, kind="stable")[:, :pairs]
         values = half + np.argsort(value_words, axis=1, kind="stable")[:, :pairs]
-        # The least exponential times over weights are draws without replacement: Efraimidis &
+        # The least exponential times divided by weights are draws without replacement: Efraimidis &
         # Spirakis 2006.
         weights = np.arange(1.0, room + 1) ** (self.power - 1)
         times = -np.log1p(-unit_floats(gap_words)) / weights
@@ -177,7 +177,7 @@ def mqar(
     train_lengths: Lengths = "4:16",
     test_lengths: Lengths = "17:64",
 ) -> AssociativeQueries:
-    """Recall the values of keys that come again among other symbols.
+    """Recall the values of keys that appear again among other symbols.
 
     Args:
         symbols: number of symbols, half of them keys and half values; the paper has 8192.

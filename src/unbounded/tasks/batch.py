@@ -40,7 +40,7 @@ def check_batch(value: object) -> None:
 
 
 def together(batches: Sequence[Batch]) -> Batch:
-    """The sequences of several batches as one, padded to the longest batch."""
+    """Join the sequences of several batches into one batch, padded to the longest."""
     steps = max(batch.inputs.shape[1] for batch in batches)
     inputs, targets, mask = (
         torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
@@ -50,7 +50,7 @@ def together(batches: Sequence[Batch]) -> Batch:
 
 
 def chunks(batch: Batch, steps: int) -> Iterator[Batch]:
-    """Split a batch along time, for truncated BPTT with a carried state.
+    """Split a batch into chunks along time, for truncated BPTT with a carried state.
 
     Args:
         batch: [B, T].

@@ -54,11 +54,11 @@ class BitTask(Task):
 
     @property
     def flag(self) -> int:
-        """The token of the first flag; the n-th flag is n times that."""
+        """The token of the first flag. The n-th flag is n times this token."""
         return int(2**self.data_bits)
 
     def symbol(self, token: int) -> str:
-        """A token as text: its bits, the lowest first, and its flag if it has one."""
+        """A token as text: its bits, the lowest first, and its flag, if any."""
         data, flag = token % self.flag, token // self.flag
         bits = "".join(str(data >> place & 1) for place in range(self.data_bits))
         if not flag:
@@ -69,7 +69,7 @@ class BitTask(Task):
     def draw(
         self, stream: Stream, indices: Integers, lengths: LengthRange
     ) -> tuple[Integers, Integers, Integers, Integers]:
-        """Examples by their indices; each depends on its own random words alone.
+        """Draw the examples at some indices. Each example depends only on its own random words.
 
         Returns:
             inputs and targets [B, T], the number of steps before the answer [B], and of the answer
@@ -89,7 +89,7 @@ class BitTask(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; each symbol is the bits of a vector."""
+        """See `Task.examples`. Each symbol is written as the bits of a vector."""
         rows = zip(*self._drawn(seed, split, start, size, lengths), strict=True)
         return [
             Example(
@@ -114,16 +114,17 @@ class BitTask(Task):
 
 Lengths = LengthRange | str | tuple[int, int]
 
-#: Limits of a vector's bits and of a sequence's copies: each symbol has a number and a name.
+#: Limits for the bits of a vector and the copies of a sequence, because each symbol has a number
+#: and a name.
 MOST_BITS: Final = 12
 MOST_REPEATS: Final = 1000
-#: Limits of a priority sort: a symbol is a vector with a priority, and each has a name.
+#: Limits for a priority sort. A symbol is a vector with a priority, and each symbol has a name.
 MOST_SORTED_BITS: Final = 8
 MOST_LEVELS: Final = 1024
 
 
 def _checked(bits: int, **ranges: Lengths) -> tuple[LengthRange, ...]:
-    """The ranges; raises the errors of the ranges and of the bits together."""
+    """Return the ranges, or raise the errors of the ranges and of the bits together."""
     errors: list[str] = []
     checks: list[Callable[[], Any]] = [
         lambda: whole_number("bits", bits, 1, MOST_BITS),
@@ -165,7 +166,7 @@ def repeat_copy(
     train_lengths: Lengths = "1:10",
     test_lengths: Lengths = "11:20",
 ) -> RepeatCopy:
-    """Copy bit vectors a given number of times, and then output the end.
+    """Copy bit vectors a given number of times, and then output the end symbol.
 
     Args:
         bits: of a vector, 1 to 12.
@@ -265,7 +266,7 @@ def vector_priority_sort(
 
 
 def _sorted_errors(lengths: LengthRange, kept: int, levels: int) -> list[str]:
-    """The error of a range of lengths of a priority sort, as a list of at most one."""
+    """The error in a range of lengths of a priority sort, as a list of at most one line."""
     if kept <= lengths.minimum and lengths.maximum <= levels:
         return []
     return [
@@ -274,7 +275,7 @@ def _sorted_errors(lengths: LengthRange, kept: int, levels: int) -> list[str]:
     ]
 
 
-#: Vectors of an item of associative recall.
+#: Number of vectors in an item of associative recall.
 ITEM = 3
 _Drawn = tuple[Integers, Integers, Integers, Integers]
 
@@ -292,7 +293,7 @@ class BitCopy(BitTask):
         super().__init__("ntm_copy", bits, ("end of input",), train_lengths, test_lengths)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`; T is 2 k + 1."""
+        """See `BitTask.draw`. T is 2 k + 1."""
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)
         inputs = np.zeros((len(indices), 2 * vectors.shape[1] + 1), dtype=np.int64)
         targets = np.zeros_like(inputs)
@@ -303,10 +304,10 @@ class BitCopy(BitTask):
 
 
 class RepeatCopy(BitTask):
-    """Copy bit vectors N times: x_1 ... x_k, the number N, then N times x_1 ... x_k, and the end.
+    """Copy bit vectors N times: x_1 ... x_k, the number N, N times x_1 ... x_k, and an end symbol.
 
-    N is fed as a plain number in its own channel (the paper shifts and scales it to mean 0 and
-    variance 1); the end has its own bit.
+    N is fed as a plain number in its own channel. (The paper shifts and scales N to mean 0 and
+    variance 1.) The end symbol has its own bit.
 
     Args:
         bits: bits of a vector, at least 1.
@@ -329,7 +330,7 @@ class RepeatCopy(BitTask):
         self.repeats = {"train": train_repeats, "validation": test_repeats, "test": test_repeats}
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`; T is k + 1 + N k + 1."""
+        """See `BitTask.draw`. T is k + 1 + N k + 1."""
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)
         repeats = self.repeats[stream.split]
         _, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
@@ -351,9 +352,9 @@ class RepeatCopy(BitTask):
 class AssociativeRecall(BitTask):
     """Recall the item that came after the queried one; an item is three bit vectors.
 
-    Each item follows a delimiter. Then one of them, but not the last, is repeated between two
-    delimiters of another kind; the target is the next item's three vectors. Two items are equal
-    with probability 2**-18; the target then belongs to the drawn one.
+    Each item follows a delimiter. Then one item, but not the last, is repeated between two
+    delimiters of another kind. The target is the three vectors of the item that followed. Two items
+    are equal with probability 2**-18. The target then belongs to the item that was drawn.
 
     Args:
         bits: bits of a vector, at least 1; 6 in the paper.
@@ -368,7 +369,7 @@ class AssociativeRecall(BitTask):
         super().__init__("associative_recall", bits, flags, train_lengths, test_lengths)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`; T is 4 k + 8."""
+        """See `BitTask.draw`. T is 4 k + 8."""
         if lengths.minimum < 2:
             raise ConfigError(
                 [
@@ -398,13 +399,13 @@ class AssociativeRecall(BitTask):
 
 
 class VectorPrioritySort(BitTask):
-    """Sort bit vectors by priority: x_1 ... x_k with priorities, a delimiter, the highest ones.
+    """Sort bit vectors: x_1 ... x_k with priorities, a delimiter, the vectors of highest priority.
 
-    A symbol has three channels: the bits of a vector, the delimiter, and a number, the priority. Of
-    L levels n = 0 .. L / 2 - 1 represents the priority 2 n / L, and the others 2 n / L - 2, as the
-    model input "fraction" feeds it. Priorities of a sequence are a uniform subset of the levels in
-    random order: the paper draws them uniformly from [-1, 1], where no two are equal. The paper
-    names no delimiter.
+    A symbol has three channels: the bits of a vector, the delimiter, and the priority as a number.
+    Of L levels n = 0 .. L / 2 - 1 represents the priority 2 n / L, and the others 2 n / L - 2, as
+    the model input "fraction" feeds it. The priorities in a sequence are a uniform subset of the
+    levels in random order. The paper draws them uniformly from [-1, 1], where no two are equal. The
+    paper mentions no delimiter.
 
     Args:
         bits: bits of a vector, at least 1.
@@ -437,14 +438,14 @@ class VectorPrioritySort(BitTask):
         return _sorted_errors(lengths, self.kept, self.levels)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`; T is k + 1 + `kept`."""
+        """See `BitTask.draw`. T is k + 1 + `kept`."""
         if errors := self.range_errors(lengths):
             raise ConfigError([f"lengths: {line}" for line in errors])
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)
         most = vectors.shape[1]
         blocks = _PRIORITIES_FROM + np.arange((self.levels + 1) // 2)
         pairs = np.stack(stream.words(indices[:, None], blocks), axis=-1)
-        # A uniform order of the levels; its first places are those of the vectors.
+        # A uniform order of the levels, of which the first levels belong to the vectors.
         order = pairs.reshape(len(indices), -1)[:, : self.levels].argsort(axis=1, kind="stable")
         numbers = order[:, :most]
         rows_all = np.arange(len(indices))
@@ -461,7 +462,7 @@ class VectorPrioritySort(BitTask):
         return inputs, targets, count + 1, np.full_like(count, self.kept)
 
 
-# Random words for priorities are in blocks after all those for vectors.
+# Random words for priorities are in blocks after all blocks for vectors.
 _PRIORITIES_FROM = 2**31
 
 

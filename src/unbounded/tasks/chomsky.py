@@ -1,7 +1,7 @@
 """The fifteen tasks of "Neural Networks and the Chomsky Hierarchy", as questions and answers.
 
 A length is the number of symbols of a source. Where the paper and its released code differ, the
-paper's form is the default and "code" is a variant.
+paper's form is the default, and the variant "code" is the code's form.
 
 Source: Delétang et al. 2023, arXiv:2207.02098, section 4 and appendix A.
 """
@@ -19,7 +19,7 @@ from unbounded.tasks.questions import Lengths, QuestionSource, QuestionTask, que
 from unbounded.tasks.randomness import Integers, Words, bounded
 from unbounded.tasks.symbols import all_strings
 
-#: Where paper and code differ: modular_arithmetic, odds_first and compute_sqrt.
+#: The paper and its code differ in modular_arithmetic, odds_first and compute_sqrt.
 VARIANTS: Final = ("paper", "code")
 MODULUS: Final = 5
 BITS: Final = ("0", "1")
@@ -49,7 +49,7 @@ def _padded(rows: Iterable[Sequence[int]]) -> tuple[Integers, Integers]:
 
 
 class Rule(QuestionSource):
-    """Uniform strings with a rule.
+    """Uniform strings with a rule for the answers.
 
     Args:
         symbols: the source symbols.
@@ -73,7 +73,7 @@ class Rule(QuestionSource):
 
 
 class SimpleArithmetic(QuestionSource):
-    """Digits and operators in turn; the value modulo 5, where * binds more strongly than + and -.
+    """Digits and operators in turn. The answer is the value modulo 5; * binds more strongly.
 
     Args:
         variant: a source of even length has one symbol more ("paper") or less ("code").
@@ -92,7 +92,7 @@ class SimpleArithmetic(QuestionSource):
         return length + 1
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`; an even length becomes odd."""
+        """See `QuestionSource.sources`. An even length is replaced by an odd length."""
         size = max(1, length if length % 2 else length + (1 if self._longer else -1))
         digits, operators = bounded(words, MODULUS), MODULUS + bounded(words, 3)
         return np.where(np.arange(size) % 2, operators[:, :size], digits[:, :size])
@@ -117,7 +117,7 @@ class SimpleArithmetic(QuestionSource):
         return "expected digits and operators in turn, such as 1+2*3"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`: an even length has sources of another length alone."""
+        """See `QuestionSource.count`. For an even length, all sources have another length."""
         return int(MODULUS ** (length // 2 + 1) * 3 ** (length // 2)) if length % 2 else 0
 
     def listed(self, length: int) -> Integers:
@@ -129,7 +129,7 @@ class SimpleArithmetic(QuestionSource):
         return sources.reshape(-1, length)
 
 
-#: Of the tasks with brackets.
+#: Tokens of the tasks with brackets.
 _PLUS, _MINUS, _TIMES, _OPEN, _CLOSE = range(MODULUS, MODULUS + 5)
 
 
@@ -147,7 +147,7 @@ def expression(words: Iterable[int], length: int, operators: Sequence[int]) -> l
         return (next(drawn) * count) >> 64
 
     tokens: list[int] = []
-    # A negative entry is a token, a positive one is the length of an operand.
+    # A negative entry represents a token, and a positive entry is the length of an operand.
     waiting = [length]
     while waiting:
         size = waiting.pop()
@@ -222,7 +222,7 @@ def _reduced(level: Sequence[int]) -> int:
 
 
 class BracketArithmetic(QuestionSource):
-    """Fully bracketed expressions; the value modulo 5."""
+    """Fully bracketed expressions. The answer is the value modulo 5."""
 
     source_vocabulary = (*DIGITS, "+", "-", "*", "(", ")")
     target_vocabulary = DIGITS
@@ -244,10 +244,10 @@ class BracketArithmetic(QuestionSource):
 
 
 class Equation(QuestionSource):
-    """An expression of + and - in which one digit is x, "=", and its value; the answer is x.
+    """An expression of + and - with x for one digit, "=", and the value. The answer is x.
 
-    The place of x is uniform; from a symbol that is not a digit it moves to the next digit on the
-    right, and from the end to the start.
+    The place of x is drawn uniformly. If its symbol is not a digit, x moves to the next digit on
+    the right, from the end to the start.
     """
 
     source_vocabulary = (*DIGITS, "+", "-", "(", ")", "x", "=")
@@ -281,25 +281,26 @@ class Equation(QuestionSource):
         return _value_error(_with(source, 0))
 
 
-# Tokens of x and =, which follow the brackets. The equations have no *, so the numbers are lower.
+# Tokens of x and =, which follow the brackets. The equations have no *, so these numbers are lower
+# by one.
 _X, _EQUALS = 9, 10
 
 
 def _with(source: Sequence[int], digit: int) -> list[int]:
-    """The left side of an equation with a digit for x, in the tokens of `value_of`."""
+    """The left side of an equation with a digit in place of x, in the tokens of `value_of`."""
     left = [digit if token == _X else token for token in source[:-2]]
     return [token + (token >= _TIMES) for token in left]
 
 
 def _solution(source: Sequence[int]) -> int:
-    """The digit for which an equation holds; + and - have exactly one modulo 5."""
+    """The digit for which an equation holds. With + and -, exactly one digit modulo 5 does."""
     at_zero, at_one = value_of(_with(source, 0)), value_of(_with(source, 1))
     slope = at_one - at_zero
     return (source[-1] - at_zero) * (1 if slope % MODULUS == 1 else -1) % MODULUS
 
 
 def _value_error(tokens: Sequence[int]) -> str:
-    """Why tokens have no value; empty if they have a value."""
+    """The reason why tokens have no value; empty if they have a value."""
     try:
         value_of(tokens)
     except ValueError as error:
@@ -308,11 +309,11 @@ def _value_error(tokens: Sequence[int]) -> str:
 
 
 class StackManipulation(QuestionSource):
-    """A stack from bottom to top, then actions; the answer is the final stack, top first, and end.
+    """A stack from bottom to top, then actions. The answer is the final stack, top first, and end.
 
-    The stack's height is uniform in 1 .. n - 1 (1 for n = 1), and actions are uniform. A pop of an
-    empty stack does nothing. The code's loss counts zeros after the end too; here the answer ends
-    with the end, as the paper's score does.
+    The stack's height is uniform in 1 .. n - 1 (1 for n = 1), and actions are uniform. A pop from
+    an empty stack does nothing. The code's loss also counts zeros after the end symbol. Here the
+    answer stops at the end symbol, as in the paper's score.
     """
 
     source_vocabulary = (*BITS, "pop", "push0", "push1")
@@ -350,7 +351,7 @@ class StackManipulation(QuestionSource):
         return "expected a stack of 0 and 1, at least one, and then actions"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`, by the height of the stack."""
+        """See `QuestionSource.count`. It sums over the heights of the stack."""
         return sum(2**height * 3 ** (length - height) for height in _heights(length))
 
     def listed(self, length: int) -> Integers:
@@ -365,12 +366,15 @@ class StackManipulation(QuestionSource):
 
 
 def _heights(length: int) -> range:
-    """The heights of a stack in a source: one action at least, but for a source of one symbol."""
+    """The stack heights in a source. At least one action remains, except with one symbol."""
     return range(1, max(2, length))
 
 
 class MissingDuplicate(QuestionSource):
-    """w w with one symbol hidden; the answer is that symbol. An odd length ends with padding."""
+    """w w with one symbol hidden.
+
+    The answer is the hidden symbol. An odd length ends with padding.
+    """
 
     source_vocabulary = (*BITS, "_", "#")
     target_vocabulary = BITS
@@ -404,7 +408,7 @@ class MissingDuplicate(QuestionSource):
         return "expected w w with one symbol hidden by _, and # after it if the length is odd"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`: w, and the place that is hidden."""
+        """See `QuestionSource.count`. It counts each w with each place that may be hidden."""
         half = length // 2
         return int(2**half * 2 * half)
 
@@ -418,11 +422,11 @@ class MissingDuplicate(QuestionSource):
 
 
 class BinaryOperation(QuestionSource):
-    """u op v in binary, least significant bit first; the answer is the result, and end.
+    """u op v in binary, least significant bit first. The answer is the result, and end.
 
-    The length of u is uniform in 1 .. n - 2. Each number is uniform from 1 to the greatest of its
-    length, and may end with zeros; the result does not. The code's loss counts zeros after the end
-    too.
+    The length of u is uniform in 1 .. n - 2. Each number is uniform from 1 to the greatest number
+    of its length, and may end with zeros. The result does not end with zeros. The code's loss also
+    counts zeros after the end symbol.
 
     Args:
         operator: "+" or "*".
@@ -468,7 +472,7 @@ class BinaryOperation(QuestionSource):
         return f"expected two numbers with {self._operator} between them"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`: two numbers above 0."""
+        """See `QuestionSource.count`. It counts all pairs of numbers above 0."""
         firsts = range(1, length - 1)
         return sum((2**first - 1) * (2 ** (length - 1 - first) - 1) for first in firsts)
 
@@ -484,7 +488,7 @@ class BinaryOperation(QuestionSource):
 
 
 class SquareRoot(QuestionSource):
-    """A number x of n bits, uniform in 1 .. 2^n - 1; the answer is its exact floored square root.
+    """A number x of n bits, uniform in 1 .. 2^n - 1. The answer is its exact floored square root.
 
     Args:
         variant: both numbers have the least significant bit first ("paper"), or last ("code").
@@ -512,7 +516,7 @@ class SquareRoot(QuestionSource):
         return _whole(np.array([bits_of(root, size)[:: self._step] for root in roots]))
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`: all numbers above 0."""
+        """See `QuestionSource.count`. It counts all numbers above 0."""
         return int(2**length - 1)
 
     def listed(self, length: int) -> Integers:
@@ -521,9 +525,9 @@ class SquareRoot(QuestionSource):
 
 
 def big_below(words: Sequence[int], count: int) -> int:
-    """An integer in 0 .. count - 1 from words of 64 bits, which exceed its bits by at least 64.
+    """An integer in 0 .. count - 1, from words of 64 bits with at least 64 more bits than it needs.
 
-    Each probability is within 2**-64 of 1 / count, relative to it.
+    Each probability differs from 1 / count by a relative error of at most 2**-64.
     """
     number = 0
     for word in words:
@@ -532,12 +536,12 @@ def big_below(words: Sequence[int], count: int) -> int:
 
 
 def bits_of(number: int, length: int) -> list[int]:
-    """The bits of a number, the least significant first, with zeros up to `length`."""
+    """The bits of a number, the least significant first, padded with zeros to `length`."""
     return [int(bit) for bit in reversed(f"{number:0{length}b}")]
 
 
 def number_of(bits: Sequence[int]) -> int:
-    """The number with these bits, the least significant first."""
+    """The number with these bits, of which the least significant is first."""
     return int("".join(map(str, reversed(bits))) or "0", 2)
 
 
@@ -559,7 +563,7 @@ def _odds_first(variant: str) -> Rule:
 def even_pairs(
     computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> QuestionTask:
-    """Is the number of neighbours that differ odd?
+    """Decide whether the number of neighbours that differ is odd.
 
     Args:
         computation: computation tokens for each symbol of the source, 0 to 100.
@@ -585,7 +589,7 @@ def modular_arithmetic(
     Args:
         variant: an even length has one symbol more in the "paper", one less in the "code".
 
-    The rest as for `even_pairs`.
+    Everything else is as for `even_pairs`.
     """
     return question(
         "modular_arithmetic",
@@ -599,7 +603,7 @@ def modular_arithmetic(
 def parity_check(
     computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> QuestionTask:
-    """Is the number of ones odd?
+    """Decide whether the number of ones is odd.
 
     Args, errors and source as for `even_pairs`.
     """
@@ -610,7 +614,7 @@ def parity_check(
 def cycle_navigation(
     computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> QuestionTask:
-    """Move on a cycle of five places; where is the end?
+    """Move on a cycle of five places, and output the last place.
 
     Args, errors and source as for `even_pairs`.
     """
@@ -660,7 +664,7 @@ def solve_equation(
 def stack_manipulation(
     computation: int = 0, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> QuestionTask:
-    """Push and pop as the source says, and output the final stack.
+    """Push and pop according to the source, and output the final stack.
 
     Args, errors and source as for `even_pairs`.
     """
@@ -698,12 +702,12 @@ def odds_first(
     train_lengths: Lengths = TRAIN,
     test_lengths: Lengths = TEST,
 ) -> QuestionTask:
-    """Output the first, third, fifth ... bit, then the others.
+    """Output the first, third, fifth ... bit, then the other bits.
 
     Args:
         variant: in the "code" the second, fourth ... bit comes first.
 
-    The rest as for `even_pairs`.
+    Everything else is as for `even_pairs`.
     """
     return question(
         "odds_first", lambda: _odds_first(variant), train_lengths, test_lengths, computation
@@ -715,8 +719,9 @@ def chomsky_binary_addition(
 ) -> QuestionTask:
     """Add two binary numbers of any lengths, the lowest bit first.
 
-    Args, errors and source as for `even_pairs`. The paper's binary_addition; that name is taken by
-    the stream task of Joulin & Mikolov. The code's sources below 3 symbols have one number.
+    Args, errors and source as for `even_pairs`. The paper names this task binary_addition, but here
+    the stream task of Joulin & Mikolov has that name. The code's sources below 3 symbols have one
+    number.
     """
     return question(
         "chomsky_binary_addition",
@@ -754,7 +759,7 @@ def compute_sqrt(
     Args:
         variant: the lowest bit comes first in the "paper", last in the "code".
 
-    The rest as for `even_pairs`.
+    Everything else is as for `even_pairs`.
     """
     return question(
         "compute_sqrt", lambda: SquareRoot(variant), train_lengths, test_lengths, computation
@@ -772,7 +777,7 @@ def bucket_sort(
     return question("bucket_sort", lambda: source, train_lengths, test_lengths, computation)
 
 
-#: The fifteen tasks, regular ones first, then context-free and context-sensitive ones.
+#: The fifteen tasks: first regular, then context-free, then context-sensitive tasks.
 CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     "even_pairs": even_pairs,
     "modular_arithmetic": modular_arithmetic,

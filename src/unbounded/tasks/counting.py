@@ -56,8 +56,9 @@ class Counting(SequenceSource):
     | product | a^n b^m, then n m times one of the letters from c on | n + m |
     | crossed | a^n b^m c^n d^m | n + m |
 
-    Where two lengths are drawn, their sum is drawn first and m is uniform in 1..sum - 1. The
-    determined symbols start after the first letter of the next run, which may come at any time.
+    In forms with two lengths, their sum is drawn first, and m is uniform in 1..sum - 1. The
+    determined symbols start after the first letter of the second run, because that letter may come
+    at any time.
 
     Args:
         form: one of `FORMS`.
@@ -106,7 +107,7 @@ class Counting(SequenceSource):
         return self._of_runs(n, m, letter)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`: the lengths of the runs times the choices of a letter."""
+        """See `SequenceSource.count_of`. It multiplies the choices of lengths and of a letter."""
         form = FORMS[self.form]
         return max(0, n - 1 if form.free == 2 else int(n > 0)) * self._choices
 
@@ -123,7 +124,7 @@ class Counting(SequenceSource):
 
     @property
     def _choices(self) -> int:
-        """Number of letters for the run with a drawn letter."""
+        """Number of letters that the run with a drawn letter may have."""
         chosen = FORMS[self.form].chosen
         return 1 if chosen is None else len(self.alphabet) - chosen
 
@@ -133,7 +134,7 @@ class Counting(SequenceSource):
         runs = np.stack(form.runs(n, m, len(self.alphabet), self.repeats), axis=1)
         ends = np.cumsum(runs, axis=1)
         place = np.arange(ends[:, -1].max())
-        # The index of a place's run is the number of runs that ended before it.
+        # The index of the run at a place is the number of runs that ended before this place.
         symbols = (place[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
         if form.chosen is not None:
             symbols += np.where(symbols == form.chosen, letter[:, None], 0)

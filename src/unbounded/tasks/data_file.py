@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unbounded.errors import ConfigError
 
-#: The largest number of erroneous lines that a message names; often all lines have the same
+#: The largest number of erroneous lines that a message names, because often all lines have the same
 #: mistake.
 NAMED = 5
 #: First bytes of files that are not UTF-8 text, and the advice for each.

@@ -1,7 +1,7 @@
-"""Pairs drawn from a grammar, given their length.
+"""Draw pairs from a grammar, given their length.
 
-Inside tables hold the probability of each length for each nonterminal. They make draws given the
-length exact: choose a rule, then the lengths of its parts. Batches are derived level by level. All
+Inside tables hold the probability of each length for each nonterminal. The tables make draws exact:
+a draw chooses a rule, then the lengths of the rule's parts. Batches are derived level by level. All
 sentences up to a length are listed for verification.
 """
 
@@ -30,8 +30,9 @@ FIRST, SECOND, WORDS = 0, 1, 2
 class RuleArrays:
     """Rules in the order of their left sides; X nonterminals, R rules, P pairs of children.
 
-    An element of a rule is its first or second child (a nonterminal; first and second as in the
-    source) or one of its words. Elements are in slots: `FIRST`, `SECOND`, then `WORDS` and on.
+    An element of a rule is its first child, its second child or one of its words. Children are
+    nonterminals, in the order of the source. Elements have slots: `FIRST`, `SECOND`, and `WORDS`
+    for the first word.
 
     Fields:
         nonterminals: X names.
@@ -95,7 +96,7 @@ class RuleArrays:
 
 @dataclass(frozen=True)
 class _RuleShape:
-    """One rule: its children, its words (source index, target index, choices), its places."""
+    """A rule with its children, its words (source index, target index, choices) and its places."""
 
     children: tuple[int, int]
     words: list[tuple[int, ...]]
@@ -109,7 +110,8 @@ class _RuleShape:
         categories = [grammar.category(symbol) for symbol in source]
         growing = [place for place, category in enumerate(categories) if category in names]
         words = [place for place in range(len(source)) if place not in growing]
-        # Words without a class pair up in order: "the" in the source with "das" in the target.
+        # Words without a class are paired in order, as "the" in the source with "das" in the
+        # target.
         own = iter([place for place, word in enumerate(target) if grammar.category(word) is None])
         partner = [
             next(own) if category is None else target.index(symbol)
@@ -127,13 +129,13 @@ class _RuleShape:
 
 
 def _place(children: list[int], place: int) -> tuple[int, int, int]:
-    """The elements before `place`: number of words, whether the first, whether the second child."""
+    """What comes before `place`: the number of words, and whether the first and second child do."""
     first, second = ([int(child < place) for child in children] + [0, 0])[:2]
     return place - first - second, first, second
 
 
 def _word(grammar: Grammar, source: str, target: str) -> tuple[int, int, int]:
-    """Vocabulary index of (the first) source and target word, and their number."""
+    """Vocabulary indices of the (first) source and target word, and the number of words."""
     category = grammar.category(source)
     count = 1
     for word_class in grammar.classes:
@@ -152,11 +154,11 @@ _ONE: Final = np.uint64(1 << _BITS)
 
 
 class WeightedRows:
-    """Many discrete distributions; one binary search draws from any number of them.
+    """Many discrete distributions, from which one binary search makes any number of draws.
 
-    Each row holds cumulative weights as integers of 48 bits. The probability of a draw is within
-    2**-48 of the weight's share, and a zero weight is never drawn. Sums run from left to right, so
-    draws are the same on all hardware.
+    Each row holds the cumulative weights of one distribution, as integers of 48 bits. The
+    probability of a draw differs from the weight's share by at most 2**-48, and a zero weight is
+    never drawn. Sums run from left to right, so draws are the same on all hardware.
 
     Args:
         cumulative: cumulative weights, one non-decreasing array a row. At most `MOST` rows. A row
@@ -174,14 +176,14 @@ class WeightedRows:
         self._keys = np.concatenate([np.zeros(0, dtype=np.uint64), *keys])
 
     def draw(self, rows: Integers, words: Words) -> Integers:
-        """A place in each of `rows` [K], from uniform words uint64 [K]."""
+        """Draw a place in each of `rows` [K], from uniform words uint64 [K]."""
         expected = (rows.astype(np.uint64) << np.uint64(_BITS)) | (words >> np.uint64(64 - _BITS))
         places: Integers = np.searchsorted(self._keys, expected, side="right") - self._starts[rows]
         return places
 
 
 def _shares(cumulative: Floats) -> NDArray[np.uint64]:
-    """Cumulative weights as integers up to 2**48, reached at the last positive weight."""
+    """Scale cumulative weights to integers up to 2**48, which the last positive weight reaches."""
     if not len(cumulative) or cumulative[-1] <= 0:
         return np.full(len(cumulative), _ONE)
     shares: NDArray[np.uint64] = (cumulative / cumulative[-1] * float(_ONE)).astype(np.uint64)
@@ -190,7 +192,7 @@ def _shares(cumulative: Floats) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class InsideTable:
-    """Probabilities of lengths 0..N for X nonterminals, and the choices that they imply.
+    """Probabilities of lengths 0..N for X nonterminals, and the resulting distributions of choices.
 
     Fields:
         rules: the grammar's rules.
@@ -208,12 +210,12 @@ class InsideTable:
         return int(self.inside.shape[1])
 
     def choose_rules(self, nonterminals: Integers, lengths: Integers, words: Words) -> Integers:
-        """A rule for each node [K], given the length it derives."""
+        """Draw a rule for each node [K], given the length that the node derives."""
         local = self._rule_rows.draw(nonterminals * self.width + lengths, words)
         return self.rules.first_rule[nonterminals] + local
 
     def choose_splits(self, pairs: Integers, lengths: Integers, words: Words) -> Integers:
-        """The length of the first of two children [K], given the length of both."""
+        """Draw the length of the first of two children [K], given the length of both."""
         return self._split_rows.draw(pairs * self.width + lengths, words)
 
 
@@ -247,7 +249,7 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
     order = _unary_order(rules)
     for n in range(longest + 1):
         for pair, (first, second) in enumerate(rules.pairs):
-            # Entry k is for a first child of length k; neither child is empty.
+            # Entry k is for a first child of length k. Neither child is empty.
             products = inside[first, : n + 1] * inside[second, n::-1] if n else np.zeros(1)
             split_sums[pair][n] = np.cumsum(products)
         for nonterminal in order:
@@ -269,7 +271,7 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
 def _children(
     rules: RuleArrays, rule: int, n: int, inside: Floats, split_sums: list[list[Floats]]
 ) -> float:
-    """The probability that a rule's children derive the rest of length n."""
+    """The probability that a rule's children derive the part of length n that is left for them."""
     m = n - int(rules.word_count[rule])
     if m < 0:
         return 0.0
@@ -280,7 +282,7 @@ def _children(
 
 
 def _unary_order(rules: RuleArrays) -> list[int]:
-    """Nonterminals, each after those it can rewrite to alone, at equal length."""
+    """The nonterminals in an order in which those that it can rewrite to alone precede each one."""
     needs: dict[int, set[int]] = {number: set() for number in range(len(rules.nonterminals))}
     for number in needs:
         for rule in range(rules.first_rule[number], rules.first_rule[number + 1]):
@@ -292,15 +294,15 @@ def _unary_order(rules: RuleArrays) -> list[int]:
     return order
 
 
-#: Most listed sentences of one nonterminal and length.
+#: Greatest number of listed sentences for one nonterminal and length.
 MOST_LISTED: Final = 100_000
 
-#: Words of the source and of the target, by their numbers in the two vocabularies.
+#: The words of source and target, as numbers in the two vocabularies.
 Sentence = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Sentences:
-    """The distinct sentences of a grammar, length by length.
+    """The distinct sentences of a grammar, listed by length.
 
     Args:
         grammar: the rules.
@@ -325,7 +327,7 @@ class Sentences:
         self._is_full = False
 
     def of(self, length: int) -> list[Sentence] | None:
-        """All sentences of one length in alphabetical order; None if there are too many."""
+        """All sentences of one length in alphabetical order; None if their number is too large."""
         while self._listed < length and not self._is_full:
             self._list(self._listed + 1)
         if length > self._listed:
@@ -333,9 +335,9 @@ class Sentences:
         return sorted(self._of.get((self._grammar.root, length), ()))
 
     def _list(self, length: int) -> None:
-        """List each nonterminal's sentences of one length, from the shorter ones."""
-        # A nonterminal that rewrites to another alone has its sentences of the same length. Such
-        # rules have no cycle, so as many rounds as there are nonterminals suffice.
+        """List each nonterminal's sentences of one length, composed of shorter sentences."""
+        # A nonterminal that rewrites to only one other has that one's sentences of the same length.
+        # Such rules have no cycle, so as many rounds as there are nonterminals suffice.
         for _ in self._grammar.nonterminals:
             for rule in self._grammar.rules:
                 sentences = self._of.setdefault((rule.left, length), set())
@@ -351,7 +353,7 @@ class Sentences:
         source, target = rule.source.split(), rule.target.split()
         linked = [symbol for symbol in source if self._grammar.category(symbol) is not None]
         remaining = length - (len(source) - len(linked))
-        # A single part without words may be as long as the whole.
+        # A single part without words may be as long as the sentence.
         longest = remaining - len(linked) + 1
         for lengths in product(range(1, longest + 1), repeat=len(linked)):
             if sum(lengths) != remaining:
@@ -384,7 +386,7 @@ def sentences_of(grammar: Grammar, symbols: int) -> Sentences:
 
 
 def pairs_of(sentences: list[Sentence]) -> Pairs:
-    """Sentences of one length as pairs."""
+    """The sentences of one length, as pairs."""
     source, target = (np.array(side, dtype=np.int64) for side in zip(*sentences, strict=True))
     lengths = np.full(len(sentences), source.shape[1])
     return Pairs(source, lengths, target, lengths)
@@ -469,9 +471,9 @@ class Nodes(NamedTuple):
 class GrammarPairs(PairSource):
     """Pairs derived by a grammar, sampled exactly given that their length is in range.
 
-    The paper draws from the grammar and rejects lengths out of range. That is the distribution
-    "grammar" here: P(length) as in the grammar, and P(pair | length); short pairs dominate.
-    "uniform" gives every length of the range that the grammar has the same probability.
+    The paper draws from the grammar and rejects lengths out of range. This is the distribution
+    "grammar" here: P(length) and P(pair | length) are as in the grammar, so short pairs dominate.
+    With "uniform", all lengths in the range that the grammar has are equally probable.
 
     Args:
         grammar: the rules.
@@ -492,8 +494,8 @@ class GrammarPairs(PairSource):
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`.
 
-        Small requests are served from cached chunks of 256 examples: a level costs nearly the same
-        for 10 derivations and for 256.
+        Small requests use cached chunks of 256 examples, because a level takes nearly the same time
+        for 10 derivations as for 256.
         """
         if size >= _CHUNK:
             return _derived(self.grammar, self.length_distribution, stream, start, size, lengths)
@@ -514,11 +516,14 @@ class GrammarPairs(PairSource):
 
     @property
     def most_symbols(self) -> int:
-        """See `PairSource.most_symbols`: number of words of the largest class."""
+        """See `PairSource.most_symbols`. It is the number of words of the largest class."""
         return max((word_class.count for word_class in self.grammar.classes), default=1)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `PairSource.count_of`: sentences with the first `symbols` words of each class."""
+        """See `PairSource.count_of`.
+
+        It counts sentences with the first `symbols` words of each class.
+        """
         sentences = sentences_of(self.grammar, symbols).of(length)
         return None if sentences is None else len(sentences)
 
@@ -534,7 +539,7 @@ class GrammarPairs(PairSource):
         return with_few_words(self.grammar, symbols).source_vocabulary
 
     def over(self, symbols: int) -> PairSource:
-        """See `PairSource.over`: words keep their numbers in the whole grammar."""
+        """See `PairSource.over`. Words keep the numbers that they have in the full grammar."""
         few = GrammarPairs(with_few_words(self.grammar, symbols), self.length_distribution)
         return Renumbered(few, self.source_vocabulary, self.target_vocabulary)
 
@@ -549,9 +554,9 @@ def _derived(
 ) -> Pairs:
     """Draw a length for each example, then a derivation given the length.
 
-    The arrays are as wide as the range's maximum.
+    The width of the arrays is the range's maximum.
     """
-    # Tables have sizes of powers of two, so that a sweep over many ranges fills few of them.
+    # The sizes of tables are powers of two, so that a sweep over many ranges fills few tables.
     longest = min(LONGEST, max(128, 1 << (lengths.maximum - 1).bit_length()))
     table = inside_table(grammar, max(longest, lengths.maximum))
     rules = table.rules
@@ -570,7 +575,7 @@ def _derived(
     for slot in range(WORDS, rules.choices.shape[1]):
         selected = nodes.take(np.flatnonzero(rules.choices[nodes.rule, slot]))
         source_place = selected.source_place(rules, slot)
-        # Blocks below 2**16 are for the words, by place; block 0 is for the length.
+        # Blocks below 2**16 are for the words, according to place. Block 0 is for the length.
         word = bounded(
             stream.words(indices[selected.row], 1 + source_place)[0],
             rules.choices[selected.rule, slot],
@@ -594,7 +599,8 @@ def _expand(
 ) -> Nodes:
     """Derive all examples at once, one level of all trees at a time.
 
-    A node's random words depend on its example, level and place in the source, which are unique.
+    A node's random words depend on its example, its level and its place in the source. No two nodes
+    share all three.
     """
     rules = table.rules
     row: Integers = np.arange(len(indices))

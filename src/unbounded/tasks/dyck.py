@@ -1,4 +1,4 @@
-"""Dyck words: samplers, membership of balanced words, and labels at each prefix.
+"""Dyck words: samplers, classification of balanced words, and labels at each prefix.
 
 Source: Deleu & Dureau 2016, arXiv:1612.00827, and the authors' program.
 """
@@ -33,7 +33,7 @@ Lengths = LengthRange | str | tuple[int, int]
 
 
 def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:48") -> DyckPrefixes:
-    """Label each prefix of a bracket string: is it balanced so far?
+    """Label whether each prefix of a bracket string is balanced.
 
     Args:
         train_lengths: brackets of a word of the split "train".
@@ -52,7 +52,7 @@ def dyck(
     train_lengths: Lengths = "1:5",
     test_lengths: Lengths = "6:100",
 ) -> DyckMembership:
-    """Classify balanced words as Dyck words or not; the length is n of 2n symbols.
+    """Classify balanced words as Dyck words or not. A word of length n has 2n symbols.
 
     Args:
         kinds: kinds of brackets, 1 to 64.
@@ -86,10 +86,10 @@ def other_count(semi_length: int) -> int:
 
 
 def dyck_paths(words: Words, semi_lengths: Integers) -> Integers:
-    """Uniform Dyck words: n ups and n + 1 downs in random order, cut at their first lowest point.
+    """Draw uniform Dyck words: n ups and n + 1 downs in random order, cut at the lowest point.
 
-    Exactly one of the 2n + 1 rotations of such an order is a Dyck word and a step down (the cycle
-    lemma). So every Dyck word belongs to the same number of orders.
+    Exactly one of the 2n + 1 rotations of such an order is a Dyck word followed by a step down (the
+    cycle lemma). So every Dyck word results from the same number of orders.
 
     Args:
         words: random words, uint64 [B, at least 2 N + 1]; a row depends on its first 2n + 1 alone.
@@ -108,10 +108,10 @@ def dyck_paths(words: Words, semi_lengths: Integers) -> Integers:
 
 
 def other_paths(words: Words, semi_lengths: Integers) -> Integers:
-    """Uniform balanced words that are not Dyck words: steps after the first below 0 are flipped.
+    """Draw uniform balanced words that are not Dyck words, by flipping steps after height -1.
 
-    Orders of n - 1 ups and n + 1 downs reach height -1. Flipping every later step is a bijection to
-    the balanced words whose path goes below 0 (the reflection principle).
+    Every order of n - 1 ups and n + 1 downs reaches height -1. Flipping every later step is a
+    bijection to the balanced words whose path goes below 0 (the reflection principle).
 
     Args:
         words: random words, uint64 [B, at least 2 N]; a row depends on its first 2n alone.
@@ -126,11 +126,12 @@ def other_paths(words: Words, semi_lengths: Integers) -> Integers:
 
 
 def _ordered(words: Words, ups: Integers, semi_lengths: Integers) -> Integers:
-    """A uniform order of `ups` steps up and n + 1 down, int64 [B, 2 N + 1]; then 1."""
+    """Draw a uniform order of `ups` ups and n + 1 downs, padded with 1, int64 [B, 2 N + 1]."""
     size = ups + semi_lengths + 1
     width = 2 * int(semi_lengths.max()) + 1
     drawn = np.where(np.arange(width) < size[:, None], words[:, :width], _LAST)
-    # The places of the smallest words are a uniform subset: ties have probability below 2**-44.
+    # The places of the smallest random words are a uniform subset. Ties have a probability below
+    # 2**-44.
     order = np.argsort(drawn, axis=1, kind="stable")
     steps = np.full(drawn.shape, DOWN, dtype=np.int64)
     rows, ranks = np.nonzero(np.arange(width) < ups[:, None])
@@ -144,11 +145,11 @@ def _cut(path: Integers, semi_lengths: Integers) -> Integers:
 
 DISTRIBUTIONS: Final = ("uniform", "catalan")
 LABELS: Final = ("prefixes", "word")
-#: Most kinds of brackets: a symbol's number must stay readable.
+#: Greatest number of bracket kinds, so that the number in a symbol stays readable.
 MOST_KINDS: Final = 64
-# Random words for the kinds of brackets are in blocks after all those for the order of steps.
+# Random words for the kinds of brackets are in blocks after all blocks for the order of steps.
 _KINDS_FROM = 2**31
-# Semi-length of the words in a run's figures, and number of candidates for them.
+# Semi-length of the words in a run's figures, and number of candidates for these words.
 _SHOWN, _LOOKED_AT = 6, 128
 
 
@@ -158,12 +159,12 @@ class DyckMembership(Task):
     Lengths are semi-lengths n: a word has 2n symbols, n of them open. With probability 1/2 a word
     is a uniform Dyck word. Otherwise it is a uniform balanced word that is not a Dyck word. With
     several kinds of brackets, each pair of a Dyck word has a uniform kind. A word that is not a
-    Dyck word is drawn in one of two ways, with equal probabilities. It is a balanced word whose
-    path goes below 0, with uniform kinds; or a uniform Dyck word with one closing bracket of
-    another kind.
+    Dyck word is drawn in one of two ways, with equal probabilities. It is either a balanced word
+    whose path goes below 0, with uniform kinds, or a uniform Dyck word with one closing bracket of
+    a wrong kind.
 
-    Symbols are u and d for one kind; u1 to uk and d1 to dk for several. Opening ones come first:
-    for one kind u is 0 and d is 1.
+    Symbols are u and d for one kind of bracket, and u1 to uk and d1 to dk for several kinds.
+    Opening brackets come first: with one kind, u is 0 and d is 1.
 
     Args:
         kinds: kinds of brackets, 1 to 64.
@@ -205,14 +206,14 @@ class DyckMembership(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is twice the longest semi-length."""
+        """See `Task.batch`. T is twice the longest semi-length."""
         words, semi_lengths = self._draw(seed, split, start, size, lengths)
         return self.labelled(words, 2 * semi_lengths)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target is the label of each prefix, or of the word alone."""
+        """See `Task.examples`. The target is the label of each prefix, or only of the full word."""
         batch = self.batch(seed, split, start, size, lengths)
         return [
             Example(
@@ -229,7 +230,7 @@ class DyckMembership(Task):
         ]
 
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
-        """A Dyck word and another word, of 12 symbols as in the paper's Figure 3."""
+        """A Dyck word and a word that is not one, each of 12 symbols as in the paper's Figure 3."""
         drawn = self.batch(seed, "test", 0, _LOOKED_AT, LengthRange(_SHOWN, _SHOWN))
         last = drawn.targets[:, -1].tolist()
         chosen = {"dyck_word": last.index(1), "other_word": last.index(0)}
@@ -238,17 +239,20 @@ class DyckMembership(Task):
         }
 
     def heights(self, inputs: Tensor) -> Tensor:
-        """See `Task.heights`: the lattice path; in some words that are not Dyck it is below 0."""
+        """See `Task.heights`.
+
+        The heights form a path, which may go below 0 unless the word is Dyck.
+        """
         return (1 - 2 * (inputs >= self.kinds).to(torch.int64)).cumsum(dim=1)
 
     def most_held(self, lengths: LengthRange) -> int:
-        """See `Task.most_held`: n brackets may be open at once."""
+        """See `Task.most_held`. It is n, because n brackets may be open at once."""
         return lengths.maximum
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`; with labels at each prefix, every word, balanced or not, counts.
+        """See `Task.count_of`. With labels at each prefix, all words count, balanced or not.
 
-        With labels of whole words only balanced ones count: half of their brackets open.
+        With one label for each word, only balanced words count, in which half of the brackets open.
         """
         if length < 1:
             return 0
@@ -257,9 +261,9 @@ class DyckMembership(Task):
         return int(comb(2 * length, length) * self.kinds ** (2 * length))
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`; only the labels at a word's last two symbols are judged.
+        """See `Task.every`. Only the labels at a word's last two symbols are scored.
 
-        Its shorter prefixes are judged as shorter words.
+        The labels of shorter prefixes are scored in shorter words.
         """
         words = all_strings(2 * self.kinds, 2 * length)
         if not self._every_prefix:
@@ -319,7 +323,7 @@ class DyckMembership(Task):
         stream: Stream,
         indices: Integers,
     ) -> tuple[Integers, Integers]:
-        """Give each bracket of paths [B, 2 N] a kind."""
+        """Assign a kind to each bracket of paths [B, 2 N]."""
         blocks = _KINDS_FROM + np.arange(path.shape[1] // 2 + 1)
         pairs = np.stack(stream.words(indices[:, None], blocks), axis=-1)
         wrong_words, shift_words = pairs[:, 0, 0], pairs[:, 0, 1]
@@ -327,7 +331,7 @@ class DyckMembership(Task):
         opened = _opened_at(path)
         kinds = np.take_along_axis(drawn, opened, axis=1)
         kinds = np.where((positive | mismatched)[:, None], kinds, drawn)
-        # The closing bracket with that number, from 0, gets another kind.
+        # The closing bracket with this number, counted from 0, is changed to another kind.
         number = bounded(wrong_words, semi_lengths)
         downs = (path == 1) & (np.arange(path.shape[1]) < 2 * semi_lengths[:, None])
         wrong = downs & (np.cumsum(downs, axis=1) == number[:, None] + 1) & mismatched[:, None]
@@ -353,7 +357,7 @@ def option_errors(kinds: int, labels: str, length_distribution: str) -> list[str
 
 
 def prefix_labels(words: Integers, kinds: int) -> NDArray[np.bool_]:
-    """Whether each prefix of words [B, T] is a Dyck word of that many kinds of brackets."""
+    """Whether each prefix of words [B, T] is a Dyck word, for a number of bracket kinds."""
     closes = words >= kinds
     heights = np.cumsum(1 - 2 * closes.astype(np.int64), axis=1)
     is_prefix = np.minimum.accumulate(heights, axis=1) >= 0
@@ -365,7 +369,7 @@ def prefix_labels(words: Integers, kinds: int) -> NDArray[np.bool_]:
 
 
 def _opened_at(path: Integers) -> Integers:
-    """Place of the bracket that a step closes [B, T]; the step itself where it closes none."""
+    """Place of the bracket that each step closes [B, T]; the step itself if it closes none."""
     rows = np.arange(len(path))
     open_places = np.zeros((len(path), path.shape[1] + 1), dtype=np.int64)
     heights = np.zeros(len(path), dtype=np.int64)
@@ -380,25 +384,26 @@ def _opened_at(path: Integers) -> Integers:
 
 
 def _by_count(words: Words, lengths: LengthRange, count: Callable[[int], int]) -> Integers:
-    """Places in a range of lengths, each with probability in proportion to its count."""
+    """Draw places in a range of lengths, with probabilities proportional to the counts."""
     counts = [count(length) for length in lengths]
     total = sum(counts)
-    # Python integers; their quotient is exact to the last bit of a float.
+    # These are Python integers, whose quotient is exact to the last bit of a float.
     bounds = [so_far / total for so_far in accumulate(counts)]
     return np.searchsorted(np.array(bounds[:-1]), unit_floats(words), side="right")
 
 
 OPEN, CLOSE = 0, 1
-# At height 0 one bracket of so many closes an unopened one; all later labels are then 0.
+# At height 0, one bracket in this many closes a bracket that was not opened. All later labels are
+# then 0.
 _ONE_OF = 16
 
 
 class DyckPrefixes(Task):
-    """Label each prefix of a bracket string: is it a Dyck word?
+    """Label whether each prefix of a bracket string is a Dyck word.
 
-    A string is a random walk: brackets open and close with equal probabilities; at height 0 one of
-    16 closes. The label of a prefix is 1 if every bracket is closed and none was closed before it
-    was opened.
+    A string is a random walk: brackets open and close with equal probabilities. At height 0, one
+    bracket of 16 closes. The label of a prefix is 1 if every bracket is closed, and none was closed
+    before it was opened.
 
     Args:
         train_lengths: brackets of a string of the split "train".
@@ -427,7 +432,7 @@ class DyckPrefixes(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target is the label of each prefix."""
+        """See `Task.examples`. The target is the label of each prefix."""
         words, labels, steps = self._draw(seed, split, start, size, lengths)
         return [
             Example(
@@ -440,11 +445,14 @@ class DyckPrefixes(Task):
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`: every string of brackets, balanced or not."""
+        """See `Task.count_of`. It counts every string of brackets, balanced or not."""
         return int(2**length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`; only the whole string is judged, not its prefixes."""
+        """See `Task.every`.
+
+        Only the label of the full string is scored, not those of its prefixes.
+        """
         words = all_strings(2, length)
         mask = np.broadcast_to(np.arange(length) == length - 1, words.shape)
         labels = prefix_labels(words, 1) & mask

@@ -24,17 +24,17 @@ from unbounded.tasks.randomness import (
 from unbounded.tasks.task import Example, Task
 
 BEGIN: Final = "<s>"
-#: Limit of an N-gram's bits: a table has 2**(N - 1) probabilities.
+#: Limit of N, because a table has 2**(N - 1) probabilities.
 MOST_ORDER: Final = 12
 
 
 def optimal_probabilities(bits: Integers, order: int) -> Floats:
-    """The probability that each bit is 1, as the optimal Bayesian estimator has it.
+    """The probability that each bit is 1, according to the optimal Bayesian estimator.
 
     P(1 | context) = (N_1 + 1/2) / (N_1 + N_0 + 1)                                    (10)
 
-    N_1 and N_0 are how often a 1 and a 0 followed the last `order` - 1 bits before. The first
-    `order` - 1 bits have no context and 1/2.
+    N_1 and N_0 count how often a 1 and a 0 have followed earlier occurrences of the last
+    `order` - 1 bits. The first `order` - 1 bits have no context and the probability 1/2.
 
     Args:
         bits: 0 or 1, int64 [B, T].
@@ -57,14 +57,15 @@ def optimal_probabilities(bits: Integers, order: int) -> Floats:
 
 
 class DynamicNGrams(Task):
-    """Predict each bit of a sequence of an N-gram source that only the sequence itself reveals.
+    """Predict each bit of a sequence from an N-gram source, which only the sequence itself reveals.
 
-    Each sequence has a table: for each of the 2**(N - 1) contexts the probability of a 1, drawn
-    from Beta(1/2, 1/2). The first N - 1 bits are fair; each further one is drawn by the N - 1 bits
-    before it. Inputs are <s> and all bits but the last, targets are the bits.
+    Each sequence has its own table. For each of the 2**(N - 1) contexts, it holds the probability
+    of a 1, drawn from Beta(1/2, 1/2). The first N - 1 bits are fair. Each later bit is drawn
+    according to the N - 1 bits before it. Inputs are <s> and all bits except the last. Targets are
+    all bits.
 
-    The probability of a sequence over all tables is the product of the optimal estimator's
-    predictions. So the metric set `above_bound` compares a network with that estimator.
+    The probability of a sequence, averaged over all tables, is the product of the optimal
+    estimator's predictions. So the metric set `above_bound` compares a network with that estimator.
 
     Args:
         order: N, 1 to 12.
@@ -86,7 +87,7 @@ class DynamicNGrams(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is the bits of the longest sequence."""
+        """See `Task.batch`. T is the number of bits of the longest sequence."""
         bits, steps = self._drawn(seed, split, start, size, lengths)
         mask = np.arange(bits.shape[1]) < steps[:, None]
         inputs = np.zeros_like(bits)
@@ -97,12 +98,15 @@ class DynamicNGrams(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target is nothing: each bit is predicted."""
+        """See `Task.examples`.
+
+        The targets are empty, because each bit is predicted from the bits before.
+        """
         rows = zip(*self._drawn(seed, split, start, size, lengths), strict=True)
         return [Example(tuple(map(str, bits[:steps].tolist())), ()) for bits, steps in rows]
 
     def log_probabilities(self, batch: Batch, lengths: LengthRange) -> Floats:
-        """The logarithm of the probability of each sequence over all tables, given its length.
+        """The log probability of each sequence given its length, averaged over all tables.
 
         Args:
             batch: sequences of this task.
@@ -127,7 +131,7 @@ class DynamicNGrams(Task):
         )
         steps = chosen.minimum + bounded(length_words, len(chosen))
         uniform = unit_floats(words[:, : contexts + int(steps.max())])
-        # The square of a sine of a uniform angle has the distribution Beta(1/2, 1/2).
+        # The squared sine of a uniform angle has the distribution Beta(1/2, 1/2).
         table, uniform = np.sin(np.pi / 2 * uniform[:, :contexts]) ** 2, uniform[:, contexts:]
         bits = np.zeros(uniform.shape, dtype=np.int64)
         rows, context = np.arange(size), np.zeros(size, dtype=np.int64)

@@ -45,10 +45,12 @@ class WordClass:
 
 @dataclass(frozen=True, eq=False)
 class Grammar:
-    """Rules and word classes, checked. It is compared by identity, so that tables can be cached.
+    """Checked rules and word classes of a grammar.
 
-    A rule has at most two nonterminals (word classes do not count: their length is 1). Both its
-    sides have the same number of words, so source and target have equal lengths.
+    Grammars are compared by identity, so that tables can be cached.
+
+    A rule has at most two nonterminals (word classes do not count: their length is 1). Both sides
+    of a rule have the same number of words, so source and target have equal lengths.
 
     Args:
         name: the name in messages.
@@ -77,18 +79,18 @@ class Grammar:
 
     @property
     def source_vocabulary(self) -> tuple[str, ...]:
-        """The source words: class by class, then the others in the order of the rules."""
+        """The source words: first class by class, then other words in the order of the rules."""
         numbered = [f"{c.source}{i}" for c in self.classes for i in range(1, c.count + 1)]
         return self._with_words(numbered, (rule.source for rule in self.rules))
 
     @property
     def target_vocabulary(self) -> tuple[str, ...]:
-        """The target words, in the same order."""
+        """The target words, in the same order as the source words."""
         numbered = [f"{c.target}{i}" for c in self.classes for i in range(1, c.count + 1)]
         return self._with_words(numbered, (rule.target for rule in self.rules))
 
     def category(self, symbol: str) -> str | None:
-        """The nonterminal or class of a symbol on a rule's side, None for a word."""
+        """The nonterminal or class of a symbol on a rule's side; None for a word."""
         bare = symbol.rstrip(_DIGITS)
         classes = {word_class.name for word_class in self.classes}
         return bare if bare in classes or bare in self.nonterminals else None
@@ -138,7 +140,7 @@ class Grammar:
             yield "more than two nonterminals; write it as two rules"
 
     def _cycles(self) -> Iterator[str]:
-        """A nonterminal that rewrites to itself alone has infinitely many derivations."""
+        """A nonterminal that can rewrite to just itself has infinitely many derivations."""
         alone: dict[str, set[str]] = {name: set() for name in self.nonterminals}
         for rule in self.rules:
             category = self.category(rule.source) if len(rule.source.split()) == 1 else None

@@ -6,8 +6,9 @@ from typing import Final
 
 from unbounded.tasks.grammar import Grammar, Rule, WordClass
 
-# Table 1(a): subject-verb-object to subject-object-verb. 3 x 33 words and a relative pronoun on
-# each side. The verb of a relative clause is last on both sides; only the root's verb moves.
+# Table 1(a): subject-verb-object to subject-object-verb. Each side has 3 x 33 words and a relative
+# pronoun. The verb of a relative clause is last on both sides. Only the verb of the main clause
+# moves.
 SVO_SOV: Final = Grammar(
     name="svo_sov",
     root="A",
@@ -27,8 +28,8 @@ SVO_SOV: Final = Grammar(
     ),
 )
 
-# Table 1(b): English to German, where the article shows the noun's gender. 4 x 25 words, and 4
-# others on the source, 7 on the target.
+# Table 1(b): English to German, where the article shows the noun's gender. Each side has 4 x 25
+# words; the source has 4 others, and the target has 7.
 GENDER: Final = Grammar(
     name="gender",
     root="A",

@@ -1,9 +1,9 @@
-"""The eighteen languages of FLaRe: recognisers, next symbols, and uniform strings of one length.
+"""The eighteen languages of FLaRe, with recognisers, next symbols, and uniform strings.
 
-A language is a deterministic machine whose states may be as large as the string. A state is None if
-no string of the language begins with the symbols read so far. So the symbols that may come next are
-the symbols with a next state. Strings of one length are drawn uniformly with exact integers: from
-the number of strings that a state accepts, or from a formula.
+Each language is a deterministic automaton whose states may be as large as the string. A state is
+None if no string of the language begins with the symbols read so far. So the symbols that may come
+next are the symbols with a next state. Strings of one length are drawn uniformly with exact
+integers, from a formula or from the number of strings that each state accepts.
 
 Source: Butoi et al. 2025, arXiv:2411.07107, section 4.1 and appendix.
 """
@@ -20,12 +20,12 @@ from typing import Any, Final
 
 from unbounded.tasks.chomsky import bits_of
 
-#: Draws a uniform integer in 0 .. count - 1.
+#: A function that draws a uniform integer in 0 .. count - 1.
 Below = Callable[[int], int]
 
 
 class Language(ABC):
-    """A language as a machine, with uniform strings of one length.
+    """A language as an automaton, with uniform strings of one length.
 
     Attributes:
         alphabet: the symbols; strings are sequences of their numbers.
@@ -70,7 +70,7 @@ class Language(ABC):
         return self.ends(state)
 
     def next_symbols(self, string: Sequence[int]) -> list[tuple[list[int], bool]]:
-        """For each prefix of a string of the language, what may come next.
+        """Return what may follow each prefix of a string of the language.
 
         Args:
             string: L symbols.
@@ -88,7 +88,7 @@ class Language(ABC):
 
 
 class Counted(Language):
-    """A language whose machine has few states for each length: strings are counted by states."""
+    """A language whose automaton has few states for each length, which are used for counting."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Hashable, int], int] = {}
@@ -102,7 +102,7 @@ class Counted(Language):
         return self._number(self.start, length)
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`: the string with a uniform rank in alphabetical order."""
+        """See `Language.draw`. The string has a uniform rank in alphabetical order."""
         rank, state, string = below(self.count(length)), self.start, []
         for left in range(length - 1, -1, -1):
             for symbol in range(len(self.alphabet)):
@@ -116,7 +116,7 @@ class Counted(Language):
         return string
 
     def _number(self, state: Hashable, length: int) -> int:
-        """The number of strings of a length that lead from a state to an end."""
+        """The number of strings of a length that lead from a state to an accepting state."""
         numbers, waiting = self._numbers, [(state, length)]
         while waiting:
             key = waiting[-1]
@@ -136,13 +136,13 @@ class Counted(Language):
 
 
 class EvenPairs(Counted):
-    """First and last symbol are equal, or there is at most one symbol."""
+    """Strings in which first and last symbol are equal, or with at most one symbol."""
 
     alphabet = ("0", "1")
     start = (-1, -1)
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the first and the last symbol."""
+        """See `Language.step`. A state consists of the first and the last symbol."""
         return (symbol if state[0] < 0 else state[0], symbol)
 
     def ends(self, state: Any) -> bool:
@@ -157,7 +157,7 @@ class Repeat01(Counted):
     start = 0
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the next symbol."""
+        """See `Language.step`. A state is the only possible next symbol."""
         return 1 - state if symbol == state else None
 
     def ends(self, state: Any) -> bool:
@@ -166,7 +166,7 @@ class Repeat01(Counted):
 
 
 class Parity(Counted):
-    """An odd number of ones."""
+    """Strings with an odd number of ones."""
 
     alphabet = ("0", "1")
     start = 0
@@ -196,14 +196,14 @@ class First(Counted):
 
 
 class CycleNavigation(Counted):
-    """Moves to the right and to the left, then the place on a cycle of five."""
+    """Moves to the right and to the left, then the last place on a cycle of five."""
 
     alphabet = ("<", "=", ">", "0", "1", "2", "3", "4")
     start = 0
     _DONE = 5
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the place."""
+        """See `Language.step`. A state is the place on the cycle."""
         if state == self._DONE:
             return None
         if symbol < 3:
@@ -223,7 +223,7 @@ class ModularArithmetic(Counted):
     _OPERATORS: Final = (operator.add, operator.sub, operator.mul)
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the last kind of symbol, the value and the operator."""
+        """See `Language.step`. A state holds the last symbol's kind, the value and the operator."""
         kind, value, pending = state
         if kind == "operator" and symbol < 5:
             return ("digit", self._OPERATORS[pending - 5](value, symbol) % 5, 0)
@@ -246,7 +246,7 @@ class BoundedDyck(Counted):
     _DEPTH = 3
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the open brackets."""
+        """See `Language.step`. A state is the sequence of open brackets."""
         if symbol < 2:
             return (*state, symbol) if len(state) < self._DEPTH else None
         return state[:-1] if state and state[-1] == symbol - 2 else None
@@ -257,13 +257,13 @@ class BoundedDyck(Counted):
 
 
 class Majority(Counted):
-    """More ones than zeros."""
+    """Strings with more ones than zeros."""
 
     alphabet = ("0", "1")
     start = 0
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the number of ones less that of zeros."""
+        """See `Language.step`. A state is the number of ones minus the number of zeros."""
         return state + 2 * symbol - 1
 
     def ends(self, state: Any) -> bool:
@@ -288,7 +288,7 @@ class Marked(Language):
         self._image = image
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is w, and after # what is left, as a list in a tuple."""
+        """See `Language.step`. A state is w; after #, it is the image of w and the place in it."""
         if state and isinstance(state[0], tuple):
             image, place = state
             return (image, place + 1) if image[place : place + 1] == (symbol,) else None
@@ -315,7 +315,7 @@ class Marked(Language):
 
 
 class UnmarkedReversal(Language):
-    """w and its reverse."""
+    """Strings that consist of w and its reverse."""
 
     alphabet = ("0", "1")
     start = ()
@@ -343,7 +343,7 @@ class UnmarkedReversal(Language):
 
 
 class MissingDuplicate(Language):
-    """w w in which one 1 is replaced by _."""
+    """Strings w w in which one 1 is replaced by _."""
 
     alphabet = ("0", "1", "_")
     start = ()
@@ -365,7 +365,7 @@ class MissingDuplicate(Language):
         return length > 0 and length % 2 == 0
 
     def count(self, length: int) -> int:
-        """See `Language.count`: the place of _, and the other symbols of w."""
+        """See `Language.count`. It multiplies places of _ by choices of the other symbols of w."""
         return int(length * 2 ** (length // 2 - 1)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
@@ -382,7 +382,7 @@ class MissingDuplicate(Language):
 class StackManipulation(Language):
     """A stack from bottom to top, PUSH b and POP, "#", and the final stack, top first.
 
-    A POP of an empty stack is in no string. With h symbols, p pushes and any number of pops a
+    No string has a POP from an empty stack. With h symbols, p pushes and any number of pops a
     string has 2h + 3p + 1 symbols.
     """
 
@@ -390,11 +390,11 @@ class StackManipulation(Language):
     start = ("stack", ())
 
     def __init__(self) -> None:
-        # Sequences of pushes and pops from a height with that many pushes to come.
+        # Number of sequences of pushes and pops, by number of later pushes and height.
         self._paths: list[list[int]] = []
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the kind of the last symbol, and the stack."""
+        """See `Language.step`. A state consists of the last symbol's kind and the stack."""
         kind, stack = state
         if kind == "push":
             return ("action", (*stack, symbol)) if symbol < 2 else None
@@ -431,7 +431,8 @@ class StackManipulation(Language):
         stack = bits[:height]
         string = list(stack)
         for number, bit in enumerate(bits[height:]):
-            # The stack's height before the next push, by the number of paths from there on.
+            # Draw the stack's height before the next push, according to the number of paths from
+            # it.
             left = pushes - number - 1
             top = len(stack)
             while rank >= (paths := self._paths_from(top + 1, left)):
@@ -444,7 +445,7 @@ class StackManipulation(Language):
         return [*string, 4, *reversed(stack)]
 
     def _shapes(self, length: int) -> list[tuple[int, int, int]]:
-        """Height, pushes and number of strings, for each shape of a length."""
+        """Height, number of pushes and number of strings, for each shape of strings of a length."""
         shapes = []
         for pushes in range((length - 1) // 3 + 1):
             if (length - 1 - 3 * pushes) % 2 == 0:
@@ -454,10 +455,10 @@ class StackManipulation(Language):
         return shapes
 
     def _paths_from(self, height: int, pushes: int) -> int:
-        """Sequences of `pushes` pushes and any pops that never pop an empty stack.
+        """Number of sequences of `pushes` pushes and any pops that never pop an empty stack.
 
-        With no push to come there are height + 1, the numbers of pops. Otherwise a pop leads to
-        height - 1, or a push to height + 1 with one push less.
+        Without further pushes there are height + 1 sequences, one for each number of pops.
+        Otherwise, a pop leads to height - 1, and a push to height + 1 with one push fewer.
         """
         while len(self._paths) <= pushes:
             self._paths.append([])
@@ -473,7 +474,7 @@ class StackManipulation(Language):
 
 
 class Binary(Language):
-    """Numbers with the least significant bit first, any of which may end with zeros.
+    """Numbers with the least significant bit first. Any number may end with zeros.
 
     Args:
         signs: the alphabet after 0 and 1: the operator, if there are two numbers, and "=".
@@ -487,7 +488,7 @@ class Binary(Language):
         self._kept: dict[int, Any] = {}
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`; a state is the numbers before, and value and length of this one."""
+        """See `Language.step`. A state holds earlier numbers, and value and length of this one."""
         numbers, value, length = state
         if len(numbers) > self._operands:
             fits = symbol < 2 and (value >> length) & 1 == symbol
@@ -511,14 +512,14 @@ class Binary(Language):
         return length > 2 * self._operands
 
     def _written(self, numbers: Sequence[tuple[int, int]], size: int) -> list[int]:
-        """The string of numbers with their lengths, and of the result's length."""
+        """The string of numbers of given lengths, and of their result with `size` digits."""
         string: list[int] = []
         for place, (number, length) in enumerate(numbers):
             string += [*bits_of(number, length), 2 + place]
         return [*string, *bits_of(self._result(*(number for number, _ in numbers)), size)]
 
     def _kept_for(self, length: int, make: Callable[[int], Any]) -> Any:
-        """A table of a length, made once."""
+        """Return the table of a length, which is built once."""
         if length not in self._kept:
             self._kept[length] = make(length)
         return self._kept[length]
@@ -573,13 +574,13 @@ def _pairs_up_to(most: int, bound: int) -> int:
 
 
 def _pair_below(first: int, second: int, size: int, rank: int) -> tuple[int, int]:
-    """The pair of that rank among those of `_sums_below`."""
+    """The pair of a given rank among the pairs that `_sums_below` counts."""
     if size > max(first, second):
         return rank >> second, rank & ((1 << second) - 1)
     if first > second:
         right, left = _pair_below(second, first, size, rank)
         return left, right
-    # The greatest u with no more than `rank` pairs before it.
+    # Find the greatest u with at most `rank` pairs before it.
     low, high = 0, (1 << min(first, size)) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -594,7 +595,8 @@ class BinaryMultiplication(Binary):
     """u × v = p.
 
     No formula is known for the number of strings. Strings are drawn with all pairs of bit lengths
-    whose product may fit, and redrawn where it does not, at most 61 % of the pairs of two lengths.
+    whose product may fit, and drawn again if the product does not fit. This happens for at most 61
+    % of the pairs of two lengths.
     """
 
     def __init__(self) -> None:
@@ -612,8 +614,8 @@ class BinaryMultiplication(Binary):
 
     @staticmethod
     def _with_zero(digits: int, below: Below) -> list[tuple[int, int]]:
-        """Numbers of `digits` digits in all, one of which is 0 at least."""
-        # Of u = 0 and any v there are 2^second, and of u > 0 and v = 0 there are 2^first - 1.
+        """Two numbers with `digits` digits together, of which at least one is 0."""
+        # There are 2^second pairs with u = 0 and any v, and 2^first - 1 pairs with u > 0 and v = 0.
         numbers = [2**first + 2 ** (digits - first) - 1 for first in range(1, digits)]
         place, rank = _chosen(numbers, below(sum(numbers)))
         first, second = place + 1, digits - place - 1
@@ -623,7 +625,7 @@ class BinaryMultiplication(Binary):
 
     @staticmethod
     def _shapes(length: int) -> tuple[list[tuple[int, int]], list[int]]:
-        """Digits of the product and sum of the bit lengths, with the sums of their weights.
+        """Pairs of the product's digits and the sum of bit lengths, with running sums of weights.
 
         A sum of 0 represents a product of 0.
         """
@@ -640,7 +642,7 @@ class BinaryMultiplication(Binary):
 
 
 def _of_bits(bits: int, digits: int, below: Below) -> list[tuple[int, int]]:
-    """Two numbers above 0 of `bits` bits in all, with zeros up to `digits` digits in all."""
+    """Two numbers above 0 with `bits` bits together, with zeros added up to `digits` digits."""
     first = 1 + below(bits - 1)
     zeros = below(digits - bits + 1)
     left = 2 ** (first - 1) + below(2 ** (first - 1))
@@ -650,13 +652,13 @@ def _of_bits(bits: int, digits: int, below: Below) -> list[tuple[int, int]]:
 
 
 class SquareRoot(Binary):
-    """x = z, where z is the floored square root of x, exactly."""
+    """x = z, where z is the exact floored square root of x."""
 
     def __init__(self) -> None:
         super().__init__(("=",), isqrt)
 
     def count(self, length: int) -> int:
-        """See `Language.count`: roots of c digits are those of numbers below 4^c."""
+        """See `Language.count`. Numbers below 4^c have roots of at most c digits."""
         return sum(_roots(length)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
@@ -666,12 +668,12 @@ class SquareRoot(Binary):
 
 
 def _roots(length: int) -> list[int]:
-    """The number of strings with a root of 1, 2, ... digits."""
+    """The numbers of strings whose root has 1, 2, ... digits."""
     return [2 ** min(length - 1 - size, 2 * size) for size in range(1, length - 1)]
 
 
 def _chosen(numbers: Sequence[int], rank: int) -> tuple[int, int]:
-    """The place at which the sum of numbers exceeds a rank, and the rank within that number."""
+    """The place at which the running sum of numbers exceeds a rank, and the rank within it."""
     sums = list(accumulate(numbers))
     place = bisect_right(sums, rank)
     return place, rank - (sums[place - 1] if place else 0)
@@ -691,7 +693,7 @@ def _odds_first(word: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _BITS: Final = ("0", "1")
-#: The languages, regular ones first, then context-free and context-sensitive ones.
+#: The languages: first regular, then context-free, then context-sensitive languages.
 LANGUAGES: Final[dict[str, Callable[[], Language]]] = {
     "even_pairs": EvenPairs,
     "repeat_01": Repeat01,

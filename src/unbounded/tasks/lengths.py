@@ -1,4 +1,4 @@
-"""Inclusive ranges of lengths, for drawing examples and for evaluation."""
+"""Ranges of lengths with both ends included, for drawing examples and for evaluation."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LengthRange:
 def named_ranges(
     *found: str, **texts: LengthRange | str | tuple[int, int]
 ) -> tuple[LengthRange, ...]:
-    """Ranges by the names of a task's options, in order.
+    """Check length ranges given by the names of a task's options, and return them in order.
 
     Args:
         found: errors of the task's other options, which are raised together with errors of ranges.

@@ -1,4 +1,4 @@
-"""Tasks with unary numbers in the source, one mark for each unit: repeated copies, priority sort.
+"""Repeated copies and priority sort, with unary numbers in the source (a mark for each unit).
 
 Source: Yang & Rush 2017, arXiv:1611.02854, and their program (which uses the start symbol as the
 mark; here the mark is a symbol of its own).
@@ -15,13 +15,14 @@ from unbounded.tasks.randomness import Stream, bounded, whole_number
 from unbounded.tasks.transduction import Pairs, PairSource
 
 MARK: Final = "mark"
-#: Limits of copies and of items to sort: a source of k items has k (k + 1) / 2 symbols.
+#: Limits for the number of copies and of items to sort. A source of k items has k (k + 1) / 2
+#: symbols.
 MOST_COPIES: Final = 10_000
 MOST_ITEMS: Final = 1000
 
 
 class RepeatedSymbols(PairSource):
-    """N marks, then symbols drawn independently and uniformly; the target repeats them N times.
+    """N marks, then independent uniform symbols. The target repeats the symbols N times.
 
     Args:
         symbols: number of symbols, at least 1; they are named s0, s1, ...
@@ -37,7 +38,7 @@ class RepeatedSymbols(PairSource):
         self.source_vocabulary = (*self.target_vocabulary, MARK)
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`; a length is N."""
+        """See `PairSource.draw`. A length is N."""
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, self.said)
         times = lengths.minimum + bounded(length_words, len(lengths))
@@ -54,10 +55,10 @@ class RepeatedSymbols(PairSource):
 
 
 class PrioritySort(PairSource):
-    """k items in random order, an item of priority p as p marks and a symbol; sorted symbols.
+    """k items in random order, each as p marks (its priority p) and a symbol. The target is sorted.
 
-    Priorities are 0 to k - 1, each once; the answer starts with the item without a mark. Symbols
-    are drawn independently and uniformly.
+    The priorities are 0 to k - 1, each once. The target starts with the symbol of the item without
+    a mark. Symbols are drawn independently and uniformly.
 
     Args:
         symbols: number of symbols, at least 1; they are named s0, s1, ...
@@ -71,9 +72,10 @@ class PrioritySort(PairSource):
         self.source_vocabulary = (*self.target_vocabulary, MARK)
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`; a length is k, and the source has k (k + 1) / 2 symbols."""
+        """See `PairSource.draw`. A length is k; the source has k (k + 1) / 2 symbols."""
         indices = start + np.arange(size)
-        # Each item's symbol and place have their own random words for any longest k.
+        # The symbol and the place of an item have their own random words, which do not depend on
+        # the greatest k.
         length_words, words = stream.sequence_words(indices, 2 * lengths.maximum)
         count = lengths.minimum + bounded(length_words, len(lengths))
         width = int(count.max())
@@ -95,7 +97,7 @@ class PrioritySort(PairSource):
 
 
 def most_error(lengths: LengthRange, most: int, what: str) -> list[str]:
-    """The error of a range that exceeds `most`, a line or none."""
+    """The error of a range that exceeds `most`, as a list of at most one line."""
     if lengths.maximum <= most:
         return []
     return [f"length range: expected k of at most {most} {what}, got {lengths}"]

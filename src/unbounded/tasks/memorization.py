@@ -17,7 +17,7 @@ SEPARATOR = "="
 class Memorization(SequenceSource):
     """Sequences such as 1 2 2 = 2 2 1: n symbols drawn uniformly, then their reversal.
 
-    Everything after "=" is determined; the first symbol of the next sequence is not.
+    Everything after "=" is determined, except the first symbol of the next sequence.
 
     Args:
         symbols: size of the dictionary, at least 1; the paper has two.
@@ -41,7 +41,7 @@ class Memorization(SequenceSource):
         return _mirrored(drawn, n)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`: every string of n symbols."""
+        """See `SequenceSource.count_of`. It counts every string of n symbols."""
         return int(self.symbols**n) if n >= self.shortest else 0
 
     def every(self, n: int) -> Sequences:
@@ -54,7 +54,7 @@ class Memorization(SequenceSource):
 def _mirrored(drawn: Integers, n: Integers) -> Sequences:
     """The first n [K] symbols of rows [K, L], the separator, and the same symbols reversed."""
     place = np.arange(2 * n.max() + 1)
-    # The distance from "=" determines the symbol, before and after it.
+    # The distance from "=" determines the symbol, both before and after "=".
     from_separator = np.abs(place - n[:, None])
     source = np.clip(n[:, None] - from_separator, 0, drawn.shape[1] - 1)
     symbols = np.take_along_axis(drawn, source, axis=1)

@@ -14,7 +14,7 @@ from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded
 from unbounded.tasks.transduction import END, SEPARATOR, START, Pairs, PairSource
 
-#: Lines out of 20 that are held out for each of these splits, by the line's hash.
+#: Number of lines out of 20 that are held out for each of these splits, by the line's hash.
 HELD_OUT: Final = {"test": 2, "validation": 2}
 _SHARES = 20
 _ADVICE: Final = "Give a file with a source, a tab and its target in each line (--data FILE)"
@@ -24,10 +24,11 @@ Line = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class FilePairs(PairSource):
-    """The lines of a file. A line's split depends on the line alone, not on its place.
+    """The lines of a file. A line's split depends only on the text of the line, not on its place.
 
-    A training example is a line drawn uniformly. Example i of the other splits is their line i; the
-    first line follows the last (`available` gives their number).
+    A training example is a line drawn uniformly. Example i of another split is line i of that
+    split. After the last line, the lines start again from the first. `available` returns their
+    number.
 
     Args:
         path: the file. Symbols are the words of each side, or with `characters` its characters.
@@ -56,12 +57,12 @@ class FilePairs(PairSource):
                     f"{' and '.join(HELD_OUT)}, and equal lines stay together; give more lines"
                 ]
             )
-        # Symbols of held-out lines alone are in the vocabulary too, but are never learned.
+        # Symbols that only held-out lines have are in the vocabulary too, but are never learned.
         self.source_vocabulary = tuple(sorted({word for source, _ in lines for word in source}))
         self.target_vocabulary = tuple(sorted({word for _, target in lines for word in target}))
         self._splits = {name: _Table(split_lines, self) for name, split_lines in splits.items()}
         sizes = [len(source) for source, _ in lines]
-        #: Lengths of the sources.
+        #: The lengths of the source sequences.
         self.lengths = LengthRange(min(sizes), max(sizes))
         if self.lengths.maximum == 1 and any(len(source[0]) > 1 for source, _ in lines):
             self.notes = (
@@ -108,7 +109,7 @@ class _Ragged:
         self._starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
     def padded(self, rows: Integers) -> Integers:
-        """These rows as an array, int64 [R, K], K at least 1; 0 beyond each row's length."""
+        """Return rows as an array, int64 [R, K], with K at least 1 and 0 beyond a row's length."""
         sizes = self.sizes[rows]
         table = np.zeros((len(rows), max(1, int(sizes.max()))), dtype=np.int64)
         targets_row, places = np.nonzero(np.arange(table.shape[1]) < sizes[:, None])
@@ -124,7 +125,7 @@ class _Table:
         self._target = _Ragged([line[1] for line in lines], source.target_vocabulary)
 
     def pairs(self, rows: Integers) -> Pairs:
-        """These lines, padded to the longest of them."""
+        """Return lines as pairs, padded to the longest line."""
         return Pairs(
             self._source.padded(rows),
             self._source.sizes[rows],

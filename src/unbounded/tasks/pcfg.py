@@ -35,9 +35,10 @@ class WeightedGrammar:
     """A grammar whose strings of one length have probabilities in proportion to their weights.
 
     The weight of a string is the sum over its derivations of the product of their rules' weights.
-    Rules are made binary. Empty derivations and chains of single nonterminals are summed in closed
-    form: with e[B] the weight of all empty derivations of B, a rule A -> B C of weight w leads from
-    A to B with weight w e[C] in a chain, and from A to C with w e[B].
+    All rules are transformed into binary rules. Empty derivations and chains of single nonterminals
+    are summed in closed form. Let e[B] be the weight of all empty derivations of B. In a chain, a
+    rule A -> B C of weight w leads from A to B with weight w e[C], and from A to C with weight w
+    e[B].
 
     Args:
         start: the first nonterminal.
@@ -137,7 +138,7 @@ class WeightedGrammar:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def _symbol(self, part: str | int, terminal: list[tuple[int, int, float]]) -> int:
-        """The nonterminal of a part of a longer rule; a terminal gets one of its own."""
+        """The nonterminal for a part of a longer rule. A terminal has its own nonterminal."""
         if isinstance(part, str):
             return self._number(part)
         is_new = f"={part}" not in self._numbers
@@ -152,7 +153,7 @@ class WeightedGrammar:
         single: Sequence[tuple[int, int, float]],
         empty: Sequence[tuple[int, float]],
     ) -> Floats:
-        """The weight of one step from a nonterminal to another that has the whole string."""
+        """The weight of one step from a nonterminal to another that derives the complete string."""
         nothing = np.zeros(size)
         first, second = self._binary[:, 1], self._binary[:, 2]
         # The least solution of e[A] = sum of the rules' weights times e of their right sides.
@@ -174,7 +175,7 @@ class WeightedGrammar:
         return chains
 
     def _inside(self, length: int) -> Floats:
-        """The weights of lengths up to one."""
+        """The weights of all lengths up to a given length."""
         while len(self._by_length) <= length:
             now = len(self._by_length)
             own = np.zeros(len(self._numbers))
@@ -191,7 +192,7 @@ class WeightedGrammar:
     def _options_of(self, nonterminal: int, length: int) -> tuple[list[tuple[int, ...]], Floats]:
         """The first steps of a derivation of a length, with the sums of their weights.
 
-        A step is a symbol; or a nonterminal with its length; or two of them with theirs.
+        A step is a symbol, a nonterminal with its length, or two nonterminals with their lengths.
         """
         key = (nonterminal, length)
         if key not in self._options:

@@ -1,6 +1,6 @@
-"""Penn Treebank as prepared by Mikolov: three files of words, read from the user's folder.
+"""Penn Treebank as prepared by Mikolov: three text files, read from the user's folder.
 
-The project ships no text. A line is a sentence; its end is the token <eos>.
+The project does not distribute the text. Each line is a sentence, and its end is the token <eos>.
 
 Source: Mikolov et al. 2010; the counts are those of the three files.
 """
@@ -34,7 +34,7 @@ class Counts(NamedTuple):
     words: int
 
 
-#: Counts of Mikolov's files.
+#: The token counts of Mikolov's files.
 PUBLISHED: Final = Counts(929_589, 73_760, 82_430, 10_000)
 
 

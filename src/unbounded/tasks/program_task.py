@@ -32,17 +32,17 @@ from unbounded.tasks.programs import (
 from unbounded.tasks.randomness import SPLITS, whole_number
 from unbounded.tasks.task import Example, Task
 
-#: Most digits of a number.
+#: Greatest number of digits in a number.
 MOST_DIGITS: Final = 15
 _PLACES = {character: place for place, character in enumerate(CHARACTERS)}
 
 
 class ProgramTask(Task):
-    """Output what a program prints, from its last digit to its first, a sign last, and the end.
+    """Output what a program prints, from the last digit to the first, then a sign, and the end.
 
-    Inputs are the program and @, which is fed again at each step of the answer. A program's split
-    depends on its text alone, so none is in two splits. A length is the number of digits L: a
-    number in a program is uniform in 1 .. 10^L, each with its own L from the range.
+    Inputs are the program and @. At each step of the answer, @ is fed again. A program's split
+    depends only on its text, so no program is in two splits. A length is the number of digits L.
+    Each number in a program is uniform in 1 .. 10^L, with its own L from the range.
 
     Args:
         name: the name it is listed under.
@@ -82,7 +82,7 @@ class ProgramTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is the longest of program + answer + 2."""
+        """See `Task.batch`. T is the greatest length of program and answer, plus 2."""
         drawn = self.programs(seed, split, start, size, lengths)
         answers = [_answer(program) for program in drawn]
         read = np.array([len(program.text) for program in drawn])
@@ -100,7 +100,7 @@ class ProgramTask(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target is without the end."""
+        """See `Task.examples`. The target does not include the end symbol."""
         return [
             Example(tuple(program.text), tuple(_answer(program)[:-1]))
             for program in self.programs(seed, split, start, size, lengths)
@@ -111,7 +111,7 @@ class ProgramTask(Task):
         return [f"{self.name}: {message}" for message in _range_errors(lengths)]
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
-        """See `Task.asked`; the characters of a program."""
+        """See `Task.asked`. The symbols are the characters of a program."""
         text = "".join(symbols)
         check_program(text)
         return torch.tensor([_PLACES[character] for character in text + PROGRAM_END])
@@ -131,7 +131,7 @@ class ProgramTask(Task):
         drawn_programs: dict[int, Program] = {}
         waiting, attempt = list(range(size)), 0
         while waiting:
-            # Two of three programs are of other splits; each attempt has its own random words.
+            # Two of three programs belong to other splits. Each attempt has its own random words.
             indices = start + np.array(waiting)[:, None]
             pairs = stream.words(indices, attempt * blocks + np.arange(blocks))
             words = np.stack(pairs, axis=-1).reshape(len(waiting), -1).tolist()
@@ -145,7 +145,7 @@ class ProgramTask(Task):
 
 
 def split_of(text: str) -> str:
-    """The split of a program, by its text."""
+    """The split of a program, which follows from its text."""
     names = list(SPLITS)
     return names[zlib.crc32(text.encode()) % len(names)]
 

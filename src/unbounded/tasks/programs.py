@@ -1,4 +1,4 @@
-"""Small programs and their outputs: six kinds of nested operators.
+"""Small programs with six kinds of nested operators, and their outputs.
 
 Source: Zaremba & Sutskever 2014, arXiv:1410.4615, "Learning to Execute", and their program.
 """
@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.lengths import LengthRange
 
-#: Separator of lines, and the end of a program.
+#: The separator of lines, which also ends a program.
 LINE_END, PROGRAM_END = "#", "@"
 #: The end of an answer.
 ANSWER_END: Final = "."
 #: Digits, letters, then all other characters of programs and answers.
 CHARACTERS: Final = tuple("0123456789" + "abcdefghijlnoprstx" + "()+-*=;:<> " + "#@.")
-#: Names of variables; a program has at most as many operators.
+#: Names of variables. A program has at most as many operators as there are names.
 NAMES: Final = "abcdefghij"
-#: Most random words that one operator uses.
+#: Greatest number of random words that one operator uses.
 WORDS_OF_AN_OPERATOR: Final = 24
 _FIXED_WORDS = 1 + len(NAMES)
 
@@ -46,8 +46,8 @@ class Operand(NamedTuple):
 class Composer:
     """Writes one program; holds its lines and random numbers.
 
-    An operand is the result of an earlier operator, or, if none is left, a fresh integer of 1 to
-    10^L; each draw has its own L.
+    An operand is the result of an earlier operator. If no result is left, it is a new integer from
+    1 to 10^L; each draw has its own L.
 
     Args:
         words: random words of 64 bits, `words_of(nesting)` of them.
@@ -61,7 +61,7 @@ class Composer:
         self._names = self.shuffled(list(NAMES))
 
     def below(self, count: int) -> int:
-        """A random integer of 0 to count - 1."""
+        """A random integer from 0 to count - 1."""
         return next(self._words) * count >> 64
 
     def shuffled(self, items: list[str]) -> list[str]:
@@ -74,11 +74,11 @@ class Composer:
         return other if self.below(2) else one
 
     def digits(self) -> int:
-        """L: a length of the range, uniformly."""
+        """Draw L, a uniform length in the range."""
         return self._lengths.minimum + self.below(len(self._lengths))
 
     def small(self) -> int:
-        """A factor or a number of rounds, 1 to 4L."""
+        """Draw a factor or a number of rounds, from 1 to 4L."""
         return 1 + self.below(4 * self.digits())
 
     def name(self) -> str:
@@ -86,7 +86,7 @@ class Composer:
         return self._names.pop()
 
     def operands(self, count: int) -> list[Operand]:
-        """`count` operands in random order, earlier results among them."""
+        """Return `count` operands in random order, including earlier results."""
         operands = [self._results.pop() if self._results else self._integer() for _ in range(count)]
         order = self.shuffled([str(place) for place in range(count)])
         return [operands[int(place)] for place in order]
@@ -96,7 +96,7 @@ class Composer:
         return Operand(str(value), value)
 
     def result(self, text: str, value: int) -> None:
-        """Keep the result of an operator for the next one."""
+        """Keep the result of an operator for the next operator."""
         self._results.append(Operand(text, value))
 
     def finished(self) -> Program:
@@ -148,7 +148,7 @@ def _ternary(program: Composer) -> None:
     program.result(text, c.value if holds else d.value)
 
 
-#: The six kinds by name.
+#: The six kinds of operators, by name.
 OPERATORS: Final[dict[str, Callable[[Composer], None]]] = {
     "pair": _pair,
     "small_multiplication": _small_multiplication,
@@ -160,7 +160,7 @@ OPERATORS: Final[dict[str, Callable[[Composer], None]]] = {
 
 
 def words_of(nesting: int) -> int:
-    """Most random words that a program of at most `nesting` operators uses."""
+    """Greatest number of random words that a program with up to `nesting` operators uses."""
     return _FIXED_WORDS + WORDS_OF_AN_OPERATOR * nesting
 
 

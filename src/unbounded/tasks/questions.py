@@ -1,7 +1,7 @@
-"""Questions: the network reads a source, then answers step by step; no output is fed back.
+"""Question tasks: the network reads a source, then answers step by step without feedback.
 
 The inputs are the source, optional computation tokens, and one answer token for each symbol of the
-answer. There is no start and no end symbol, so each scored step is a symbol of the answer.
+answer. There are no start and end symbols, so each scored step is a symbol of the answer.
 
 Source: Delétang et al. 2023, arXiv:2207.02098, section 4.
 """
@@ -32,16 +32,16 @@ from unbounded.tasks.transduction import Pairs, PairSource
 
 Lengths: TypeAlias = LengthRange | str | tuple[int, int]
 
-#: The inputs while the model computes, and while it answers.
+#: The inputs to the model while it computes and while it answers.
 COMPUTE, ANSWER = ".", "?"
-#: Most computation tokens for each symbol of a source.
+#: Greatest number of computation tokens for each symbol of a source.
 MOST_COMPUTATION: Final = 100
 
 
 class QuestionSource(PairSource):
-    """Sources of one length at a time, with a rule that answers them.
+    """A source of questions, which draws sources of one length at a time and answers them.
 
-    A subclass gives the two vocabularies, `sources` and `answers`. The default draws symbols
+    A subclass defines the two vocabularies, `sources` and `answers`. The default draws symbols
     independently and uniformly.
 
     Attributes:
@@ -78,13 +78,13 @@ class QuestionSource(PairSource):
         """
 
     def source_error(self, source: Sequence[int]) -> str:
-        """Why a typed source has no answer; empty if it has one."""
+        """The reason why a typed source has no answer; empty if it has an answer."""
         if len(source) < self.shortest:
             return f"expected at least {self.shortest} symbols, got {len(source)}"
         return ""
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`; lengths are uniform over the range."""
+        """See `PairSource.draw`. Lengths are uniform over the range."""
         indices = start + np.arange(size)
         chosen = lengths.minimum + bounded(stream.length_words(indices), len(lengths))
         drawn: list[tuple[Integers, Integers, Integers, Integers]] = []
@@ -111,7 +111,8 @@ class QuestionSource(PairSource):
     def count(self, length: int) -> int | None:
         """The number of sources of one length, at least `shortest`; None if it is unknown.
 
-        A subclass that gives it, or draws uniform strings, can list them with `listed`.
+        A subclass that returns this number, or that draws uniform strings, can list its sources
+        with `listed`.
         """
         if type(self).sources is not QuestionSource.sources:
             return None
@@ -122,7 +123,7 @@ class QuestionSource(PairSource):
         return all_strings(len(self.source_vocabulary), length)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `PairSource.count_of`; over all symbols."""
+        """See `PairSource.count_of`. It counts sources over all symbols."""
         return self.count(length) if length >= self.shortest else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -137,9 +138,9 @@ class QuestionSource(PairSource):
 class QuestionTask(Task):
     """Read the source, then output its answer at the answer tokens.
 
-    Input tokens: the source symbols, then the answer token "?", then the computation token "." if
-    there is one. Output tokens: the target symbols. The loss and the scores count each symbol of
-    the answer, and nothing else.
+    The input tokens are the source symbols, the answer token "?", and the computation token "." if
+    it is used. The output tokens are the target symbols. The loss and the scores count only the
+    symbols of the answer.
 
     Args:
         name: the name it is listed under.
@@ -190,7 +191,10 @@ class QuestionTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is the longest of source + computation + answer."""
+        """See `Task.batch`.
+
+        T is the greatest sum of the lengths of source, computation and answer.
+        """
         return self.lay_out(self._draw(seed, split, start, size, lengths))
 
     def examples(
@@ -208,7 +212,7 @@ class QuestionTask(Task):
         ]
 
     def lay_out(self, pairs: Pairs) -> Batch:
-        """Pairs as a batch."""
+        """Return pairs as a batch."""
         prompt = (1 + self.computation) * pairs.source_lengths
         steps = prompt + pairs.target_lengths
         place = np.arange(int(steps.max()))
@@ -228,7 +232,7 @@ class QuestionTask(Task):
         return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`; over all symbols."""
+        """See `Task.count_of`. It counts examples over all symbols."""
         return self.pairs.count_of(length, symbols)
 
     def every(self, length: int, symbols: int) -> Batch:
@@ -236,7 +240,10 @@ class QuestionTask(Task):
         return self.lay_out(self.pairs.every(length, symbols))
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
-        """See `Task.asked`; with the computation tokens and the first answer token."""
+        """See `Task.asked`.
+
+        The result includes the computation tokens and the first answer token.
+        """
         source = self._typed(symbols)
         compute = [self.answer_token + 1] * (self.computation * len(source))
         return torch.tensor([*source, *compute, self.answer_token])
@@ -247,7 +254,7 @@ class QuestionTask(Task):
         return int(self.pairs.answers(source.unsqueeze(0).numpy())[1][0])
 
     def _typed(self, symbols: Sequence[str]) -> list[int]:
-        """Tokens of a typed source.
+        """The tokens of a typed source.
 
         Raises:
             ConfigError: the source is empty, has an unknown symbol or has no answer.

@@ -1,9 +1,9 @@
-"""Random numbers as a function of (seed, split, index, block): no state, any order, any worker.
+"""Random numbers as a function of (seed, split, index, block), without state.
 
 The generator is Philox4x32-10, a keyed bijection of 128-bit counters. The seed is the key; split,
 example index and block are the counter. Different (split, index, block) are different counters, so
-under one seed they share no draw. A worker that draws only example 10 000 gets the same example as
-a worker that drew all examples before it.
+with one seed they never share a draw. A worker that draws only example 10 000 gets the same example
+as a worker that drew all examples before it.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
@@ -38,7 +38,7 @@ _FLOAT_SHIFT = np.uint64(11)
 
 
 def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> list[Words]:
-    """Encrypt counters: ten rounds of Philox on words of 32 bits.
+    """Encrypt counters with ten rounds of Philox on words of 32 bits.
 
     Args:
         counter: four arrays that broadcast to one shape; uint64, each value below 2**32.
@@ -69,10 +69,10 @@ def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[int, int])
 
 
 def bounded(words: Words, count: int | Integers) -> Integers:
-    """Integers 0..count-1 from words of 64 bits: the upper half of the 96-bit product.
+    """Integers 0..count-1 from words of 64 bits, as the upper part of the 96-bit products.
 
-    The probability of each value is within 2**-64 of 1/count, and exact where count is a power of
-    two.
+    The probability of each value differs from 1/count by at most 2**-64, and is exact if count is a
+    power of two.
 
     Args:
         words: uniform words, uint64 of any shape.
@@ -106,7 +106,7 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int) -> int:
 
 @dataclass(frozen=True)
 class Stream:
-    """The random words of one (seed, split).
+    """The random words for one seed and one split.
 
     Args:
         seed: 0..2**64 - 1.
@@ -141,13 +141,13 @@ class Stream:
         return (w1 << _HALF) | w0, (w3 << _HALF) | w2
 
     def length_words(self, indices: Integers) -> Words:
-        """One word for each example [B], reserved for its length: block 0."""
+        """One word for each example [B], from block 0, which is reserved for the length."""
         return self.words(indices, np.zeros(1, dtype=np.int64))[0]
 
     def sequence_words(self, indices: Integers, count: int) -> tuple[Words, Words]:
-        """The word for the length [B] and one for each position [B, count], in one call.
+        """In one call, return the words for lengths [B], and for positions [B, count].
 
-        Position p has the same word for any `count`: half of block 1 + p // 2.
+        Position p has the same word for any `count`, which is half of block 1 + p // 2.
         """
         blocks = np.arange(1 + (count + 1) // 2)
         pairs = np.stack(self.words(indices[:, None], blocks[None, :]), axis=-1)

@@ -1,4 +1,4 @@
-"""Recognition of whole strings: is a string in the language?
+"""Recognition of complete strings: the label is whether a string is in the language.
 
 Source: Butoi et al. 2025, arXiv:2411.07107, section 4, and the authors' program.
 """
@@ -28,10 +28,10 @@ from unbounded.tasks.randomness import Integers, Stream, bounded
 from unbounded.tasks.task import Example, Task
 
 START, END = "<s>", "</s>"
-#: After this many draws the language is taken to have no negative string.
+#: After this many draws, the range is assumed to have no negative string.
 ATTEMPTS: Final = 1000
-#: Strings of an official file, by split; those of the test are in TEST_SETS. "long" is of the
-#: validation strings up to 80 symbols.
+#: Number of strings in an official file, by split. TEST_SETS lists the test files. "long" is the
+#: file of validation strings with up to 80 symbols.
 PUBLISHED: Final = {"train": 10_000, "validation": 1_000, "long": 1_000}
 #: Official files by split, in the folder of a language.
 FOLDERS: Final = {
@@ -40,11 +40,11 @@ FOLDERS: Final = {
     "long": "datasets/validation-long",
 }
 #: The authors' files for a test, with their numbers of strings. "test-edit-distance" has edited
-#: strings, none of which is in the language; few languages have this file.
+#: strings, none of which is in the language. Only a few languages have this file.
 TEST_SETS: Final = {"test": 5_010, "test-short-held-out": 1_000, "test-edit-distance": 50}
-#: Longest string of the shorter validation file.
+#: Length of the longest string in the shorter validation file.
 SHORT: Final = 40
-#: Labels of an official file that are wrong: (language, split) -> their number.
+#: Numbers of wrong labels in official files: (language, split) -> number.
 KNOWN_WRONG: Final = {("compute_sqrt", "test"): 943}
 _ADVICE = "Give the folder of FLaRe's data, which has a folder for each language (--data FOLDER)"
 
@@ -71,7 +71,7 @@ class Drawer:
         index: of the example.
     """
 
-    # Number of blocks drawn at once; a block is two random words of 64 bits.
+    # Number of blocks that are drawn at once. A block is two random words of 64 bits.
     _BLOCKS = 32
 
     def __init__(self, stream: Stream, index: int) -> None:
@@ -80,7 +80,7 @@ class Drawer:
         self._block = 0
 
     def below(self, count: int) -> int:
-        """An integer in 0 .. count - 1; each probability is within 2**-64 of 1 / count."""
+        """Draw an integer in 0 .. count - 1, each with a probability within 2**-64 of 1 / count."""
         size = count.bit_length() // 64 + 2
         number = 0
         for _ in range(size):
@@ -99,24 +99,25 @@ class Drawer:
 class Recognition(Task):
     """Read a string after <s>; the label at its last symbol is 1 if it is in the language.
 
-    A label is drawn fair. A positive string has a length that is uniform over those that the
-    language has in the range, and is uniform among the strings of that length. A negative string is
-    drawn in one of two ways, with equal probabilities. It is a uniform string of a uniform length,
-    or a positive string with K random edits: insert, replace or delete a symbol. K is geometric
-    with parameter 1/2. It is drawn again until it is not in the language, as in the authors'
-    program.
+    Both labels are drawn with equal probability. The length of a positive string is uniform over
+    the lengths in the range that the language has. The string is uniform among the strings of that
+    length. A negative string is drawn in one of two ways, with equal probabilities. It is a uniform
+    string of a uniform length, or a positive string with K random edits: insert, replace or delete
+    a symbol. K is geometric with parameter 1/2. The string is drawn again until it is not in the
+    language, as in the authors' program.
 
-    A range that begins at 1 has the empty string too, because a range cannot begin at 0.
+    A range that begins at 1 also includes the empty string, because a range cannot begin at 0.
 
-    Training may minimise two further losses on strings of the language; their outputs follow the
-    output of the label. One is the cross entropy of each next symbol or the end, as the mean over
-    the steps of a string. The other is the binary cross entropy of whether each symbol and the end
-    are possible next, as the mean over symbols and steps. Both are means over the strings of the
-    language in a batch.
+    Training may minimise two further losses on strings of the language. The outputs for these
+    losses follow the output for the label. The first loss is the cross entropy of each next symbol
+    or the end, averaged over the steps of a string. The second loss is the binary cross entropy of
+    whether each symbol, or the end, may come next, averaged over symbols and steps. Both losses are
+    averaged over the strings of the language in a batch.
 
-    With `data` the strings are those of the authors' files. A training example is one of them drawn
-    uniformly; example i of the other splits is their string i. Validation strings are of the
-    shorter file where the range ends at 40 or below, else of the longer one.
+    With `data`, the strings come from the authors' files. A training example is a string of the
+    training file, drawn uniformly. Example i of another split is string i of that split's file.
+    Validation strings come from the shorter file if the range ends at 40 or below, otherwise from
+    the longer file.
 
     Args:
         language: name of the language, one of LANGUAGES.
@@ -181,13 +182,13 @@ class Recognition(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is one more than the symbols of the longest string."""
+        """See `Task.batch`. T is the number of symbols of the longest string, plus 1."""
         return self._lay_out(self._strings(seed, split, start, size, lengths))
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target is "1" or "0"."""
+        """See `Task.examples`. The target is "1" or "0"."""
         strings = self._strings(seed, split, start, size, lengths)
         rows = zip(*(field.tolist() for field in strings), strict=True)
         return [
@@ -196,7 +197,7 @@ class Recognition(Task):
         ]
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """See `Task.available`: the number of strings of a file."""
+        """See `Task.available`. It is the number of strings in a file."""
         file = self._file(split, lengths)
         return None if file is None else len(_within(file, lengths))
 
@@ -231,7 +232,7 @@ class Recognition(Task):
         return loss * (len(batch.lengths) / max(1, len(rows)))
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`: every string of that length, in the language or not."""
+        """See `Task.count_of`. It counts every string of a length, in the language or not."""
         return int(len(self.language.alphabet) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
@@ -265,7 +266,7 @@ class Recognition(Task):
         return _ragged([string for string, _ in drawn], [label for _, label in drawn])
 
     def _draw(self, drawer: Drawer, lengths: LengthRange) -> tuple[list[int], int]:
-        """A string and its label."""
+        """Draw a string and its label."""
         below = drawer.below
         if below(2):
             return self._positive(drawer, lengths), 1
@@ -328,7 +329,7 @@ class Recognition(Task):
         return Strings(file.symbols[chosen, : int(counts.max())], counts, file.labels[chosen])
 
     def _read(self, root: Path, language: str, published_counts: bool, test_set: str) -> None:
-        """Read the official files; the digest and the notes are set.
+        """Read the official files, and set the digest and the notes.
 
         Raises:
             ConfigError: a file is missing or damaged, or of another version; all errors together.
@@ -364,7 +365,7 @@ class Recognition(Task):
     def _faults(
         self, file: Strings, language: str, kind: str, folder: Path
     ) -> tuple[list[str], list[str]]:
-        """What differs from the authors' file, and what is wrong in it; a line each."""
+        """Differences from the authors' file, and errors in that file, one line each."""
         faults, notes = [], []
         count, there = {**PUBLISHED, **TEST_SETS}[kind], len(file.labels)
         advice = "--task.published_counts false accepts another version"
@@ -395,7 +396,7 @@ def _path_errors(data: object) -> list[str]:
 
 
 def _shortest(lengths: LengthRange) -> int:
-    """The least number of symbols; a range that begins at 1 has the empty string."""
+    """The least number of symbols. A range that begins at 1 includes the empty string."""
     return 0 if lengths.minimum == 1 else lengths.minimum
 
 
@@ -415,7 +416,7 @@ def _ragged(strings: Sequence[Sequence[int]], labels: Sequence[int]) -> Strings:
 def _edit(
     string: list[int], count: int, shortest: int, longest: int, below: Callable[[int], int]
 ) -> None:
-    """Insert, replace or delete a symbol, each as likely as the others that are possible."""
+    """Insert, replace or delete a symbol. All possible kinds of edits are equally probable."""
     edits = []
     if len(string) < longest:
         edits.append("insert")

@@ -66,13 +66,13 @@ def bigram_flip(
 ) -> TransductionTask:
     """Swap the two symbols of each pair: a_1 a_2 a_3 a_4 ... to a_2 a_1 a_4 a_3 ...
 
-    Even lengths only, which the paper requires without saying how odd draws are treated.
+    Lengths are even, as the paper requires; the paper does not describe how odd draws are treated.
 
     Args:
         odd_lengths: "left_out" draws only even lengths: 66, 68, ..., 128 of 65:128. "padded" draws
             all, and a source of odd length ends with one more symbol, "pad", before its target.
 
-    The rest as for `copy`.
+    Everything else is as for `copy`.
     """
     return transduction(
         "bigram_flip",
@@ -126,7 +126,7 @@ def gender(
 
 
 def pairs(data: str | None = None, characters: bool = False) -> TransductionTask:
-    """Map sources to targets: your own pairs, from a file (--data FILE).
+    """Map sources to targets, for your own pairs from a file (--data FILE).
 
     Args:
         data: a file with a source, a tab and its target in each line; a tenth of the lines is held
@@ -162,7 +162,7 @@ def text(data: str | None = None, unknown: str = "error") -> TextTask:
 
 
 def penn_treebank(data: str | None = None, published_counts: bool = True) -> TextTask:
-    """Predict the next word of Penn Treebank; the project ships no text.
+    """Predict the next word of Penn Treebank. The project does not distribute the text.
 
     Args:
         data: folder of ptb.train.txt, ptb.valid.txt and ptb.test.txt.
@@ -268,7 +268,8 @@ def make_task(name: str, **options: Any) -> Task:
     is_custom = name not in TASKS
     if is_custom and wrong_options:
         raise ConfigError(errors)
-    # Built-in tasks are built without options of a wrong type, to report all errors together.
+    # Built-in tasks are built without the options of a wrong type, so that all errors are reported
+    # together.
     valid_options = {
         key: value
         for key, value in options.items()
@@ -289,7 +290,10 @@ def make_task(name: str, **options: Any) -> Task:
 
 
 def _custom_task_errors(name: str, task: Task) -> list[str]:
-    """Attributes that a custom task lacks; a task without a name gets its import path."""
+    """List attributes that a custom task lacks.
+
+    A task without a name is named by its import path.
+    """
     if not hasattr(task, "name"):
         with suppress(AttributeError):  # an immutable task must have a name
             task.name = name

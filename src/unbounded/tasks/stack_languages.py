@@ -1,4 +1,4 @@
-"""Language modelling of the languages of DuSell & Chiang, with exact probabilities.
+"""Language modelling on the languages of DuSell & Chiang, with exact probabilities.
 
 Source: DuSell & Chiang 2020, arXiv:2010.04674 (the five context-free languages); 2023,
 arXiv:2210.01343 (the seven others, and the capacity test).
@@ -30,9 +30,9 @@ from unbounded.tasks.randomness import (
 from unbounded.tasks.task import Example, Task
 
 BEGIN, END = "<s>", "</s>"
-#: Most kinds of symbols; the authors' capacity test has 200.
+#: Greatest number of kinds of symbols. The authors' capacity test has 200.
 MOST_SYMBOLS: Final = 1000
-# Strings whose probabilities are computed at once.
+# Number of strings whose probabilities are computed at once.
 _AT_ONCE = 64
 
 
@@ -51,7 +51,7 @@ class StringSource(ABC):
 
     @abstractmethod
     def draw(self, stream: Stream, index: int, length: int) -> list[int]:
-        """The string of an example, of a length that there is."""
+        """The string of an example, for a length that the language has."""
 
     @abstractmethod
     def log_probabilities(self, strings: Integers) -> Floats:
@@ -59,7 +59,7 @@ class StringSource(ABC):
 
 
 class Images(StringSource):
-    """Strings that a uniform string w determines: w f(w).
+    """Strings w f(w), where w is a uniform string.
 
     Args:
         alphabet: the symbols; w has the first `symbols` of them.
@@ -119,7 +119,7 @@ class Derived(StringSource):
 
     def draw(self, stream: Stream, index: int, length: int) -> list[int]:
         """See `StringSource.draw`."""
-        # A derivation has at most this many steps: chains of empty rules are short.
+        # A derivation has at most this many steps, because chains of empty rules are short.
         _, words = stream.sequence_words(np.array([index]), 40 * length + 100)
         kinds, numbers = words[0, :length], iter(unit_floats(words[0, length:]).tolist())
         string = self._grammar.draw(length, numbers)
@@ -147,9 +147,9 @@ class Derived(StringSource):
 class LanguageModel(Task):
     """Predict each symbol of a string, and its end.
 
-    A length is uniform over those that the language has in the range; a string is drawn with its
-    probability in the language, given its length. Inputs are <s> and the string, targets the string
-    and </s>.
+    Lengths are uniform over the lengths in the range that the language has. Given its length, a
+    string is drawn with its probability in the language. Inputs are <s> and the string. Targets are
+    the string and </s>.
 
     Args:
         language: name of the language, one of LANGUAGES.
@@ -185,7 +185,7 @@ class LanguageModel(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is one more than the symbols of the longest string."""
+        """See `Task.batch`. T is the number of symbols of the longest string, plus 1."""
         strings = self._strings(seed, split, start, size, lengths)
         steps = np.array([len(string) + 1 for string in strings])
         inputs = np.zeros((size, int(steps.max())), dtype=np.int64)
@@ -198,7 +198,7 @@ class LanguageModel(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target is nothing: each symbol is predicted."""
+        """See `Task.examples`. The targets are empty, because each symbol is predicted."""
         strings = self._strings(seed, split, start, size, lengths)
         return [Example(tuple(self.source.alphabet[s] for s in string), ()) for string in strings]
 
@@ -211,7 +211,7 @@ class LanguageModel(Task):
         return min(self._lengths_in(lengths), default=lengths.minimum)
 
     def log_probabilities(self, batch: Batch, lengths: LengthRange) -> Floats:
-        """The logarithm of the probability of each string of a batch, with its length.
+        """The logarithm of the probability of each string in a batch, including its length.
 
         Args:
             batch: strings of this task.
@@ -254,7 +254,7 @@ class LanguageModel(Task):
 
 
 def _goes_on(mean: float) -> float:
-    """The probability of one more symbol, so that their mean number is `mean`."""
+    """The probability of one more symbol with which the mean number of symbols is `mean`."""
     return mean / (mean + 1)
 
 
@@ -263,7 +263,7 @@ def _numbers(symbols: int) -> tuple[str, ...]:
 
 
 def _marked(symbols: int, sections: int, image: Callable[[list[int]], Sequence[int]]) -> Images:
-    """Sections that # separates."""
+    """A language of sections that are separated by #."""
     return Images(
         (*_numbers(symbols), "#"), symbols, sections, sections - 1, lambda word: [*image(word)]
     )
@@ -274,9 +274,9 @@ def _unmarked(symbols: int, sections: int, image: Callable[[list[int]], Sequence
 
 
 def _padded_reversal(symbols: int) -> Derived:
-    """A string, one symbol many times, and the string reversed.
+    """A string, many copies of one symbol, and the reversed string.
 
-    The string has 60 symbols in the mean, and the padding 30.
+    On average, the string has 60 symbols, and the padding has 30.
     """
     nest, pad = _goes_on(60), _goes_on(30)
     rules = []
@@ -291,7 +291,7 @@ def _padded_reversal(symbols: int) -> Derived:
 
 
 def _dyck(kinds: int) -> Derived:
-    """Balanced brackets: one split in the mean, and a depth of 40."""
+    """Balanced brackets, with one split and a depth of 40 on average."""
     split, nest = _goes_on(1), _goes_on(39)
     rules = [
         Production("S", ("S", "T"), split),
@@ -338,7 +338,7 @@ def _hardest_cfl(symbols: int) -> Derived:
     return Derived(("(", ")", "[", "]", ",", ";", "$"), WeightedGrammar("S'", rules))
 
 
-#: The languages by name, the five context-free ones first.
+#: The languages by name. The first five are context-free.
 LANGUAGES: Final[dict[str, Callable[[int], StringSource]]] = {
     "marked_reversal": lambda k: _marked(k, 2, lambda w: [*w, k, *w[::-1]]),
     "unmarked_reversal": lambda k: _unmarked(k, 2, lambda w: w + w[::-1]),

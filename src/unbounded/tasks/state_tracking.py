@@ -1,4 +1,4 @@
-"""State tracking: products in finite groups, and three regular tasks as prediction of a next token.
+"""State tracking: products in finite groups, and three regular tasks as next-token prediction.
 
 Source: Merrill, Petty & Sabharwal 2024, arXiv:2404.08819 (word problems); Beck et al. 2024,
 arXiv:2405.04517, and Grazzi et al. 2024, arXiv:2411.12537 (next tokens).
@@ -28,7 +28,7 @@ from unbounded.tasks.randomness import (
 from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.task import Example, Task
 
-#: The groups: a factor is a symmetric, alternating or cyclic group of this size.
+#: The groups, as products. A factor is a symmetric, alternating or cyclic group of this size.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "S3": ("S3",),
     "S5": ("S5",),
@@ -40,7 +40,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 @functools.cache
 def group(name: str) -> tuple[tuple[str, ...], Integers]:
-    """The elements of a group, by name, and its table.
+    """The names of the elements of a group, and its multiplication table.
 
     A permutation is named by the images of 1, 2, ...: 213 swaps 1 and 2. An element of a cyclic
     group is a number. The identity comes first.
@@ -114,13 +114,13 @@ class WordProblem(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is the longest string."""
+        """See `Task.batch`. T is the length of the longest string."""
         return self._lay_out(*self._draw(seed, split, start, size, lengths))
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`; the target has a symbol for each prefix."""
+        """See `Task.examples`. The target has a symbol for each prefix."""
         inputs, targets, _, counts = self.batch(seed, split, start, size, lengths)
         names = self.input_vocabulary
         rows = zip(inputs.tolist(), targets.tolist(), counts.tolist(), strict=True)
@@ -130,7 +130,7 @@ class WordProblem(Task):
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`; over all elements."""
+        """See `Task.count_of`. It counts strings over all elements."""
         return int(len(self.input_vocabulary) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
@@ -181,7 +181,7 @@ def word_problem(
 
 
 class NextToken(QuestionSource):
-    """A question whose answer is a token of the input vocabulary; missing ones are added to it.
+    """A question whose answer is an input token. Missing tokens are added to the input vocabulary.
 
     Args:
         source: the question; its answers have one symbol.
@@ -219,7 +219,7 @@ _TEST: Final = "40:256"
 
 
 def next_parity(train_lengths: Lengths = _TRAIN, test_lengths: Lengths = _TEST) -> QuestionTask:
-    """Predict the token after a string of bits: its parity.
+    """Predict the token after a string of bits, which is the parity of the string.
 
     Args:
         train_lengths: source lengths of the split "train".
@@ -236,7 +236,7 @@ def next_parity(train_lengths: Lengths = _TRAIN, test_lengths: Lengths = _TEST) 
 def next_cycle_navigation(
     train_lengths: Lengths = _TRAIN, test_lengths: Lengths = _TEST
 ) -> QuestionTask:
-    """Predict the token after moves on a cycle of five places: the end.
+    """Predict the token after moves on a cycle of five places, which is the last place.
 
     Args, errors and source as for `next_parity`.
     """
@@ -249,7 +249,7 @@ def next_cycle_navigation(
 def next_modular_arithmetic(
     train_lengths: Lengths = _TRAIN, test_lengths: Lengths = _TEST
 ) -> QuestionTask:
-    """Predict the token after digits and operators: the value modulo 5.
+    """Predict the token after digits and operators, which is the value modulo 5.
 
     Args, errors and source as for `next_parity`; * binds more strongly than + and -.
     """

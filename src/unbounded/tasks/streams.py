@@ -1,8 +1,8 @@
 """Tasks as streams: concatenated sequences without a separator.
 
 The model predicts each next symbol of the stream. Much of a sequence is not determined by the
-symbols before it. Only determined symbols can be scored, and the task defines which symbols these
-are.
+symbols before it. Only determined symbols can be scored. The task defines which symbols are
+determined.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, sections 4 and 5.
 """
@@ -56,12 +56,12 @@ class SequenceSource(ABC):
 
     @abstractmethod
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Sequences:
-        """Sequences `start`, ..., `start + size - 1`, each n uniform over `lengths`."""
+        """Draw sequences `start`, ..., `start + size - 1`, with each n uniform over `lengths`."""
 
     def count_of(self, n: int) -> int | None:
-        """The number of sequences of one n, 0 below the shortest; None if it is unknown.
+        """The number of sequences of one n, which is 0 below the shortest; None if it is unknown.
 
-        A custom source that defines it must define `every` too.
+        A custom source that defines this method must define `every` too.
         """
         return None
 
@@ -75,7 +75,7 @@ class SequenceSource(ABC):
 
 
 class JudgedStreams(NamedTuple):
-    """Streams with the sequence for which each step is judged.
+    """Streams, with the sequence to whose score each step belongs.
 
     Fields:
         batch: B streams.
@@ -93,11 +93,11 @@ class JudgedStreams(NamedTuple):
 
 
 def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
-    """Each sequence as its own stream, to its last symbol; its determined symbols are masked in.
+    """Lay out each sequence as its own stream. The mask selects its determined symbols.
 
-    The last step reads the last symbol. If all sequences start with the same symbol, its target is
-    the first symbol of the next sequence, which the end determines. Otherwise this step is not
-    judged.
+    The last step reads the last symbol. If all sequences start with the same symbol, the target of
+    this step is the first symbol of the next sequence, which the end determines. Otherwise this
+    step is not scored.
 
     Args:
         drawn: K sequences of `source`.
@@ -121,7 +121,7 @@ def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
 
 
 def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:
-    """Concatenate each `sequences` of the drawn sequences to a stream.
+    """Concatenate each group of `sequences` drawn sequences to a stream.
 
     Args:
         drawn: B * `sequences` sequences of `source`.
@@ -160,9 +160,9 @@ def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str)
 class StreamTask(Task):
     """Predict the next symbol of streams. Example i of a split is stream i.
 
-    A stream is a run of `sequences` sequences that starts with empty memories. Stream i has the
-    sequences i * sequences, ... of its source. The input at the first step is the last symbol of
-    the alphabet, as in the authors' program.
+    A stream consists of `sequences` sequences and starts with empty memories. Stream i starts with
+    sequence i * sequences of the source. The input at the first step is the last symbol of the
+    alphabet, as in the authors' program.
 
     Args:
         name: the name it is listed under.
@@ -214,13 +214,16 @@ class StreamTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; B = `size` streams, T is the longest."""
+        """See `Task.batch`.
+
+        B is `size`, the number of streams, and T is the length of the longest stream.
+        """
         return self.judged(seed, split, start, size, lengths).batch
 
     def judged(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> JudgedStreams:
-        """The streams of `batch`, with the sequence for which each step is judged.
+        """Return the streams of `batch`, with the sequence to whose score each step belongs.
 
         Args and errors as for `batch`.
         """
@@ -232,7 +235,7 @@ class StreamTask(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """Sequences `start`, ... of all streams: the given symbols, and the determined ones.
+        """The sequences `start`, ... of all streams, split into given and determined symbols.
 
         Args and errors as for `batch`; sequence i is in stream i // sequences.
         """
@@ -253,7 +256,7 @@ class StreamTask(Task):
         return self.with_sequences(2).batch(seed, "test", 0, 1, short)
 
     def with_sequences(self, sequences: int) -> StreamTask:
-        """The same task with streams of another number of sequences.
+        """Return the same task with another number of sequences in each stream.
 
         Raises:
             ConfigError: `sequences` is not an integer of at least 2.

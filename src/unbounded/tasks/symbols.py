@@ -27,19 +27,19 @@ ORDERS: Final[dict[str, Callable[[Integers, Integers], Integers]]] = {
     ),
 }
 _EVEN_ONLY = frozenset({"bigram_flip"})
-#: What becomes of odd draws where an order needs even lengths.
+#: How odd draws are treated if an order needs even lengths.
 ODD_LENGTHS: Final = ("left_out", "padded")
 PADDING: Final = "pad"
 
 
 class RandomSymbols(PairSource):
-    """Symbols drawn independently and uniformly; the target has them in another order.
+    """Independent uniform symbols. The target has the same symbols in another order.
 
-    The length is uniform over the range. Bigram flip has even lengths only. The paper requires even
-    lengths and does not say how they are drawn. By default they are uniform over the even numbers
-    of the range. With `odd_lengths="padded"` every length is drawn, and a source of odd length ends
-    with one more symbol, "pad". Example i has the same symbols for every range of lengths,
-    truncated to its length.
+    The length is uniform over the range. Bigram flip has only even lengths. The paper requires even
+    lengths and does not say how they are drawn. By default, lengths are uniform over the even
+    numbers of the range. With `odd_lengths="padded"`, every length is drawn, and a source of odd
+    length ends with the additional symbol "pad". Example i has the same symbols for every range of
+    lengths, truncated to its length.
 
     Args:
         order: "copy", "reversal", "bigram_flip" or "odd_first".
@@ -93,11 +93,11 @@ class RandomSymbols(PairSource):
 
     @property
     def most_symbols(self) -> int:
-        """See `PairSource.most_symbols`: without the padding."""
+        """See `PairSource.most_symbols`. The padding does not count."""
         return self.symbols
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`: every string of the symbols, of a length of the order."""
+        """See `PairSource.count_of`. It counts every string, if the order supports its length."""
         if length < 1 or (self._needs_even and not self._pads and length % 2):
             return 0
         return int(min(symbols, self.symbols) ** (self.unit * length))
@@ -113,7 +113,7 @@ class RandomSymbols(PairSource):
         return self._ordered(source, np.full(len(source), self.unit * length))
 
     def _ordered(self, source: Integers, lengths: Integers) -> Pairs:
-        """Sources [K, L] of these lengths, padded where that is needed, with their targets."""
+        """Pair sources [K, L] of the given lengths, padded if necessary, with their targets."""
         if self._pads:
             is_odd = lengths % 2 == 1
             source = np.pad(source, ((0, 0), (0, int(lengths.max() % 2))))

@@ -14,14 +14,13 @@ from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Stream, whole_number
 
-#: The layouts of a task's batches.
-#: pairs: a source, then its target, each symbol of which is fed back. answer: the same, but only
-#: one symbol is fed while answering. stream: sequences without an end, split for truncated BPTT.
-#: labels: a label at each prefix. text: one long text.
+#: The layouts of a task's batches. pairs: a source, then its target, whose symbols are fed back.
+#: answer: a source, then its target, while one fixed symbol is fed. stream: sequences without an
+#: end, split for truncated BPTT. labels: a label at each prefix. text: one long text.
 LAYOUTS: Final = ("pairs", "answer", "stream", "labels", "text")
 #: Training objectives (`Task.objective`).
 OBJECTIVES: Final = ("cross_entropy", "binary", "bits")
-# Most symbols of a readable figure.
+# Greatest number of symbols in a readable figure.
 _READABLE = 16
 
 
@@ -41,7 +40,7 @@ def check_task(value: object) -> None:
 
 
 class Task(ABC):
-    """A task, as batches of tokens. It depends on no model.
+    """A task, which generates batches of tokens. A task does not depend on a model.
 
     Attributes:
         layout: one of LAYOUTS.
@@ -94,8 +93,8 @@ class Task(ABC):
     ) -> Batch:
         """Examples `start`, ..., `start + size - 1` of a split, padded to the longest.
 
-        An example depends only on (seed, split, index, lengths). It depends neither on the other
-        examples of its batch nor on earlier draws. Splits never share a random draw.
+        An example depends only on (seed, split, index, lengths). An example depends neither on the
+        other examples in its batch nor on earlier draws. Splits never share a random draw.
 
         Args:
             seed: 0..2**64 - 1.
@@ -150,7 +149,7 @@ class Task(ABC):
         return {"example": self.short_example(seed, lengths)}
 
     def heights(self, inputs: Tensor) -> Tensor | None:
-        """The number of symbols to keep after each of [B, T]; None if it is unknown."""
+        """The number of symbols to keep in memory after each step [B, T]; None if unknown."""
         return None
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
@@ -163,7 +162,7 @@ class Task(ABC):
         raise ConfigError([f"task {self.name!r} has no answer phase with one fixed input symbol"])
 
     def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        """What training minimises besides the objective, summed over the sequences, in nats.
+        """An additional loss that training minimises, summed over the sequences, in nats.
 
         Args:
             logits: [B, T, V].
@@ -199,7 +198,9 @@ class Task(ABC):
         return None
 
     def every(self, length: int, symbols: int) -> Batch:
-        """All these examples, each once; call `count_of` first, with the same arguments.
+        """All examples that `count_of` counts, each once.
+
+        First call `count_of` with the same arguments.
 
         Raises:
             ConfigError: they cannot be listed, or there is none.
@@ -207,7 +208,7 @@ class Task(ABC):
         raise ConfigError([f"task {self.name!r}: its examples cannot be listed"])
 
     def over(self, symbols: int) -> Task | None:
-        """The same task with strings of its first `symbols` symbols only, in the same vocabularies.
+        """Return the same task with only the first `symbols` symbols, in the same vocabularies.
 
         Args:
             symbols: at least 1; more than exist leave the task unchanged.
@@ -217,11 +218,11 @@ class Task(ABC):
         return None
 
     def most_held(self, lengths: LengthRange) -> int | None:
-        """The most symbols that must be kept at once; None if it is unknown."""
+        """The greatest number of symbols that must be kept at once; None if it is unknown."""
         return None
 
     def split_lengths(self, split: str) -> LengthRange:
-        """The range of lengths a split draws from by default.
+        """The range of lengths from which a split draws by default.
 
         Raises:
             ChoiceError: there is no such split.

@@ -1,4 +1,4 @@
-"""A text as a task: predict the next word, with the text cut into parallel strips."""
+"""Text as a task: predict the next word. The text is cut into parallel strips."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ END_OF_SENTENCE: Final = "<eos>"
 UNKNOWN: Final = "<unk>"
 #: The files of a user's text.
 FILES: Final = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
-# Number of words of a trace.
+# Number of words in a trace.
 _SHORT = 12
 
 
 class TextTask(Task):
     """Predict the next word of a text cut into parallel strips; one example is one strip.
 
-    Strip i of B starts where strip i - 1 ends, and its first input is the word before its first
-    target (for the whole text: <eos>). So each token is predicted exactly once, for any B.
-    `batch(seed, split, 0, B)` is the whole split: split it with `chunks` and carry the state.
-    The seed does not change a text; a range of lengths is an error.
+    Strip i of B starts where strip i - 1 ends. Its first input is the word before its first target,
+    or <eos> at the start of the text. So each token is predicted exactly once, for any B.
+    `batch(seed, split, 0, B)` returns the full split. Cut it with `chunks` and carry the state. The
+    seed has no effect on a text. A range of lengths is an error.
 
     Args:
         name: the name it is listed under.
@@ -47,7 +47,7 @@ class TextTask(Task):
         self.name = name
         known = dict.fromkeys(words["train"])
         if any(UNKNOWN in text for text in words.values()):
-            known.setdefault(UNKNOWN)  # if it is not in the training text, it is never learned
+            known.setdefault(UNKNOWN)  # a word that is not in the training text is never learned
         vocabulary = tuple(known)
         places = {word: place for place, word in enumerate(vocabulary)}
         self.input_vocabulary = self.output_vocabulary = vocabulary
@@ -71,7 +71,7 @@ class TextTask(Task):
         return len(self._of(split))
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """The number of sentences of a split, for `examples`; the lengths have no effect.
+        """The number of sentences in a split, for `examples`. The lengths have no effect.
 
         Raises:
             ChoiceError: there is no such split.
@@ -81,7 +81,7 @@ class TextTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """The split as `size` strips, [B, T]; the last ones may be a step shorter.
+        """The split as `size` strips, [B, T]. The last strips may be one step shorter.
 
         Args:
             seed: without effect: a text is fixed.
@@ -189,7 +189,7 @@ def _replaced(words: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _unknown_words(path: Path, train: Sequence[str], text: Sequence[str]) -> list[str]:
-    """The first word of a text that is not in the training file, with its line."""
+    """The first word in a text that is missing in the training file, with its line."""
     known, line, unknown = set(train), 1, []
     for word in text:
         if word not in known:
@@ -206,7 +206,7 @@ def _unknown_words(path: Path, train: Sequence[str], text: Sequence[str]) -> lis
 
 
 def read_words(path: Path, files: Iterable[str]) -> list[str]:
-    """The words of a file, with <eos> for each end of a line.
+    """The words of a file, with <eos> at each end of a line.
 
     Args:
         path: the file. files: expected files of its folder, for the message.

@@ -1,4 +1,4 @@
-"""Source-to-target tasks: <s> source ||| target </s>, with or without feedback of the target.
+"""Source-to-target tasks: <s> source ||| target </s>, with or without target feedback.
 
 The task lays out pairs as tokens; a `PairSource` draws the pairs (random symbols, a grammar).
 
@@ -58,7 +58,7 @@ class PairSource(ABC):
 
     @abstractmethod
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """Pairs `start`, ..., `start + size - 1`, source lengths within `lengths`.
+        """Draw the pairs `start`, ..., `start + size - 1`, with source lengths within `lengths`.
 
         Raises:
             ConfigError: no pair has a length of this range.
@@ -70,7 +70,7 @@ class PairSource(ABC):
 
     @property
     def most_symbols(self) -> int:
-        """The largest alphabet of `count_of`."""
+        """The size of the largest alphabet for `count_of`."""
         return len(self.source_vocabulary)
 
     def count_of(self, length: int, symbols: int) -> int | None:
@@ -84,18 +84,20 @@ class PairSource(ABC):
         return None
 
     def alphabet(self, symbols: int) -> tuple[str, ...]:
-        """The source symbols of `count_of` and `every` for such an alphabet."""
+        """The source symbols that `count_of` and `every` use, for a number of symbols."""
         return self.source_vocabulary[:symbols]
 
     def over(self, symbols: int) -> PairSource | None:
-        """The same source with its first `symbols` symbols alone, in the same vocabularies.
+        """Return the same source with only its first `symbols` symbols, in the same vocabularies.
 
         None if the source cannot draw from fewer symbols.
         """
         return None
 
     def every(self, length: int, symbols: int) -> Pairs:
-        """All these pairs, each once; call `count_of` first, with the same arguments.
+        """All pairs that `count_of` counts, each once.
+
+        First call `count_of` with the same arguments.
 
         Raises:
             ConfigError: the source cannot list them, or there is none.
@@ -183,13 +185,13 @@ class TransductionTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`; T is the longest of source + target + 2."""
+        """See `Task.batch`. T is the greatest sum of the lengths of source and target, plus 2."""
         return self.lay_out(self._draw(seed, split, start, size, lengths))
 
     def prompt(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Prompt:
-        """The same examples as `batch`, cut at |||, for generation.
+        """Return the same examples as `batch`, cut at |||, for generation.
 
         Args and errors as for `batch`.
         """
@@ -226,7 +228,10 @@ class TransductionTask(Task):
         return TransductionTask(self.name, few, self.train_lengths, self.test_lengths, self.layout)
 
     def lay_out(self, pairs: Pairs) -> Batch:
-        """Pairs as a batch; T is the longest of source + target + 2."""
+        """Return pairs as a batch.
+
+        T is the greatest sum of the lengths of source and target, plus 2.
+        """
         steps = pairs.source_lengths + pairs.target_lengths + 2
         inputs = self._prompts(pairs, int(steps.max()))
         targets = np.zeros_like(inputs)
@@ -245,7 +250,7 @@ class TransductionTask(Task):
         return super().asked(symbols) if self._fed_back else self.prompt_of(symbols)
 
     def prompt_of(self, symbols: Sequence[str]) -> Tensor:
-        """<s> source ||| of one source, as `prompt` has it, int64 [K + 2].
+        """The tokens <s> source ||| of one source, as in `prompt`, int64 [K + 2].
 
         Args:
             symbols: of the source, K of them.
@@ -284,7 +289,7 @@ class TransductionTask(Task):
         return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:
-        """<s> source ||| in the first steps of int64 [B, width], 0 after."""
+        """Write <s> source ||| into the first steps of int64 [B, width], followed by 0."""
         inputs = np.zeros((len(pairs.source), width), dtype=np.int64)
         rows, places = _within(pairs.source_lengths, pairs.source.shape[1])
         inputs[rows, places + 1] = pairs.source[rows, places] + self._first_source
@@ -293,7 +298,7 @@ class TransductionTask(Task):
 
 
 def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
-    """Rows and columns of the places of [B, width] within each row's length."""
+    """Row and column indices of the places in [B, width] that are within each row's length."""
     rows, places = np.nonzero(np.arange(width) < lengths[:, None])
     return rows, places
 
@@ -301,6 +306,6 @@ def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
 def _words(
     vocabulary: tuple[str, ...], symbols: Integers, lengths: Integers
 ) -> list[tuple[str, ...]]:
-    """Each row of symbols [B, K], up to its length, by name."""
+    """The names of the symbols in each row [B, K], up to its length."""
     rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
     return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]

@@ -1,4 +1,4 @@
-"""Builds a transduction from its parts; reports the errors of all parts together."""
+"""Build a transduction from its parts, and report the errors of all parts together."""
 
 from __future__ import annotations
 

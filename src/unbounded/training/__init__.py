@@ -1,6 +1,6 @@
-"""Objective, trainer, hooks and checkpoints; receives a task and a model.
+"""Training of a model on a task: objective, trainer, hooks and checkpoints.
 
-The trainer and the checkpoints need accelerate and are imported from their own modules.
+The trainer and the checkpoints need accelerate, so import them from their own modules.
 """
 
 from unbounded.training.hook import Hook

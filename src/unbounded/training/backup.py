@@ -1,4 +1,4 @@
-"""A copy of a model's weights, part of the run's checkpoints."""
+"""A copy of a model's weights, which is part of the run's checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Backup:
-    """A copy of a model's weights, none at first.
+    """A copy of a model's weights, which is empty at first.
 
     Args:
         model: the model whose weights are copied; not wrapped.
@@ -26,7 +26,7 @@ class Backup:
         }
 
     def restore(self) -> None:
-        """Copy the backup into the model; before the first `keep` nothing changes."""
+        """Copy the backup into the model. Before the first `keep`, this does nothing."""
         with torch.no_grad():
             for name, weight in self._model.named_parameters():
                 if name in self._weights:

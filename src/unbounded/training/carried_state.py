@@ -28,7 +28,7 @@ class CarriedState(Hook):
         self._loaded: list[Tensor] = []
 
     def move(self, chunk: int, state: Any) -> None:
-        """Go on to a chunk."""
+        """Move to a chunk."""
         self.chunk, self.state, self._loaded = chunk, state, []
 
     def rebuild(self, like: Any) -> None:
@@ -50,16 +50,19 @@ class CarriedState(Hook):
 
     @property
     def loaded(self) -> bool:
-        """Whether a checkpoint's tensors wait for `rebuild`."""
+        """Whether tensors of a checkpoint are waiting for `rebuild`."""
         return bool(self._loaded)
 
     def state_dict(self) -> dict[str, Any]:
-        """The chunk, and the state's tensors in order, for a checkpoint."""
+        """Return the chunk number, and the state's tensors in order, for a checkpoint."""
         tensors = [*self._loaded, *(() if self.state is None else state_tensors(self.state))]
-        # Clones: a view would be saved with all of its buffer.
+        # These are clones, because a view would be saved with its complete buffer.
         return {"chunk": self.chunk, "tensors": [each.detach().clone() for each in tensors]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; `rebuild` gives the state its structure."""
+        """Restore what `state_dict` returned.
+
+        `rebuild` then restores the structure of the state.
+        """
         self.move(int(state["chunk"]), None)
         self._loaded = list(state["tensors"])

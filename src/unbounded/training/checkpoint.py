@@ -1,9 +1,9 @@
-"""Checkpoints: folders that are written atomically and verified before use.
+"""Checkpoints, which are folders that are written atomically and verified before use.
 
 A checkpoint holds model.safetensors, config.json, loop.json, hooks.pt and accelerate's files for
 the optimizer, the schedule and the random states. manifest.json lists each file with its size and
-SHA-256; a folder without it is not a checkpoint. Loading cannot run code: the formats are JSON,
-safetensors, and torch files that accelerate reads with weights_only=True.
+SHA-256; a folder without it is not a checkpoint. Loading cannot run code, because the formats are
+JSON, safetensors, and torch files that accelerate reads with weights_only=True.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FORMAT = "unbounded-checkpoint"
 VERSION = 3
 _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
-#: Prefixes of the errors of a GPU.
+#: Prefixes of error messages from a GPU.
 _OF_A_GPU = ("CUDA", "cuDNN", "HIP", "MPS")
 #: Prefix of a checkpoint that is being replaced.
 _ASIDE = f"{_PARTIAL}old-"
@@ -92,7 +92,8 @@ class Checkpoints:
         """
         name = _name(state.batch)
         final = self.folder / name
-        # The name is the same for all processes: each writes its random states there.
+        # The name is the same for all processes, because each process writes its random states into
+        # this folder.
         partial = self.folder / f"{_PARTIAL}{name}"
         main = self._accelerator.is_main_process
         with storage_errors(final, "saving checkpoint"):
@@ -119,7 +120,7 @@ class Checkpoints:
         return final
 
     def load_newest(self, report: Callable[[str], None]) -> LoopState | None:
-        """Restore the newest usable checkpoint; None when there is no checkpoint folder.
+        """Restore the newest usable checkpoint. Return None if there is no checkpoint folder.
 
         Args:
             report: called with one line for each unusable checkpoint, with the reason.
@@ -141,7 +142,7 @@ class Checkpoints:
         except (OSError, CheckpointError):
             raise
         except Exception as error:
-            if str(error).startswith(_OF_A_GPU):  # out of memory, for one
+            if str(error).startswith(_OF_A_GPU):  # for example, out of memory
                 raise
             # safetensors and torch's zip writer raise their own errors for a refused write.
             free = shutil.disk_usage(self.folder).free // 2**20
@@ -152,7 +153,7 @@ class Checkpoints:
             (partial / "config.json").write_text(json_text(self._config, indent=1))
 
     def _write_hooks(self, path: Path) -> None:
-        """Write the states of the hooks; at the first time check that they can be read again."""
+        """Write the states of the hooks. The first time, check that they can be read again."""
         states = {name: hook.state_dict() for name, hook in self._hooks.items()}
         states = {name: state for name, state in states.items() if state}
         torch.save(states, path)
@@ -192,7 +193,7 @@ class Checkpoints:
 
     def _replace(self, partial: Path, final: Path) -> None:
         if final.exists():
-            # A check that was interrupted and repeated saves the same batch again.
+            # An interrupted check is repeated, which saves the same batch again.
             aside = self.folder / f"{_ASIDE}{final.name}"
             os.rename(final, aside)
             os.rename(partial, final)  # if this fails, the next listing includes the old one
@@ -221,7 +222,7 @@ class Checkpoints:
                 f"this run has {self._accelerator.num_processes}"
             )
         try:
-            # accelerate ignores random states it cannot read; here that is an error.
+            # accelerate ignores random states that it cannot read. Here they cause an error.
             load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
             self._accelerator.load_state(str(folder))
             states = torch.load(folder / HOOKS, map_location="cpu", weights_only=True)
@@ -233,7 +234,7 @@ class Checkpoints:
         except CheckpointError as error:
             raise CheckpointError(f"checkpoint {folder}: {error}") from error
         except Exception as error:
-            reason = textwrap.shorten(str(error), 400)  # torch says which weights in further lines
+            reason = textwrap.shorten(str(error), 400)  # torch names the weights in further lines
             raise CheckpointError(
                 f"checkpoint {folder} does not fit or cannot be read: "
                 f"{type(error).__name__}: {reason}"
@@ -247,7 +248,7 @@ def _name(batch: int) -> str:
 def checkpoint_folders(folder: Path) -> Sequence[Path]:
     """The checkpoints in `folder`, newest first, complete or not.
 
-    A checkpoint set aside for a replacement counts until the replacement is there.
+    A checkpoint that is being replaced counts until its replacement exists.
 
     Raises:
         CheckpointError: `folder` is a file.
@@ -279,7 +280,7 @@ class Taken(NamedTuple, Generic[T]):
 
 
 def newest_usable(folder: Path, read: Callable[[Path], T]) -> Taken[T] | None:
-    """Load the newest usable checkpoint of a run; all commands select a checkpoint with it.
+    """Load the newest usable checkpoint of a run. All commands use this function.
 
     Args:
         folder: the checkpoints of a run.

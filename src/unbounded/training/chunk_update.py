@@ -1,4 +1,4 @@
-"""Gradient steps: one for each batch, or for each chunk of it with a carried state."""
+"""Gradient steps: one for each batch, or one for each chunk of a batch with a carried state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unbounded.training.static_buffer_step import static_gradient
 
 
 class StepResult(NamedTuple):
-    """The result of training a batch, or a chunk of one.
+    """The result of training on a batch or on a chunk of a batch.
 
     Fields:
         nats, tokens: summed loss and counted steps, over all processes; without label smoothing,
@@ -53,9 +53,9 @@ def bare_optimizer(
 ) -> torch.optim.Optimizer:
     """Torch's own optimizer if accelerate's wrapper adds nothing to a step.
 
-    The wrapper adds something with a float16 loss scaler and on a TPU. DeepSpeed's wrapper makes
-    the step in another place. Otherwise it only looks for packages on the disk, twice in each step,
-    which is a sixth of the step of a small model.
+    The wrapper adds to a step if there is a float16 loss scaler, and on a TPU. DeepSpeed's wrapper
+    makes the step elsewhere. Otherwise the wrapper only searches for packages on the disk, twice in
+    each step, which takes a sixth of the step of a small model.
     """
     is_needed = accelerator.scaler is not None or (
         accelerator.distributed_type == DistributedType.XLA
@@ -88,9 +88,9 @@ def _runs_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
 
 @torch.no_grad()
 def step_plain_sgd(optimizer: torch.optim.Optimizer) -> None:
-    """Subtract the gradient times the rate from each parameter, in a fifth of torch's own time.
+    """Subtract gradient times rate from each parameter, in a fifth of the time that torch needs.
 
-    For a small model a step of `torch.optim.SGD` is mostly its hooks and profiling.
+    For a small model, hooks and profiling take most of the time of a step of `torch.optim.SGD`.
     """
     for group in optimizer.param_groups:
         trained = [weight for weight in group["params"] if weight.grad is not None]
@@ -142,7 +142,7 @@ class ChunkUpdate:
         self._model = model
         self._parameters = list(model.parameters())
         self._optimizer = bare_optimizer(optimizer, accelerator)
-        # A schedule wraps `step` and warns unless it was called once.
+        # A schedule wraps `step`, and warns unless `step` was called once.
         self._plain = plain_sgd(self._optimizer)
         self._has_stepped = False
         self._accelerator = accelerator
@@ -156,7 +156,7 @@ class ChunkUpdate:
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()
         self._mean = options.reduction == "mean"
-        # A step is short: only the hooks that do something are called.
+        # Because a step is short, only the hooks that act on it are called.
         self._around = [each for each in hooks if type(each).around_step is not Hook.around_step]
         self._clips = [each for each in hooks if type(each).clip is not Hook.clip]
         self._static = static_gradient(model, accelerator, options, objective)
@@ -165,7 +165,7 @@ class ChunkUpdate:
             self._row_sparse = row_sparse(model, accelerator, self._optimizer)
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
-        """Train the rest of a batch; all processes get the same batch.
+        """Train on the rest of a batch. All processes have the same batch.
 
         Args:
             whole: the batch of all processes.
@@ -176,13 +176,14 @@ class ChunkUpdate:
             NonFiniteError: a loss or gradient is not finite.
         """
         carried = self._carried
-        # An error may have ended the step before, and the caller may have gone on.
+        # An error may have ended the previous step, after which the caller may have continued.
         self._forget_gradients()
         if self._chunk_steps is None:
             yield self._step(whole, number)._replace(done=1.0)
             return
         if carried.loaded:
-            # Only for the state's structure; random numbers after a checkpoint stay the same.
+            # This call is needed only for the structure of the state. Random numbers after a
+            # checkpoint stay the same.
             device = self._accelerator.device
             with torch.random.fork_rng([device] if device.type == "cuda" else []):
                 carried.rebuild(self._skip(next(chunks(whole, 1)), None))
@@ -207,7 +208,7 @@ class ChunkUpdate:
             return self._call(self._share(chunk), state)[1]
 
     def _step(self, chunk: Batch, number: int) -> StepResult:
-        """A gradient step on a chunk; moves the carried state."""
+        """Make a gradient step on a chunk, and move the carried state."""
         carried, tokens, symbols = self._carried, int(chunk.mask.sum()), int(chunk.lengths.sum())
         if tokens == 0 and self._chunk_steps is not None:
             carried.move(carried.chunk + 1, self._skip(chunk, carried.state))
@@ -231,8 +232,8 @@ class ChunkUpdate:
         """Step the optimizer on a chunk; return loss, gradient norm, signal and state."""
         carried, share = self._carried, self._share(chunk)
         processes = self._accelerator.num_processes
-        # Processes average their gradients. With each sum divided by the tokens of all and
-        # multiplied by the number of processes, the average is the gradient of the chunk's mean.
+        # Processes average their gradients. If each sum is divided by the tokens of all processes
+        # and multiplied by their number, the average is the gradient of the chunk's mean.
         scale = processes / (tokens if self._mean else 1)
         if self._static is not None and self._static.fits(share):
             nats, logits, state = self._static.step(share, carried.state, scale)
@@ -258,9 +259,12 @@ class ChunkUpdate:
     def _through_graph(
         self, share: Batch, scale: float, *, is_ragged: bool
     ) -> tuple[Tensor, Tensor, Tensor, Any]:
-        """Gradients by torch's graph; return loss, minimised loss, logits and state of a chunk."""
-        # Models are causal: the padding after a sequence affects no counted step. With lengths the
-        # model can skip it.
+        """Compute gradients by torch's graph.
+
+        Return loss, minimised loss, logits and state of a chunk.
+        """
+        # Models are causal, so the padding after a sequence does not affect a counted step. If the
+        # lengths are given, the model can skip the padding.
         columns = self._row_sparse
         # The optimizer's hooks must see the whole gradient.
         if columns is None or _runs_step_hooks(self._optimizer) or not columns.fits():
@@ -276,7 +280,7 @@ class ChunkUpdate:
         else:
             minimised = self._smoothed(*counted)
             with torch.no_grad():
-                # All processes must see where only the smoothed loss is not finite.
+                # All processes must notice if only the smoothed loss is not finite.
                 nats = torch.where(minimised.isfinite(), self._loss(*counted), minimised)
         if self._further is not None:
             minimised = minimised + self._further(logits, share)
@@ -294,7 +298,7 @@ class ChunkUpdate:
         return None if self._row_sparse is None else self._row_sparse.grad
 
     def _clip_gradient(self) -> Tensor:
-        """Clip the gradient; return its norm before."""
+        """Clip the gradient, and return its norm before clipping."""
         parameters = self._parameters
         clip = self._clip
         for hook in self._clips:
@@ -305,20 +309,21 @@ class ChunkUpdate:
         gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
         if (columns := self._column_gradient()) is not None:
             gradients.append(columns)
-        # As torch.nn.utils does for tensors on one device, without the search for other devices.
+        # This computes the same as torch.nn.utils for tensors on one device, without the search for
+        # other devices.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         if not math.isfinite(norm):
-            # Squares overflow long before elements do; clipped elements are still usable.
+            # Squares overflow long before elements do, and clipped elements are still usable.
             in_double = [tensor.double() for tensor in gradients]
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(in_double)))
-        # No element exceeds the norm; 0.999 allows for the norm's rounding.
+        # No element exceeds the norm. The factor 0.999 allows for the norm's rounding error.
         if not norm < 0.999 * clip:
             torch._foreach_clamp_min_(gradients, -clip)
             torch._foreach_clamp_max_(gradients, clip)
         return norm
 
     def _share(self, batch: Batch) -> Batch:
-        """This process's rows of a batch, on its device."""
+        """Return this process's rows of a batch, on its device."""
         rank, processes = self._accelerator.process_index, self._accelerator.num_processes
         device = self._accelerator.device
         if processes == 1 and device.type == "cpu":

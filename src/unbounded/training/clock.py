@@ -1,4 +1,4 @@
-"""The clock of a training run: it decides only when to save and when the time budget is over."""
+"""The clock of a training run, which determines only when to save and when to stop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Seconds of training over all sessions, and the speed of this one.
+    """Seconds of training over all sessions, and the speed of this session.
 
     Args:
         now: returns seconds from any start.
@@ -19,7 +19,7 @@ class Clock:
         self.begin(0.0)
 
     def begin(self, elapsed_s: float) -> None:
-        """Start a session after `elapsed_s` seconds of earlier ones."""
+        """Start a session after `elapsed_s` seconds of earlier sessions."""
         self._session = self._now()
         self._started = self._session - elapsed_s
         self._saved = elapsed_s
@@ -31,11 +31,11 @@ class Clock:
         return self._now() - self._started
 
     def agree(self, seconds: float) -> None:
-        """Set the time to that of the first process: all processes must stop at the same batch."""
+        """Use the time of the first process, so that all processes stop at the same batch."""
         self.seconds = seconds
 
     def saved(self) -> None:
-        """Note that a checkpoint was written."""
+        """Record that a checkpoint was written."""
         self._saved = self.seconds
 
     def overdue(self) -> bool:
@@ -47,5 +47,5 @@ class Clock:
         self._done += count
 
     def speed(self) -> float:
-        """Sequences or symbols per second in this session."""
+        """Number of sequences or symbols per second in this session."""
         return self._done / max(self._now() - self._session, 1e-9)

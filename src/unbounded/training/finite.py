@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def describe(tensor: Tensor) -> str | None:
-    """The counts of values that are not finite; None when all are finite."""
+    """The counts of values that are not finite; None if all are finite."""
     if not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()):
         return None
     nans = int(torch.isnan(tensor).sum())
@@ -28,13 +28,13 @@ def first_bad(named: Iterable[tuple[str, Tensor | None]]) -> str | None:
 
 
 def parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Each parameter as `parameter NAME`."""
+    """Yield each parameter with the text `parameter NAME`."""
     for name, tensor in model.named_parameters():
         yield f"parameter {name}", tensor
 
 
 def gradients(model: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
-    """Each gradient as `gradient of NAME`."""
+    """Yield each gradient with the text `gradient of NAME`."""
     for name, tensor in model.named_parameters():
         yield f"gradient of {name}", tensor.grad
 
@@ -61,7 +61,8 @@ def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
 
         return look
 
-    # Hooks run inside the reference implementation only; an explicit kernel backend would refuse.
+    # Hooks run only inside the reference implementation. With an explicit kernel backend, the call
+    # would fail.
     chosen = [(module, module.backend) for module in model.modules() if hasattr(module, "backend")]
     for module, _ in chosen:
         setattr(module, "backend", "reference")  # noqa: B010, a plain attribute of some layers

@@ -1,4 +1,4 @@
-"""A hook: one idea of training, such as a stop rule, with a state of its own."""
+"""A hook implements one idea of training, such as a stop rule, with its own state."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Assess(Protocol):
     """Scores the model on validation examples `start` to `start + count - 1`."""
 
     def __call__(self, lengths: LengthRange, start: int, count: int) -> Score:
-        """Score `count` examples of that length range."""
+        """Score `count` examples of a length range."""
 
 
 class Hook:
-    """Base class of all hooks; each method does nothing unless a subclass overrides it.
+    """Base class of all hooks. A method does nothing unless a subclass overrides it.
 
     A new idea is one file in `training/hooks/` and one line in a registry of its `__init__.py`.
-    The `Trainer` calls its hooks in their order.
+    The `Trainer` calls its hooks in the order of their list.
 
     Attributes:
         in_cooldown: whether `after_batch` is called during a cooldown of the learning rate too.
@@ -56,15 +56,15 @@ class Hook:
     saved: tuple[str, ...] = ()
 
     def around_step(self, batch: int, chunk: int) -> AbstractContextManager[None] | None:
-        """A context for the gradient step on a chunk of a batch; None for none."""
+        """Return a context for the gradient step on a chunk of a batch, or None."""
         return None
 
     def clip(self, bound: float) -> float:
-        """The bound on the next gradient, from the bound of the options."""
+        """Return the bound on the next gradient, given the bound in the options."""
         return bound
 
     def on_report(self, state: LoopState, loss: float) -> dict[str, Any]:
-        """Called at each report of training perplexity.
+        """This method is called at each report of training perplexity.
 
         Args:
             state: the state of the training; `window_tokens` counts the tokens of the report.
@@ -75,9 +75,9 @@ class Hook:
         return {}
 
     def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Called after each batch.
+        """This method is called after each batch.
 
-        An interruption while `assess` runs repeats the call: so first assess, then change.
+        If `assess` is interrupted, the call is repeated, so assess first and then change the state.
 
         Args:
             state: the state of the training.
@@ -89,7 +89,7 @@ class Hook:
         return None
 
     def at_end(self) -> None:
-        """Called when training is over, after the last checkpoint."""
+        """This method is called at the end of training, after the last checkpoint."""
 
     def state_dict(self) -> dict[str, Any]:
         """The attributes named in `saved`."""

@@ -1,7 +1,7 @@
 """The examples of each training batch, in order or bucketed by length.
 
-Rows of a batch are sorted by length, the longest first: the kernels skip finished rows only at the
-end of a batch.
+The rows of a batch are sorted by length, the longest first, because the kernels skip finished rows
+only at the end of a batch.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _BLOCK = 2**32 - 2
 
 
 class LengthBuckets:
-    """Selects the task's training examples of each batch; they follow from its number alone.
+    """Selects the training examples of each batch, which depend only on the batch's number.
 
     Batch n holds the examples n * B to (n + 1) * B - 1, the longest first. With `length_bucketing`
     above 1, the examples of this number of batches are sorted by length and split into batches,
-    whose order is random. The examples are the same, each once, with less padding. A mean over the
-    symbols of a batch then weights a symbol of a short example more than one of a long example. A
-    task that is learned from short strings first is learned sooner. If most strings are short
-    already, the effect may be harmful (docs/notebook/grefenstette2015.md, "Batches of like
-    length").
+    whose order is random. The examples are the same as without bucketing, each once, but with less
+    padding. A mean over the symbols of a batch then gives a symbol of a short example more weight
+    than a symbol of a long example. If a task is learned from short strings first, it is then
+    learned sooner. If most strings are short already, the effect may be harmful
+    (docs/notebook/grefenstette2015.md, "Batches of like length").
 
     Args:
         task: yields the examples.
@@ -40,7 +40,7 @@ class LengthBuckets:
         self._group: tuple[int, Batch, list[Tensor]] | None = None
 
     def batch(self, number: int, lengths: LengthRange | None) -> Batch:
-        """The batch with that number.
+        """Return the batch with a given number.
 
         Args:
             number: counted from 0.
@@ -72,6 +72,6 @@ class LengthBuckets:
 
 
 def _in_order(batch: Batch) -> Batch:
-    """The batch sorted by length, the longest first; equal lengths keep their order."""
+    """Sort a batch by length, the longest first. Equal lengths keep their order."""
     rows = batch.lengths.argsort(descending=True, stable=True)
     return Batch(*(field[rows] for field in batch))

@@ -1,4 +1,4 @@
-"""The run's metrics as JSON lines, truncated to the checkpoint when a run resumes."""
+"""A run's metrics as JSON lines, which are truncated to the checkpoint if the run resumes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MetricsLog:
             self._listener(record)
 
     def cut(self, lines: int, report: Callable[[str], None] = lambda text: None) -> int:
-        """Keep the first `lines` lines: later lines belong to work that will be repeated.
+        """Keep the first `lines` lines, because later lines belong to work that will be repeated.
 
         Args:
             report: is called with a warning where there are fewer.

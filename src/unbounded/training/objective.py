@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from unbounded.errors import ShapeError
 
-#: Target of the steps that do not count; -100, torch's own, is an error here.
+#: Target of the steps that do not count. Torch's own value, -100, is an error here.
 LEFT_OUT: Final = -(2**62)
 
 
@@ -22,8 +22,8 @@ def masked_cross_entropy(
 ) -> Tensor:
     """Cross entropy summed over the counted steps, in nats.
 
-    The loss is a sum, not a mean: with several processes it is divided by the number of tokens of
-    all processes.
+    The loss is a sum, not a mean, because with several processes it is divided by the number of
+    tokens of all processes.
 
     Args:
         logits: [B, T, V].
@@ -44,7 +44,8 @@ def masked_cross_entropy(
     flat = logits.flatten(0, 1)
     if flat.element_size() < 4:
         flat = flat.float()
-    # Masking targets copies no logits: with 10 000 tokens the copy is half of the time.
+    # Masking targets does not copy logits. With 10 000 tokens, this copy would take half of the
+    # time.
     kept_targets = targets.masked_fill(~mask, LEFT_OUT).flatten()
     return functional.cross_entropy(
         flat,

@@ -14,16 +14,16 @@ from unbounded.errors import ChoiceError, ConfigError, DTypeError
 from unbounded.options import option_errors
 from unbounded.training.hooks import SCHEDULES
 
-#: Iterables that cannot be a list of parameters; a set, for example, has no order.
+#: Iterables that cannot replace a list of parameters. A set, for example, has no order.
 _NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
-#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8, steps do not shrink when the
-#: gradients shrink, and a model that has solved its task loses the solution again
+#: Grefenstette et al. do not name constants for RMSProp. With epsilon 1e-8, steps do not shrink
+#: when the gradients shrink, and a model that has solved its task loses the solution again
 #: (docs/notebook/grefenstette2015.md).
 RMSPROP_EPSILON = 1e-4
 
-#: The optimizers of torch.optim by name. LBFGS needs a closure; SparseAdam takes no dense gradient
-#: and Muon no bias.
+#: The optimizers of torch.optim by name. LBFGS needs a closure, SparseAdam does not support dense
+#: gradients, and Muon does not support biases.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "rmsprop": functools.partial(torch.optim.RMSprop, eps=RMSPROP_EPSILON),
     "adam": torch.optim.Adam,
@@ -38,14 +38,14 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "radam": torch.optim.RAdam,
     "rprop": torch.optim.Rprop,
 }
-#: Parameters of an optimizer that are not its options.
+#: Parameters of an optimizer that are not options here.
 NOT_OPTIONS = ("params", "lr")
 
 
 def optimizer_errors(
     name: str, options: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> list[str]:
-    """Errors in an optimizer's options, a line each, by its signature.
+    """Errors in an optimizer's options according to its signature, one line each.
 
     Args:
         name: one of `OPTIMIZERS`.
@@ -59,7 +59,7 @@ def optimizer_errors(
     weight = nn.Parameter(torch.zeros(1, 1, device=device))
     weight.grad = torch.zeros_like(weight)
     try:
-        factory([weight], lr=1e-3, **options).step()  # only a step refuses some values
+        factory([weight], lr=1e-3, **options).step()  # some values fail only in a step
     except Exception as error:  # torch raises many types, AssertionError among them
         reason = str(error).partition("\n")[0]
         errors.append(f"{name} refuses {dict(options)!r} on {torch.device(device)}: {reason}")
@@ -73,7 +73,7 @@ def make_optimizer(
     learning_rate: float,
     options: Mapping[str, Any] | None = None,
 ) -> torch.optim.Optimizer:
-    """The optimizer of that name.
+    """Make the optimizer with a given name.
 
     Args:
         parameters: a model's `parameters()` or `named_parameters()`, or groups of them with options
@@ -103,7 +103,7 @@ def make_optimizer(
 
 
 def _groups(parameters: object) -> list[Any]:
-    """Parameters or groups of them as a list that can be iterated more than once.
+    """Return parameters or groups of parameters as a list that can be iterated more than once.
 
     Raises:
         DTypeError: they are something else.
@@ -151,7 +151,7 @@ def _weights(parameters: Iterable[Any]) -> list[torch.Tensor]:
 def make_schedule(
     optimizer: torch.optim.Optimizer, budget: int, *, name: str, **options: Any
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """The learning-rate schedule of that name, stepped once a batch.
+    """Make the learning-rate schedule with a given name, which is stepped once for each batch.
 
     Args:
         optimizer: the optimizer whose learning rate it sets.

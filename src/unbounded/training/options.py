@@ -10,11 +10,11 @@ from unbounded.tasks import LengthRange
 from unbounded.training.hook import Hook
 from unbounded.training.hooks.curricula import Curriculum
 
-#: How a gradient is bounded: by its norm, or by the value of each element.
+#: How a gradient is clipped: by its norm, or by the value of each element.
 CLIPS = ("norm", "value")
 #: When weights change: after each chunk of a batch, or after each symbol (`PerSymbolUpdate`).
 UPDATES = ("chunk", "per_symbol")
-#: Reductions of the loss over the tokens of a step.
+#: Reductions of the loss over the tokens in a step.
 REDUCTIONS = ("mean", "sum")
 
 
@@ -75,11 +75,11 @@ class PhaseOptions:
             )
 
     def lengths_of(self, batch: int) -> LengthRange:
-        """The range of lengths of a batch by its number."""
+        """Return the range of lengths of a batch with a given number."""
         return self.lengths if isinstance(self.lengths, LengthRange) else self.lengths(batch)
 
     def over(self, batch: int, symbols: int, seconds: float) -> str | None:
-        """Why the budget is used up, or None."""
+        """The reason why the budget is used up, or None."""
         if batch >= self.batches:
             return f"budget: {self.batches} batches are done"
         if self.symbols is not None and symbols >= self.symbols:

@@ -1,7 +1,8 @@
-"""Per-symbol update of a Stack RNN: a step of SGD after every symbol, for the error of that symbol.
+"""Per-symbol update of a Stack RNN: after every symbol, a step of SGD for the symbol's error.
 
-The paper gives only "stochastic gradient descent and back-propagation through time, 50 steps". The
-mathematics uses arrays: at one symbol per step, creating tensors would take most of the time.
+The paper describes this only as "stochastic gradient descent and back-propagation through time, 50
+steps". The computation uses arrays, because with one symbol per step, creating tensors would take
+most of the time.
 Source: the program of Joulin & Mikolov 2015.
 """
 
@@ -29,19 +30,20 @@ from unbounded.tasks import Batch
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.chunk_update import StepResult
 
-#: Truncation of the authors' program, in steps.
+#: Truncation in the authors' program, in steps.
 DEFAULT_REACH = 50
 
 
 class PerSymbolUpdate:
     """Trains a Stack RNN on one stream, with an update after each counted symbol.
 
-    The error of the current symbol is backpropagated through at most `reach` stored steps. It stops
-    at the start of the stream, and passes through at most as many steps as there were updates. So
-    where only answers count, the first errors reach less far. Activations are those of the forward
-    pass, weights the current ones. The errors that go back are clipped, not the gradients of
-    weights; the loss is a sum. All this is as in the authors' program, which also skips the update
-    at an epoch's first symbol.
+    The error of the current symbol is backpropagated through at most `reach` stored steps.
+    Backpropagation stops at the start of the stream, and passes through at most as many steps as
+    there were updates. So if only answers count, the first errors reach fewer steps.
+    Backpropagation uses the activations of the forward pass and the current weights. The
+    backpropagated errors are clipped, not the gradients of weights. The loss is a sum. All this is
+    as in the authors' program, but the program also skips the update at the first symbol of an
+    epoch.
 
     Args:
         model: a Stack RNN (`weights_of`).
@@ -76,7 +78,7 @@ class PerSymbolUpdate:
         self._report_steps = report_steps
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
-        """Train the rest of a stream; yield a result every `report_steps` symbols.
+        """Train on the rest of a stream, and yield a result every `report_steps` symbols.
 
         Args:
             whole: one stream.
@@ -102,14 +104,18 @@ class PerSymbolUpdate:
                 carried.move(carried.chunk + 1, history.state())
             else:
                 carried.move(0, None)
-                # Changes nothing without gradients; the schedule counts the optimizer's steps.
+                # Without gradients, this step changes no weights, but the schedule counts the
+                # optimizer's steps.
                 self._optimizer.step()
             yield StepResult(nats, tokens, last - first, None, self._stop(), last / steps)
 
     def _train_symbols(
         self, whole: Batch, first: int, last: int, history: History
     ) -> tuple[float, int]:
-        """Train symbols `first` to `last - 1`; return the loss and the number of counted ones."""
+        """Train on symbols `first` to `last - 1`.
+
+        Return the loss and the number of counted symbols.
+        """
         weights = weights_of(self._model.layer, self._model.output)
         rate = float(self._optimizer.param_groups[0]["lr"])
         inputs, targets, mask = (field[0, first:last].tolist() for field in whole[:3])
@@ -187,7 +193,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
     recurrent = controller.weight_hh
     return Weights(
         input_weights[:, :symbols],
-        # A view: an in-place update must reach the parameter.
+        # This is a view, because an in-place update must change the parameter.
         np.lib.stride_tricks.as_strided(
             input_weights[:, symbols:],
             (len(input_weights), count, memory.depth),
@@ -205,7 +211,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
 
 
 class History:
-    """The last steps of a stream, oldest first.
+    """The last steps of a stream, with the oldest first.
 
     Args:
         symbols: the K inputs.
@@ -231,20 +237,20 @@ class History:
 
     @classmethod
     def empty(cls, layer: Any) -> History:
-        """No step and an empty memory."""
+        """Return a history without steps, with an empty memory."""
         shape = layer.memory.count, layer.memory.capacity
         dtype = _array(layer.only_layer().heads.weight).dtype
         return cls([], [np.zeros(layer.hidden_size, dtype)], [], [np.full(shape, EMPTY, dtype)], 0)
 
     @classmethod
     def of(cls, state: tuple[Tensor, ...]) -> History:
-        """The history from `state()`."""
+        """Build a history from the result of `state()`."""
         symbols, hidden, actions, stacks, updates = state
         arrays = [list(array.numpy()) for array in (hidden, actions, stacks)]
         return cls(symbols.tolist(), arrays[0], arrays[1], arrays[2], int(updates))
 
     def state(self) -> tuple[Tensor, ...]:
-        """The history as tensors, to be carried."""
+        """Return the history as tensors, which can be carried."""
         stacks = np.stack(self.stacks)
         actions = np.stack(self.actions) if self.actions else stacks[:0, :, :0]
         return (
@@ -264,7 +270,7 @@ class History:
 
 
 def step(weights: Weights, history: History, symbol: int) -> Array:
-    """Take a step and append it to the history.
+    """Compute a step and append it to the history.
 
     Returns:
         the probability of each next symbol, [V].
@@ -300,11 +306,11 @@ def gradients(
     reach: int,
     clip: float,
 ) -> Weights:
-    """The gradient of the last step's log likelihood, through at most `reach` steps.
+    """Return the gradient of the last step's log likelihood, through at most `reach` steps.
 
     Errors are clipped elementwise at each stage, as in the authors' program. The error of the
-    oldest step within `reach` does not continue into the stacks. (At this step the authors' ring
-    buffer wrongly holds the newest stacks. Here the stacks are those before the step.)
+    oldest step within `reach` does not continue into the stacks. (At this step, the authors' ring
+    buffer wrongly holds the newest stacks. Here it holds the stacks before the step.)
 
     Args:
         weights: current weights.
@@ -362,7 +368,7 @@ def _through_stacks(
     of_hidden: Array,
     clipped: Any,
 ) -> tuple[Array, Array, Array]:
-    """Errors of the action weights [S, A], the previous stacks [S, N] and h_t, from later ones."""
+    """From later errors, compute those of action weights [S, A], previous stacks [S, N] and h_t."""
     value = _sigmoid(weights.values @ hidden)
     of_value = clipped(of_stacks[:, 0] * action[:, PUSH] * value * (1 - value))
     result.values[:] += np.outer(of_value, hidden)

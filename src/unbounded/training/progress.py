@@ -1,4 +1,4 @@
-"""Progress of a run for a person: a bar in a terminal, a few plain lines elsewhere."""
+"""Show the progress of a run: a bar in a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class Progress(Protocol):
     """Receives the events of a run and shows some of them."""
 
     def begin(self, batch: int) -> None:
-        """Training resumes after `batch` batches."""
+        """This event means that training resumes after `batch` batches."""
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
-        """A batch, or a part of one, was trained."""
+        """This event means that a batch or a part of a batch was trained."""
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
-        """Validation sequences are about to be scored."""
+        """This event means that validation sequences are about to be scored."""
 
     def metric_set(self, what: str, share: float) -> None:
-        """`what` is scored next, after training; the share `share` is done, in [0, 1].
+        """This event means that `what` is scored next, after training, with the share `share` done.
 
-        At the end `what` is empty.
+        At the end, `what` is empty.
         """
 
     def record(self, line: dict[str, Any]) -> None:
-        """A record was appended to the metrics."""
+        """This event means that a record was appended to the metrics."""
 
     def say(self, text: str) -> None:
         """Show a message."""
 
     def warn(self, text: str) -> None:
-        """Show a warning, also where nothing else is shown."""
+        """Show a warning, even if nothing else is shown."""
 
 
 class Silent:
@@ -104,7 +104,7 @@ class PlainLines:
         self.begin(0)
 
     def begin(self, batch: int) -> None:
-        """Start there, so that speed and time left exclude earlier sessions."""
+        """Start at this batch, so that speed and remaining time exclude earlier sessions."""
         self._first, self._started = batch, self._now()
         self._start_window()
 
@@ -129,12 +129,12 @@ class PlainLines:
         self._losses: list[float] = []
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
-        """Print what is about to be scored, after `_QUIET_SECONDS` without a line."""
+        """Announce the next scoring if no line was printed for `_QUIET_SECONDS`."""
         if self._now() - self._last_line_at > _QUIET_SECONDS:
             self.say(f"scoring {count} sequences of length {lengths}")
 
     def metric_set(self, what: str, share: float) -> None:
-        """Print what is scored next, and now and then the share done and the time left."""
+        """Print what is scored next, and at intervals the finished share and the remaining time."""
         now = self._now()
         if what != self._current:
             if self._current is None:
@@ -199,7 +199,7 @@ class Bar:
         self._accuracy = ""
 
     def begin(self, batch: int) -> None:
-        """Start there, so that speed and time left exclude earlier sessions."""
+        """Start at this batch, so that speed and remaining time exclude earlier sessions."""
         self._bar.reset(self._work, completed=batch)
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
@@ -218,7 +218,7 @@ class Bar:
         self._bar.update(self._work, description=f"scoring {count} at {lengths}")
 
     def metric_set(self, what: str, share: float) -> None:
-        """Move a second bar; the training's bar is complete."""
+        """Advance a second bar, because the bar for training is complete."""
         if self._scoring is None:
             self._bar.update(
                 self._work, description="trained", total=self._bar.tasks[0].completed or 1
@@ -228,7 +228,7 @@ class Bar:
         self._bar.update(self._scoring, completed=round(100 * share, 1), numbers=what)
 
     def record(self, line: dict[str, Any]) -> None:
-        """Show the newest accuracy next to the bar; print scores above 0."""
+        """Show the newest accuracy next to the bar, and print scores above 0."""
         if "exact_match" in line:
             self._accuracy = f" exact match {line['exact_match']:.3f} at {line['lengths']}"
             if line["kind"] == "accuracy" or line["exact_match"] > 0:
@@ -253,7 +253,7 @@ class Bar:
 def progress(
     batches: int, batch_size: int, quiet: bool = False, unit: str = "sequences"
 ) -> Iterator[Progress]:
-    """A bar when standard output is a terminal, else plain lines; nothing when `quiet`."""
+    """Return a bar if standard output is a terminal, otherwise plain lines; nothing if `quiet`."""
     if quiet:
         yield Silent()
     elif sys.stdout.isatty():
@@ -264,10 +264,10 @@ def progress(
 
 
 def describe(line: dict[str, Any]) -> str:
-    """One metrics record as a line of text."""
+    """Format a metrics record as a line of text."""
     if line["kind"] == "train":
         unit = "symbols" if "symbols_per_s" in line else "sequences"
-        speed = line[f"{unit}_per_s"]  # 0 if another session trained them
+        speed = line[f"{unit}_per_s"]  # is 0 if another session trained all batches
         factor = line.get("greatest_factor", 1)
         return (
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "

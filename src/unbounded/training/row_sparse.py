@@ -1,7 +1,7 @@
-"""Row-sparse gradients: plain SGD on the columns of the input matrix that a chunk's symbols use.
+"""Row-sparse gradients: plain SGD only on the columns of the input matrix that a chunk uses.
 
-A chunk of one stream uses fifty of a vocabulary of ten thousand words. The gradient of all other
-columns is zero, and most of a step would be to allocate, measure and add it.
+A chunk of one stream uses fifty words of a vocabulary of ten thousand. The gradient of all other
+columns is zero. Allocating, measuring and adding it would take most of the time of a step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unbounded.tasks import Batch
 
 
 class RowSparse:
-    """A model's call on the used columns of its input matrix alone, and their plain SGD step.
+    """A model's call with only the used columns of its input matrix, and their plain SGD step.
 
     Args:
         model: a model for which `row_sparse` returns this.
@@ -44,11 +44,13 @@ class RowSparse:
         return self._columns.grad
 
     def fits(self) -> bool:
-        """Whether this still equals the model's call: no part was frozen, no hook was added."""
+        """Whether this still equals the model's call, as no part was frozen and no hook added."""
         return _is_row_sparse(self._model, self._weight)
 
     def run(self, chunk: Batch, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
-        """Run the model: logits [B, T, V] and the state; gradients go to the used columns.
+        """Run the model and return logits [B, T, V] and the state.
+
+        Gradients go to the used columns.
 
         Raises:
             DTypeError, ShapeError: the inputs are no tokens of the vocabulary.
@@ -77,7 +79,7 @@ class RowSparse:
 def row_sparse(
     model: nn.Module, accelerator: Accelerator, optimizer: torch.optim.Optimizer
 ) -> RowSparse | None:
-    """A `RowSparse` of a model where it equals the model's call; None otherwise.
+    """Return a `RowSparse` for a model if it equals the model's call, otherwise None.
 
     Args:
         model: prepared by `accelerator`.
@@ -102,9 +104,9 @@ def row_sparse(
 
 
 def _is_row_sparse(model: MemoryModel, weight: Tensor) -> bool:
-    """Whether a model only looks up columns of its input matrix, and trains them.
+    """Whether a model uses its input matrix only for lookups of columns, and trains it.
 
-    In half precision a step of some columns rounds differently from a step of all.
+    In half precision, a step on some columns rounds differently from a step on all columns.
     """
     sequence = model.sequence
     names = model.named_parameters(remove_duplicate=False)

@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals as a request that the loop answers between two steps."""
+"""Treat Ctrl-C and other signals as a request that the loop answers between two steps."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-#: Signals of schedulers before a time limit (SLURM's --signal, a CPU limit): handled like SIGTERM.
+#: Signals that schedulers send before a time limit (SLURM's --signal, a CPU limit). They are
+#: handled like SIGTERM.
 SCHEDULERS: Final = ("SIGUSR1", "SIGUSR2", "SIGXCPU")
 
 
-#: Handlers of the blocks of `stop_requests` that are open.
+#: Handlers of the open `stop_requests` blocks.
 _OWN: Final[set[Callable[[int, FrameType | None], None]]] = set()
 
 
 class Interrupted(Exception):  # noqa: N818
-    """A stop was requested; the loop saves the run before it raises this.
+    """Raised if a stop was requested. The loop saves the run first.
 
     Args:
         number: the signal.
@@ -30,7 +31,7 @@ class Interrupted(Exception):  # noqa: N818
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 129 after SIGHUP, 143 after SIGTERM and the signals of schedulers."""
+        """130 after Ctrl-C, 129 after SIGHUP, 143 after SIGTERM and after schedulers' signals."""
         of_scheduler = signal.Signals(self.number).name in SCHEDULERS
         return 128 + (signal.SIGTERM if of_scheduler else self.number)
 
@@ -54,11 +55,11 @@ def _is_free(number: int) -> bool:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catch signals that request a stop inside the block; a second one has its usual effect.
+    """Catch signals that request a stop inside the block. A second signal has its usual effect.
 
-    SIGINT and SIGTERM are caught. SIGHUP, of a closed terminal, is caught unless it is ignored, as
-    under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught if no handler is set, or only the handler
-    of an outer block. The innermost block gets the signal.
+    SIGINT and SIGTERM are caught. SIGHUP, which a closed terminal sends, is caught unless it is
+    ignored, as under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught if no handler is set, or only
+    the handler of an outer block. The innermost block receives the signal.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

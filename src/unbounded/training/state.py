@@ -13,7 +13,7 @@ _AFTER = "after_batch"
 
 @dataclass
 class LoopState:
-    """Plain numbers and strings only, so that a checkpoint holds them exactly, as JSON.
+    """The fields are plain numbers and strings, so that a checkpoint stores them exactly, as JSON.
 
     Fields:
         batch: batches trained so far; the next one draws examples batch * B, ..., in order.
@@ -49,23 +49,23 @@ class LoopState:
     trained_with: list[dict[str, Any]] = field(default_factory=list)
 
     def go_on_with(self, used: Mapping[str, Any]) -> None:
-        """Note the threads and kernels of the training from now on, if they changed."""
+        """Record the threads and kernels of the training from now on, if they have changed."""
         if used != self.last_used():
             self.trained_with.append({_AFTER: self.batch, **used})
 
     def last_used(self) -> dict[str, Any] | None:
-        """The threads and kernels that trained last; None if unknown."""
+        """The threads and kernels that were used last; None if unknown."""
         if not self.trained_with:
             return None
         return {name: value for name, value in self.trained_with[-1].items() if name != _AFTER}
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name."""
+        """Return the fields by name."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: object) -> LoopState:
-        """The state of these fields.
+        """Build the state from its fields.
 
         Raises:
             CheckpointError: fields are missing or unknown.

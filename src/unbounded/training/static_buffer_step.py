@@ -1,4 +1,4 @@
-"""Static-buffer gradient of a chunk: torch's graph is half of the step of a small model."""
+"""Static-buffer gradient of a chunk. Torch's graph takes half of a small model's step."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from unbounded.tasks import Batch
 from unbounded.training.objective import LEFT_OUT
 from unbounded.training.options import PhaseOptions
 
-_SUM = 2  # torch's number for reduction="sum"
+_SUM = 2  # torch's code for reduction="sum"
 
 
 class StaticGradient:
-    """What `loss.backward()` computes for a model of one-hot symbols, in fewer calls.
+    """Computes the result of `loss.backward()` for a model of one-hot symbols, in fewer calls.
 
-    Equal to the graph's gradient up to rounding and the order of sums over several sequences.
+    The gradient equals that of the graph up to rounding and the order of sums over several
+    sequences.
 
     Args:
         model: a model for which `static_gradient` returns this.
@@ -62,7 +63,7 @@ class StaticGradient:
         return nats, logits, layer.state
 
     def _loss(self, hidden: Tensor, chunk: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-        """The summed loss, the logits and the gradient [T, B, H]; sets `output`'s gradients."""
+        """Return summed loss, logits and gradient [T, B, H], and set the gradients of `output`."""
         output = self._output
         if self._static_output is not None:
             result = self._static_output.run(hidden, chunk.targets, chunk.mask, scale)
@@ -89,9 +90,9 @@ class StaticGradient:
 
 
 def _static_output(model: SequenceModel) -> kernels.StaticOutput | None:
-    """The output layer and its loss as one call; None if torch's operators are faster.
+    """Make one call for the output layer and its loss; None if torch's operators are faster.
 
-    They are for a large vocabulary.
+    Torch's operators are faster for a large vocabulary.
     """
     output = model.output
     is_contiguous = all(each.is_contiguous() for each in output.parameters())
@@ -103,9 +104,9 @@ def _static_output(model: SequenceModel) -> kernels.StaticOutput | None:
 def static_gradient(
     model: nn.Module, accelerator: Accelerator, options: PhaseOptions, objective: str
 ) -> StaticGradient | None:
-    """A `StaticGradient` of a model where it equals torch's graph; None otherwise.
+    """Return a `StaticGradient` for a model if it equals torch's graph, otherwise None.
 
-    Subclasses, parametrizations and hooks of modules or parameters use the graph.
+    Models with subclasses, parametrizations or hooks of modules or parameters use the graph.
 
     Args:
         model: prepared by `accelerator`. The model may be hardened or loaded later, but hooks must

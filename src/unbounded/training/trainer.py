@@ -1,4 +1,4 @@
-"""The trainer: from a task and a model to metrics, checkpoints and a reason to stop."""
+"""The trainer trains a model on a task, and writes metrics and checkpoints until it stops."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from unbounded.training.update import Trained, make_update
 
 
 class Trainer:
-    """Teacher-forced training: a gradient step for each batch or each chunk of one.
+    """Teacher-forced training, with a gradient step for each batch or each chunk of a batch.
 
-    A batch's content follows from its number (`LengthBuckets`), so the data order needs no state.
-    Between two batches come, in this order: the report of training perplexity where one is due, the
-    hooks, a checkpoint where one is due. A run that is interrupted in a hook resumes with this
-    hook.
+    The content of a batch depends only on its number (`LengthBuckets`), so the order of data needs
+    no state. Between two batches, the trainer first reports training perplexity if a report is due,
+    then calls the hooks, and then writes a checkpoint if one is due. If a run is interrupted in a
+    hook, it resumes with this hook.
 
     Args:
         task: yields the batches.
@@ -126,7 +126,7 @@ class Trainer:
         return state
 
     def _train_batch(self, state: LoopState) -> None:
-        """Train one batch, or the rest of it.
+        """Train on one batch, or on the rest of it.
 
         Raises:
             Interrupted: a stop was requested; the batch is done, or its place is in `carried`.
@@ -158,13 +158,13 @@ class Trainer:
             raise Interrupted(stop)
 
     def _lengths_of(self, state: LoopState) -> LengthRange | None:
-        """The range of a batch: the one of the first batch of its buckets."""
+        """The length range of a batch, which is that of the first batch in its bucket group."""
         if not self._task.has_lengths:
             return None
         return self._options.lengths_of(state.batch - state.batch % self._options.length_bucketing)
 
     def _check(self, state: LoopState) -> None:
-        """Do what is due after `state.batch` batches, from check number `next_check` on."""
+        """Run the checks that are due after `state.batch` batches, from number `next_check` on."""
         options, cooldown = self._options, self._cooldown
         state.elapsed_s = self._clock.elapsed()
         is_cooling = cooldown is not None and cooldown.begin is not None
@@ -190,7 +190,7 @@ class Trainer:
             self._save(state)
 
     def _over(self, state: LoopState) -> str | None:
-        """Why the cooldown or the budget, which includes it, is over; None while it is not."""
+        """The reason why the cooldown, or the budget that includes it, is over; else None."""
         cooldown, seconds = self._cooldown, self._clock.seconds
         if cooldown is not None and cooldown.begin is not None:
             return cooldown.over(state.batch)
@@ -209,7 +209,7 @@ class Trainer:
         self._clock.saved()
 
     def _report(self, state: LoopState, assess: Assess, record: Record) -> None:
-        """The report of training perplexity, when it is due."""
+        """Report training perplexity if a report is due."""
         every = self._options.report_every
         if state.batch % every:
             return
@@ -251,7 +251,7 @@ class Trainer:
         return record
 
     def _totals(self, nats: Tensor) -> tuple[float, int]:
-        """The summed loss of all processes and a signal that requests a stop; sets the clock.
+        """Return the summed loss of all processes and a signal that requests a stop; set the clock.
 
         All processes use the time of the first process, so their budgets end at the same batch.
         """

@@ -1,4 +1,4 @@
-"""When weights change: after each chunk of a batch, or after each symbol."""
+"""Define when weights change: after each chunk of a batch, or after each symbol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_update(
     further: Callable[[Tensor, Batch], Tensor] | None = None,
     hooks: Sequence[Hook] = (),
 ) -> ChunkUpdate | PerSymbolUpdate:
-    """The update of a batch: a gradient step for each chunk of it, or for each symbol.
+    """Make the update for a batch, with a gradient step for each chunk or for each symbol.
 
     Args:
         trained, accelerator, totals, carried: as for `ChunkUpdate`.

@@ -1,4 +1,4 @@
-"""Verification of a network: all short strings, drawn long ones, and margins."""
+"""Verification of a network by all short strings, drawn long strings, and margins."""
 
 from unbounded.verification.findings import Finding
 from unbounded.verification.margins import Margins, answer_margins

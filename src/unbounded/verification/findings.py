@@ -1,4 +1,4 @@
-"""The findings at one length, and the assessment of a batch."""
+"""The findings at one length, and functions that assess a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unbounded.tasks import Batch
 from unbounded.verification.margins import ReadVectorRange, margins_of
 from unbounded.verification.network import Network
 
-#: Most places at which a course over the steps is shown.
+#: Greatest number of places at which values over the steps are shown.
 _PLACES = 50
 
 
@@ -47,7 +47,7 @@ class Finding:
     course: list[dict[str, Any]] | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """A row of the report; drawn sequences have Wilson's 95 % interval."""
+        """Build a row of the report. Rows of drawn sequences have Wilson's 95 % interval."""
         row: dict[str, Any] = {
             "length": self.length,
             "how": "every" if self.every else "drawn",
@@ -67,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The margins of a batch, the least over the steps of each sequence.
+    """The margins of a batch, which are the least over the steps of each sequence.
 
     Fields:
         margin, certainty: [B]; certainty is None without gates.
@@ -84,7 +84,10 @@ class Assessment:
 
     @property
     def right(self) -> Tensor:
-        """Which sequences are correct, bool [B]: each target is the likeliest, without a tie."""
+        """Which sequences are correct, bool [B].
+
+        Each target must be the likeliest, without a tie.
+        """
         return self.margin > 0
 
 
@@ -97,7 +100,7 @@ def assess(
     check: Callable[[], None] = lambda: None,
     longest: int | None = None,
 ) -> Assessment:
-    """Run a model over sequences, each from a fresh memory.
+    """Run a model over sequences, each with a new memory.
 
     Args:
         model: its memory gets room for the longest sequence.
@@ -126,7 +129,7 @@ def assess(
 
 
 def course_of(assessment: Assessment) -> list[dict[str, Any]]:
-    """Margins over the steps, the least of each of at most 50 stretches of them."""
+    """Margins over the steps, reduced to the least margin in each of at most 50 intervals."""
     steps = len(assessment.margin_steps)
     width = -(-steps // _PLACES)
     rows = []

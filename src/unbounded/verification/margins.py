@@ -1,4 +1,4 @@
-"""Margins: the distance of a network's answers, gates and read vectors from an error."""
+"""Margins, which are the distances of a network's answers, gates and read vectors from errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from unbounded.memories import Memory
 from unbounded.tasks import Batch, chunks
 from unbounded.verification.network import Network, Steps, hardened_field
 
-#: A component of the read vector counts only if its range is at least this share of the widest.
+#: A component of the read vector counts only if its range is at least this share of the widest
+#: range.
 _STILL = 1e-3
 
 
@@ -36,7 +37,7 @@ class Margins(NamedTuple):
 
 
 def answer_margins(logits: Tensor, targets: Tensor, mask: Tensor, objective: str) -> Tensor:
-    """The margin of each answer, [B, T], infinite at steps that are not judged.
+    """The margin of each answer, [B, T], which is infinite at steps that are not scored.
 
     Args:
         logits: [B, T, V]. targets: int64 [B, T]. mask: bool [B, T].
@@ -98,7 +99,7 @@ def margins_of(
 
 
 def _judged(chunk: Batch) -> slice:
-    """The steps from the first to the last that is judged in a sequence."""
+    """The steps from the first to the last scored step of a sequence."""
     steps = chunk.mask.any(dim=0).nonzero()[:, 0].tolist()
     return slice(steps[0], steps[-1] + 1) if steps else slice(0, 0)
 
@@ -106,8 +107,8 @@ def _judged(chunk: Batch) -> slice:
 class ReadVectorRange:
     """The observed range of each component of the read vector, and displacements within it.
 
-    The range is that of hardened gates. The actual read vector differs by the rests of rows that a
-    strength of 0.999 leaves, and these rests add up.
+    The range is measured with hardened gates. The actual read vector differs by the remainders of
+    rows that a strength of 0.999 leaves. These remainders add up.
     """
 
     def __init__(self) -> None:

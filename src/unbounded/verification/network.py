@@ -39,7 +39,7 @@ class Steps(NamedTuple):
 
 
 class Network:
-    """A copy of a model in evaluation mode on the CPU, with access to units and instructions.
+    """A copy of a model in evaluation mode on the CPU, which records units and instructions.
 
     Args:
         model: a MemoryModel or SequenceModel; it is not changed.
@@ -98,7 +98,7 @@ class Network:
     def certainty(self, steps: Steps) -> Tensor | None:
         """The certainty of the least saturated gate at each step, [B, T].
 
-        1 if all gates are saturated; None without a memory or without gates.
+        It is 1 if all gates are saturated, and None without a memory or without gates.
         """
         certainties = [
             head.certainty(field).reshape(*field.shape[:2], -1).amin(dim=2)
@@ -109,7 +109,10 @@ class Network:
     def _head_fields(
         self, layer: MemoryLayer, heads: tuple[Head, ...], hidden: Tensor, silent: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """The fields of some heads at each step, [B, T, ...]; writes are 0 where `silent`."""
+        """The fields of some heads at each step, [B, T, ...].
+
+        Write strengths are 0 where `silent`.
+        """
         weight: Tensor = layer.heads.weight
         bias: Tensor | None = layer.heads.bias
         if len(heads) < len(layer.memory.heads):
@@ -135,7 +138,7 @@ class Network:
 
 
 def hardened_field(head: Head, field: Tensor) -> Tensor:
-    """A head's field with hardened gates: 0 or 1, or one choice of a softmax."""
+    """A head's field with hardened gates, which is 0 or 1, or one choice of a softmax."""
     if not head.can_harden:
         return field
     if head.activation == "softmax":

@@ -67,10 +67,10 @@ class VerifyOptions:
             raise ConfigError(errors)
 
     def drawn_lengths(self, trained: int) -> list[int]:
-        """The lengths at which sequences are drawn, ascending.
+        """The lengths at which sequences are drawn, in rising order.
 
-        The lengths are the multiples, and an eighth, a quarter, a half and the whole of the longest
-        training length. The shorter lengths show how a trend starts.
+        The lengths are the given multiples of the longest training length, and an eighth, a
+        quarter, a half and all of it. The shorter lengths show how a trend starts.
         """
         times = (*self.times, *(SHORTER if self.times else ()))
         return sorted({length for time in times if (length := round(time * trained)) > 0})

@@ -1,4 +1,4 @@
-"""The length of the first error: the observed one, and the one extrapolated from margins."""
+"""The length of the first error, as observed and as extrapolated from margins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from unbounded.verification.findings import Finding
 
-#: Scale of the lengths -> its transformation and the inverse.
+#: Name of a scale of lengths -> its transformation and the inverse.
 SCALES: Final[dict[str, tuple[Callable[[float], float], Callable[[float], float]]]] = {
     "linear": (float, float),
     "root": (math.sqrt, lambda place: max(place, 0.0) ** 2),
@@ -20,11 +20,11 @@ SCALES: Final[dict[str, tuple[Callable[[float], float], Callable[[float], float]
         lambda place: math.inf if place >= 0 else place**-2,
     ),
 }
-#: Least number of lengths of a trend.
+#: Least number of lengths for a trend.
 LEAST: Final = 4
 #: A margin that would reach 0 beyond this length counts as never reaching it.
 FARTHEST: Final = 1e9
-# More lengths do not change a median of slopes, and their pairs would take long.
+# More lengths would hardly change a median of slopes, and their pairs would take long.
 _MOST = 200
 
 
@@ -47,7 +47,7 @@ class Trend(NamedTuple):
 def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
     """The trend of margins; None for fewer than LEAST lengths.
 
-    A slope whose 95 % interval contains 0 counts as 0: the margin then never reaches 0.
+    A slope whose 95 % interval contains 0 counts as 0. The margin then never reaches 0.
 
     Args:
         lengths: ascending, at least 1; without errors.
@@ -69,7 +69,7 @@ def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
 
     fits = sorted(((scale, recent) for scale in SCALES for recent in (False, True)), key=distance)
     trends = [_on_scale(scale, _part(points, recent)) for scale, recent in fits]
-    # A line that is 0 where there was no error is rejected.
+    # A line is rejected if it reaches 0 at a length without an error.
     last = lengths[-1]
     possible = [t for t in trends if t.reaches_zero is None or t.reaches_zero > last]
     return possible[0] if possible else trends[0]
@@ -102,14 +102,15 @@ def _line(
     return float(line.slope), float(line.intercept), float(line.high_slope)
 
 
-#: Kind of failure -> distance of a finding from it: an answer is wrong, a gate falls on the other
-#: side, a read vector is nearer to another one.
+#: Kind of failure -> distance of a finding from the failure. The kinds are a wrong answer, a gate
+#: on the other side, and a read vector that is nearer to another one.
 _DISTANCES: Final[dict[str, Callable[[Finding], float | None]]] = {
     "answers": lambda finding: finding.margin,
     "gates": lambda finding: None if finding.certainty is None else finding.certainty - 0.5,
     "read_vectors": lambda finding: None if finding.displaced is None else 0.5 - finding.displaced,
 }
-#: Gates with at least this certainty at all correct lengths count as meant to be saturated.
+#: If all gates have at least this certainty at all correct lengths, they are considered saturated
+#: by design.
 MEANT_WHOLE: Final = 0.9
 
 
@@ -145,7 +146,7 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
 
 def _from(findings: Sequence[Finding]) -> dict[str, Any]:
     trends: dict[str, Trend] = {}
-    # A network with soft gates does not fail when a gate becomes a little softer.
+    # A network with soft gates does not fail if a gate becomes slightly softer.
     is_hard = all((finding.certainty or 0) >= MEANT_WHOLE for finding in findings)
     for name, distance in _DISTANCES.items():
         points = [

@@ -1,4 +1,4 @@
-"""A verification as JSON and as text: what is proven, sampled and extrapolated."""
+"""Report a verification as JSON and text: results that are proven, sampled and extrapolated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def report_of(
 
 
 def text_of(report: Mapping[str, Any]) -> str:
-    """The report for a person: a table and its conclusions."""
+    """The report as text for a person, with a table and its conclusions."""
     lines: list[tuple[str, ...]] = [
         ("length", "sequences", "right", "95 % interval", "margin", "certainty", "displaced")
     ]
@@ -70,7 +70,7 @@ def text_of(report: Mapping[str, Any]) -> str:
 
 
 def _runs(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Consecutive rows that are all correct, or all not."""
+    """Groups of consecutive rows that are all correct, or all incorrect."""
     parts: list[list[Mapping[str, Any]]] = []
     for row in rows:
         follows = parts and _all_correct(parts[-1][-1]) == _all_correct(row)

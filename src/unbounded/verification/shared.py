@@ -1,4 +1,4 @@
-"""Helpers of all kinds of verification: merged findings, and sequences as text."""
+"""Functions for all kinds of verification: merge findings, and format sequences as text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from unbounded.verification.findings import Finding
 
-#: Most padded tokens of a batch.
+#: Greatest number of padded tokens in a batch.
 CHUNK_TOKENS: Final = 65536
 _SHOWN: Final = 40
 
 
 def joined(parts: list[Finding]) -> Finding:
-    """Findings of one kind at one length, merged."""
+    """Merge the findings of one kind at one length."""
 
     def all_of(name: str) -> list[float]:
         return [value for part in parts if (value := getattr(part, name)) is not None]
@@ -30,7 +30,7 @@ def joined(parts: list[Finding]) -> Finding:
 
 
 def shortened(symbols: list[str]) -> str:
-    """Symbols as a text, without the middle where they are many."""
+    """Format symbols as a text, without the middle if there are many symbols."""
     if len(symbols) <= _SHOWN:
         return " ".join(symbols)
     half = _SHOWN // 2

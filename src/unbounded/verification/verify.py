@@ -1,4 +1,4 @@
-"""Verification of a network on all short strings, on drawn long ones, and by its margins."""
+"""Verify a network on all short strings, on drawn long strings, and by its margins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from unbounded.verification.options import VerifyOptions
 from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 from unbounded.verification.words import word_findings
 
-# Number of n with measured read vectors, evenly spaced on a logarithmic scale.
+# Number of n for which read vectors are measured, evenly spaced on a logarithmic scale.
 _MEASURED = 40
 
 
@@ -41,7 +41,7 @@ def stream_findings(
     options: VerifyOptions,
     look: Callable[[str, float], None],
 ) -> Iterator[Finding]:
-    """The findings at each n, the short ones first.
+    """The findings at each n, in rising order of n.
 
     Args:
         model: a model that reads the task's symbols.
@@ -84,12 +84,13 @@ def stream_findings(
 
 
 def _last_listed(task: StreamTask, options: VerifyOptions) -> int:
-    """The largest n up to which all sequences are checked."""
+    """The greatest n up to which all sequences are checked."""
     source = task.source
     last = source.shortest - 1
     for n in range(source.shortest, options.most + 1):
         count = source.count_of(n)
-        # A sequence has at least n symbols. So if there are too many, they need not be listed.
+        # A sequence has at least n symbols. So if there are too many sequences, they need not be
+        # listed.
         if count is None or count * n > options.symbols_each:
             break
         if count > 1 and int(source.every(n).lengths.sum()) > options.symbols_each:
@@ -134,7 +135,7 @@ def _drawn(
     read_vector: ReadVectorRange,
     look: Callable[[str, float], None],
 ) -> Finding:
-    """Drawn sequences of one n, a few at a time."""
+    """Draw sequences of one n, a few at a time."""
     parts: list[Finding] = []
     stream, done = Stream(options.seed, "test"), 0
     while done < options.count:
@@ -171,12 +172,12 @@ def _drawn(
 
 
 def _text(task: StreamTask, batch: Batch, row: int) -> str:
-    """A sequence in symbols, without its first input, which is the end of another sequence."""
+    """A sequence as symbols, without its first input, which is the end of another sequence."""
     tokens = batch.inputs[row, 1 : int(batch.lengths[row])].tolist()
     return shortened([task.input_vocabulary[token] for token in tokens])
 
 
-#: Called with a description and the share that is done; may raise to interrupt.
+#: Called with a description and the finished share. It may raise an error to interrupt.
 Look = Callable[[str, float], None]
 
 _RULES: Final = (
@@ -191,7 +192,7 @@ def findings_of(
     options: VerifyOptions,
     look: Look = lambda name, share: None,
 ) -> Iterator[Finding]:
-    """The findings on a model, length by length; an early stop keeps all findings so far.
+    """Yield the findings on a model for each length. An early stop keeps all findings so far.
 
     Args:
         model: reads the task's symbols.
@@ -215,7 +216,7 @@ def findings_of(
 
 
 def rule_error(task: Task) -> str | None:
-    """Why answers to a task cannot be checked one by one; None if they can."""
+    """The reason why answers to a task cannot be checked one by one; None if they can."""
     if task.objective == "bits":
         return "answers with vectors of bits; margins exist only for answers of single symbols"
     if isinstance(task, LanguageModel):

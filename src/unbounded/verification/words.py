@@ -1,7 +1,7 @@
-"""Strings and the answers to them: all over a small alphabet, and drawn long ones.
+"""Verify answers to strings: to all strings over a small alphabet, and to drawn long strings.
 
-The strings are walked as a tree: each shared prefix is read once, and its state is reused by all of
-its continuations. Only the answers to sources are computed string by string.
+The strings are read as a tree. Each shared prefix is read once, and its state is used for all its
+continuations. Only the answers to sources are computed separately for each string.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 
 Look = Callable[[str, float], None]
 
-#: Strings of one tree: the states of all of them are held at once.
+#: Number of strings in one tree. The states of all these strings are in memory at once.
 _TREE = 4096
-#: Strings of one length with measured read vectors: evenly spaced among all strings; the first
-#: among drawn ones.
+#: Number of strings of one length for which read vectors are measured. They are evenly spaced among
+#: all strings, or are the first of the drawn strings.
 _READ = 50
 
 
 def word_findings(
     model: nn.Module, task: Task, options: VerifyOptions, look: Look
 ) -> Iterator[Finding]:
-    """The findings at each length, first for all strings, then for drawn ones.
+    """The findings at each length, first for all strings, then for drawn strings.
 
     Args and errors as for `stream_findings`.
     """
@@ -47,7 +47,8 @@ def word_findings(
     listed: set[int] = set()
     for length in range(1, options.most + 1):
         count = task.count_of(length, options.alphabet)
-        # Bigrams or digit pairs may count as one: the length in symbols is known after listing.
+        # Bigrams or digit pairs may count as one, so the length in symbols is known only after
+        # listing.
         if count is None or count * length > options.symbols_each:
             break
         if not count:
@@ -55,7 +56,7 @@ def word_findings(
         batch = task.every(length, options.alphabet)
         if int(batch.lengths.sum()) > 2 * options.symbols_each + 2 * count:
             break
-        # For brackets these are all strings; for sources, strings over other symbols remain.
+        # For brackets, these are all strings. For sources, strings over other symbols remain.
         if task.layout == "labels":
             listed.add(length)
         yield _every(model, task, batch, length, read_vector, look)
@@ -66,7 +67,7 @@ def word_findings(
 
 
 def _with_examples(task: Task, length: int) -> LengthRange | None:
-    """The range of this length, or of this and the next for a task with even lengths only."""
+    """The range of a length, or of this length and the next for a task with only even lengths."""
     for last in (length, length + 1):
         try:
             lengths = LengthRange(length, last)
@@ -137,7 +138,7 @@ def walk(
     least_certainty: Tensor | None = None
     node = torch.zeros(len(batch.inputs), dtype=torch.int64)
     for step in range(prompt_steps):
-        # A prefix is the prefix of the step before and one more symbol.
+        # A prefix is the prefix at the previous step and one more symbol.
         pairs = torch.stack([node, batch.inputs[:, step]], dim=1)
         prefixes, child = torch.unique(pairs, dim=0, return_inverse=True)
         if state is not None:
@@ -172,7 +173,7 @@ def _drawn(
     read_vector: ReadVectorRange,
     look: Look,
 ) -> Finding:
-    """Drawn strings, a few at a time."""
+    """Draw strings, a few at a time."""
     parts: list[Finding] = []
     done = 0
     while done < options.count:
@@ -212,7 +213,7 @@ def _drawn(
 
 
 def _text(task: Task, batch: Batch, row: int) -> str:
-    """A string in symbols, and for a source the correct answer."""
+    """A string as symbols, and the correct answer if the string is a source."""
     steps, judged = int(batch.lengths[row]), batch.mask[row]
     if task.layout == "labels":
         return shortened([task.input_vocabulary[t] for t in batch.inputs[row, :steps].tolist()])

@@ -34,7 +34,7 @@ METRIC_SETS: Final[dict[str, MetricSet]] = {
 
 
 def metric_set_of(name: str) -> MetricSet:
-    """The metric set of that name, or of that import path.
+    """Return the metric set with a name or an import path.
 
     Raises:
         ChoiceError: there is no such metric set.

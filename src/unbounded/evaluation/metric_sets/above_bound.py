@@ -1,7 +1,7 @@
-"""Cross entropy of strings above the exact lower bound, in all and by length.
+"""Cross entropy of strings above the exact lower bound, over all strings and by length.
 
-The bound is the mean of -log p(w) under the distribution that the strings are drawn from, so a
-model of it has a difference of 0 in the mean.
+The bound is the mean of -log p(w), where p is the distribution from which the strings are drawn. A
+model that equals p has a mean difference of 0.
 
 Sources: DuSell & Chiang 2020, arXiv:2010.04674, section 4; of dynamic N-grams Graves et al. 2014,
 arXiv:1410.5401, section 4.4.
@@ -34,16 +34,16 @@ _NATS, _SYMBOLS, _BOUND, _NAN = range(4)
 
 
 class AboveBound(MetricSet):
-    """Scores the cross entropy of whole strings, with their ends where a task has these.
+    """Scores the cross entropy of complete strings, including their ends if the task has ends.
 
-    Each length of a range that has strings has `count` of them; `every` is the step from one of
-    these lengths to the next. Where an end is predicted, the bound has the length uniform over
-    those of the range.
+    For each length in a range that has strings, `count` strings are scored. `every` is the step
+    from one of these lengths to the next. If ends are predicted, the bound assumes that lengths are
+    uniform over the range.
     """
 
     fields = ("count", "lengths", "every")
     no_stops: ClassVar[tuple[str, ...]] = ("solved", "converged")
-    validates_on = "train"  # longer strings are for the test alone
+    validates_on = "train"  # longer strings are only for the test
     columns: ClassVar[Mapping[str, int]] = {f"{role}_above_bound": 3 for role in _ROLES}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "above bound": tuple(f"{role}_above_bound" for role in _ROLES)
@@ -60,7 +60,7 @@ Each cell is the cross entropy of strings of the test split in nats a symbol, le
 bound: that of the distribution from which the strings are drawn. 0 is perfect."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`: no string is right or wrong.
+        """See `MetricSet.assess`. It raises an error, because no string is correct or incorrect.
 
         Raises:
             ConfigError: always.
@@ -70,7 +70,7 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; by default training and test."""
+        """See `MetricSet.rows`. The default ranges are those of training and test."""
         ranges = evaluation_plan.lengths or tuple(
             dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
         )
@@ -106,11 +106,11 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
         return {"validation": {"lengths": str(lengths), **facts}}
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
-        """Nats a symbol on validation strings."""
+        """Nats per symbol on validation strings."""
         return cross_entropy_of(report["validation"]["nats_per_symbol"])
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """None: no success is counted."""
+        """Return None, because no success is defined."""
         return None
 
     def values(self, report: Mapping[str, Any]) -> Values:
@@ -154,7 +154,7 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
         count: int,
         whole: LengthRange,
     ) -> Tensor:
-        """For each string: nats, symbols, -log p with the lengths of `whole`, NaN; [B, 4]."""
+        """For each string: nats, symbols, -log p with lengths in `whole`, and NaN, [B, 4]."""
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
             logs = functional.log_softmax(logits.cpu().double(), dim=-1)

@@ -1,4 +1,4 @@
-"""Answers: exact match, symbol accuracy (share correct), prefix accuracy (share before the error).
+"""Scores of answers: exact match, symbol accuracy, and prefix accuracy (before the first error).
 
 "fine" has two meanings in the papers: symbol accuracy (Yang) and prefix accuracy (Grefenstette et
 al.). Reports contain both, under these names.
@@ -58,21 +58,21 @@ def answer_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Ten
 
 
 class Answers(MetricSet):
-    """Scores answers that are not fed back; a subclass defines the ranges of the test."""
+    """Scores answers that are not fed back. A subclass defines the ranges of the test."""
 
     selection_metric = selection_metric_heading = "validation errors"
     why = ": the share of validation symbols that are wrong (plus a thousandth of its nats)"
 
     @abstractmethod
     def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
-        """The ranges of a report without explicit ranges."""
+        """The ranges of a report for which no ranges are given."""
 
     @abstractmethod
     def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
-        """The rows by the names of their columns."""
+        """The rows with the names of their columns as keys."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`; the partial accuracy is the symbol accuracy."""
+        """See `MetricSet.assess`. The partial accuracy is the symbol accuracy."""
         numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
         exact_match, partial_accuracy, _, nan = numbers
         error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
@@ -81,7 +81,10 @@ class Answers(MetricSet):
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; "times" is a range's longest length over training's."""
+        """See `MetricSet.rows`.
+
+        "times" is a range's longest length divided by the longest in training.
+        """
         rows = []
         ranges = evaluation_plan.lengths or self.default_lengths(evaluator)
         roles = roles_of(evaluator, ranges)
@@ -116,7 +119,7 @@ class Answers(MetricSet):
         return wrong + SURENESS * min(float(facts["nats_per_token"]), 1.0)
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether exact match at the test range is 1.00, to two digits."""
+        """Whether exact match on the test range is 1.00 to two digits."""
         tested = row_of(rows, "test")
         return None if tested is None else f"{tested['exact_match']:.2f}" == "1.00"
 
@@ -188,7 +191,7 @@ class Answers(MetricSet):
 
 
 class Sizes(Answers):
-    """Answers at the lengths of training and at twice, four and eight times these."""
+    """Scores answers at the training lengths and at two, four and eight times these lengths."""
 
     columns: ClassVar[Mapping[str, int]] = {
         f"{measure}_{times}x": 2 for times in (1, 2, 4, 8) for measure in MEASURES
@@ -207,7 +210,7 @@ before the first error ("fine" of Grefenstette et al. 2015). Sequences are of th
 lengths of training (1x) and at those up to twice, four and eight times the longest of training."""
 
     def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
-        """Training, test, and ranges up to four and eight times the longest of training."""
+        """Training, test, and ranges up to four and eight times the longest training length."""
         train, test = evaluator.train_lengths, evaluator.task.test_lengths
         longest = max(train.maximum, test.maximum)
         further = [LengthRange(k * longest + 1, 2 * k * longest) for k in (1, 2)]
@@ -226,7 +229,7 @@ lengths of training (1x) and at those up to twice, four and eight times the long
 
 
 class Programs(Answers):
-    """Answers to programs: numbers of as many digits as in training, programs never seen."""
+    """Scores answers to new programs, whose numbers have as many digits as in training."""
 
     columns: ClassVar[Mapping[str, int]] = {f"{measure}_test": 2 for measure in MEASURES}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -248,7 +251,7 @@ before the first error ("fine" of Grefenstette et al. 2015), on programs of the 
         return {"test": row_of(rows, "test")}
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """None: tables count no success of programs."""
+        """Return None, because no success is defined for programs."""
         return None
 
 

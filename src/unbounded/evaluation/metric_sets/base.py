@@ -1,6 +1,6 @@
 """The interface of a metric set: scores of a model on a task, as numbers, rows, columns and text.
 
-A metric set depends on no task's rule and no model's parts. Each metric set is one file.
+A metric set does not depend on a task's rule or on a model's parts. Each metric set is one file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unbounded.evaluation.score import Look, mean_nats, numbers_of
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.hook import Score
 
-#: Weight of a nat relative to the share of incorrect sequences.
+#: Weight of a nat of loss relative to the share of incorrect sequences.
 SURENESS = 1e-3
 #: A row of a report.
 Row = Mapping[str, Any]
@@ -67,7 +67,7 @@ class Evaluator:
     strips: int
 
     def numbers(self, batch: Batch, look: Look, width: int) -> tuple[Tensor, Tensor]:
-        """Numbers of each sequence of a batch, in the evaluator's place; see `numbers_of`."""
+        """Compute numbers of each sequence in a batch, in the evaluator's place (`numbers_of`)."""
         place = self.place
         return numbers_of(
             self.model,
@@ -107,7 +107,10 @@ class EvaluationPlan:
     multiples: Sequence[int] = ()
 
     def count_of(self, lengths: LengthRange) -> int:
-        """Sequences of a range, at least 1: `count`, or as few as `symbols` allows."""
+        """Number of sequences in a range.
+
+        It is `count`, or fewer because of `symbols`, but at least 1.
+        """
         if self.symbols is None:
             return self.count
         return max(1, min(self.count, self.symbols // max(1, lengths.maximum)))
@@ -115,7 +118,7 @@ class EvaluationPlan:
     def in_turn(
         self, ranges: Iterable[LengthRange], count_of: Callable[[LengthRange], int] | None = None
     ) -> Iterator[tuple[LengthRange, int, Callable[[float], None]]]:
-        """The ranges in turn; each is announced before it is scored.
+        """Yield the ranges in turn. Each range is announced before it is scored.
 
         Args:
             ranges: the rows of a report.
@@ -142,7 +145,7 @@ class EvaluationPlan:
 
 
 class MetricSet(ABC):
-    """How a task's models are scored, and the columns of their tables.
+    """Defines how a task's models are scored, and the columns of their tables.
 
     Attributes:
         no_stops: stop rules without a meaning; all others may be chosen.
@@ -205,9 +208,9 @@ class MetricSet(ABC):
         )
 
     def validation_error(self, evaluator: Evaluator) -> float:
-        """The validation error for hardening, lower is better.
+        """The validation error for hardening, which is better if lower.
 
-        It is the share of incorrect sequences; the loss breaks ties.
+        It is the share of incorrect sequences, and the loss breaks ties.
         """
         score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
         return 1 - float(score.exact_match) + SURENESS * min(self.validate(evaluator), 1.0)
@@ -217,16 +220,16 @@ class MetricSet(ABC):
         """The rows of a report, each with its role: "train", "test" or "longer"."""
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """Facts on the validation split for a run's report; they may choose among runs."""
+        """The report's entries on the validation split, which may be used to choose among runs."""
         return {}
 
     @abstractmethod
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
-        """The selection metric, from a report."""
+        """The selection metric of a run, from its report."""
 
     @abstractmethod
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether a run is a success; None if that is not counted, or if its range has no row."""
+        """Whether a run succeeds; None if success is not defined, or if its range has no row."""
 
     @abstractmethod
     def values(self, report: Mapping[str, Any]) -> Values:
@@ -234,33 +237,36 @@ class MetricSet(ABC):
 
     @abstractmethod
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """Lengths -> numbers, for every row beyond the columns."""
+        """Further numbers by lengths, for every row that the columns do not show."""
 
     @abstractmethod
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """The rows as text, headings first, for the screen."""
+        """The headings and rows as text, for the screen."""
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Notes below the rows."""
         return []
 
     def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """A longer table than `lines`, headings first, for `evaluate`; empty if there is none."""
+        """A longer table than `lines`, with headings, for `evaluate`; empty if not defined."""
         return []
 
     def label(self, rows: Sequence[Row]) -> str:
-        """A name for a file of these rows, with their lengths and counts."""
+        """A name for a file with given rows, which contains their lengths and counts."""
         lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
         return f"{lengths}-n{rows[0]['count']}"
 
 
 def row_of(rows: Sequence[Row], role: str) -> Row | None:
-    """The first row of that role; None if there is none."""
+    """The first row with a given role; None if there is no such row."""
     return next((row for row in rows if row["role"] == role), None)
 
 
 def default_lengths(evaluator: Evaluator) -> tuple[LengthRange, ...]:
-    """The training range, the test range, and one up to twice as long: 8:64, 65:128, 129:256."""
+    """The training range, the test range, and a range up to twice as long.
+
+    An example is 8:64, 65:128, 129:256.
+    """
     train, test = evaluator.train_lengths, evaluator.task.test_lengths
     beyond = LengthRange(test.maximum + 1, 2 * test.maximum)
     has_beyond = evaluator.task.available("test", test) is None and not evaluator.task.range_errors(
@@ -272,8 +278,8 @@ def default_lengths(evaluator: Evaluator) -> tuple[LengthRange, ...]:
 def roles_of(evaluator: Evaluator, ranges: Iterable[LengthRange]) -> dict[LengthRange, str]:
     """The role of each range in a run: "train", "test", "longer" or "other".
 
-    "test" is the task's test range. If `ranges` does not have it, "test" is the range of the stop
-    rule, if that differs from the training range.
+    "test" is the task's test range. If `ranges` lacks that range, "test" is the range of the stop
+    rule, provided that it differs from the training range.
     """
     range_list, train = list(ranges), evaluator.train_lengths
     test = evaluator.task.test_lengths

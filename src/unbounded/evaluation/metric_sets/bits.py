@@ -28,14 +28,14 @@ from unbounded.evaluation.score import Score, nan_fact, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
-#: A run is a success below so many incorrect bits per sequence, at the training lengths.
+#: A run succeeds with fewer incorrect bits per sequence than this at the training lengths.
 FEW = 0.1
 
 
 class Bits(MetricSet):
     """Scores each sequence by the incorrect bits of its answer."""
 
-    validates_on = "train"  # longer sequences are for the test alone
+    validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {"train": 2, "test": 2}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"bits wrong": ("train", "test")}
     shown = "bits wrong"
@@ -49,7 +49,7 @@ Bits wrong are those of a sequence's answer, as the mean over sequences of the t
 training range / at the test range."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`; the partial accuracy is the share of correct bits."""
+        """See `MetricSet.assess`. The partial accuracy is the share of correct bits."""
         wrong, bits, nan = self._numbers(
             evaluator, "validation", evaluator.seed, lengths, start, count
         )
@@ -59,11 +59,11 @@ training range / at the test range."""
         return Score(count, right, float(partial_accuracy.mean()), error, int(nan.sum()))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; the default lengths are the training range and the test range."""
+        """See `MetricSet.rows`. The default ranges are those of training and test."""
         train, test = evaluator.train_lengths, evaluator.task.test_lengths
         rows = []
         ranges = tuple(evaluation_plan.lengths or dict.fromkeys((train, test)))
-        roles = {**roles_of(evaluator, ranges), train: "train"}  # success is counted at "train"
+        roles = {**roles_of(evaluator, ranges), train: "train"}  # the row that defines success
         for lengths, _, _ in evaluation_plan.in_turn(ranges):
             wrong, bits, nan = self._numbers(
                 evaluator,
@@ -91,7 +91,7 @@ training range / at the test range."""
         return float(wrong) + SURENESS * min(float(nats), 1.0)
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether few bits are incorrect at the training lengths."""
+        """Whether the number of incorrect bits at the training lengths is low enough."""
         trained = row_of(rows, "train")
         return None if trained is None else bool(trained["bits_wrong_per_sequence"] < FEW)
 

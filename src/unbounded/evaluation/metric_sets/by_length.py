@@ -1,4 +1,4 @@
-"""Token accuracy and exact match at each length, and their means over lengths.
+"""Token accuracy and exact match at each length, and averaged over lengths.
 
 Source: Delétang et al. 2023, arXiv:2207.02098, section 4; scaled accuracy: Beck et al. 2024,
 arXiv:2405.04517.
@@ -36,14 +36,14 @@ _ROLES: Final = ("train", "test", "longer")
 
 
 class ByLength(MetricSet):
-    """Scores the symbols of answers at each length of a range; a range's score is the mean.
+    """Scores answers at each length in a range. The score of a range is the mean over lengths.
 
-    Each length has `count` sequences of its own. `every` is the step from one length to the next.
+    At each length, `count` sequences are scored. `every` is the step from one length to the next.
     """
 
     fields = ("count", "lengths", "every")
     no_stops: ClassVar[tuple[str, ...]] = ()
-    validates_on = "train"  # longer sequences are for the test alone
+    validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {
         f"{role}_{measure}": 3 for role in _ROLES for measure in _MEASURES
     }
@@ -65,14 +65,14 @@ of answers that are wholly correct. Both are means over the lengths of a range: 
 many sequences of the test split."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`; the partial accuracy is the token accuracy."""
+        """See `MetricSet.assess`. The partial accuracy is the token accuracy."""
         numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
         exact_match, tokens, nan = numbers
         error = float(tokens.std()) / math.sqrt(count) if count > 1 else 0.0
         return Score(count, int(exact_match.sum()), float(tokens.mean()), error, int(nan.sum()))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; by default training and test."""
+        """See `MetricSet.rows`. The default ranges are those of training and test."""
         ranges = evaluation_plan.lengths or tuple(
             dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
         )
@@ -116,7 +116,7 @@ many sequences of the test split."""
         return wrong + SURENESS * min(float(facts["nats_per_token"]), 1.0)
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether the token accuracy of the test range is at least ENOUGH, as in the paper."""
+        """Whether the token accuracy on the test range is at least ENOUGH, as in the paper."""
         tested = row_of(rows, "test")
         return None if tested is None else bool(tested["token_accuracy"] >= ENOUGH)
 
@@ -158,7 +158,7 @@ many sequences of the test split."""
         ]
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
-        """Define the numbers, and name a range that was scored in steps."""
+        """Explain the numbers, and name a range of which only some lengths were scored."""
         steps = [
             f"of {row['lengths']} every {row['every']}th length was scored"
             for row in rows
@@ -219,7 +219,7 @@ many sequences of the test split."""
 def _row(
     numbers_at: Mapping[int, tuple[Tensor, Tensor, Tensor]], chance: float | None
 ) -> dict[str, Any]:
-    """The numbers of a range from those of its lengths."""
+    """Compute the numbers of a range from the numbers of its lengths."""
     per_n: list[dict[str, Any]] = []
     right_up_to, is_right_so_far = None, True
     for n, (exact_match, tokens, _) in numbers_at.items():

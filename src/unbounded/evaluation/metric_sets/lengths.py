@@ -1,4 +1,4 @@
-"""Lengths mastered: streams of sequences, scored n by n.
+"""The lengths that a model has mastered: scores of streams of sequences for each n.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' program.
 """
@@ -30,18 +30,18 @@ from unbounded.tasks import Batch, LengthRange
 
 #: Number of parallel streams that share the validation sequences.
 VALIDATION_STREAMS = 32
-#: In validation at most so many lengths, the shortest, have a stream of their own.
+#: In validation, at most this many lengths have their own stream. They are the shortest lengths.
 MOST_ALONE = 64
 _MOST_MISSED = 12
 
 
 class Lengths(MetricSet):
-    """Scores each n by whether every sequence of it is correct."""
+    """Scores each n by whether all its sequences are correct."""
 
     fields = ("count", "lengths", "every", "streams", "carry_state")
     # A loss that counts undetermined symbols does not converge (config.check).
     no_stops: ClassVar[tuple[str, ...]] = ()
-    validates_on = "train"  # longer sequences are for the test alone
+    validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {"percent": 1}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}
     shown = "percent"
@@ -56,7 +56,9 @@ is right: each symbol that the rest determines was the likeliest."""
     def assess(
         self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int
     ) -> StreamScore:
-        """See `MetricSet.assess`; streams of mixed n, and each n alone as in the test.
+        """See `MetricSet.assess`.
+
+        It scores streams of mixed n, and streams of each n as in the test.
 
         A network that is correct on mixed sequences may still lose count in a run of short
         sequences.
@@ -66,7 +68,8 @@ is right: each symbol that the rest determines was the likeliest."""
         mixed = task.judged(evaluator.seed, "validation", start, streams, lengths)
         middle = (lengths.minimum + lengths.maximum) / 2
         alone = [
-            # About as many steps as a stream of mixed lengths: each sequence costs one row more.
+            # The number of steps is about that of a stream of mixed lengths. Each sequence adds a
+            # row.
             evaluator.task.with_sequences(max(2, int(sequences * middle / n))).judged(
                 evaluator.seed, "validation", start, 1, LengthRange(n, n)
             )
@@ -92,12 +95,15 @@ is right: each symbol that the rest determines was the likeliest."""
         )
 
     def validation_error(self, evaluator: Evaluator) -> float:
-        """See `MetricSet.validation_error`; the loss is that of determined symbols alone."""
+        """See `MetricSet.validation_error`. The loss counts only determined symbols."""
         score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
         return 1 - float(score.exact_match) + SURENESS * min(float(score.nats), 1.0)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; the first range is the test, by default the task's test range."""
+        """See `MetricSet.rows`.
+
+        The first range is that of the test, by default the task's test range.
+        """
         streams, sequences = shared(evaluation_plan.count, evaluation_plan.streams)
         task = evaluator.task.with_sequences(sequences)
         rows: list[dict[str, Any]] = []
@@ -137,7 +143,7 @@ is right: each symbol that the rest determines was the likeliest."""
         }
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
-        """Nats per determined symbol of the validation sequences."""
+        """Nats per determined symbol in the validation sequences."""
         return float(report["validation"]["determined_nats_per_token"])
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
@@ -166,7 +172,7 @@ is right: each symbol that the rest determines was the likeliest."""
         return lines
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
-        """The lengths that are not mastered, and where a memory got more room."""
+        """Notes on the lengths that are not mastered, and on an enlarged memory."""
         texts = [text for row in rows for text in (*_step_notes(row), *_missed_notes(row))]
         return texts + _capacity_notes(rows)
 
@@ -190,10 +196,10 @@ is right: each symbol that the rest determines was the likeliest."""
 def stream_row(
     lengths: LengthRange, every: int, scores: Sequence[LengthScore], role: str = "test"
 ) -> dict[str, Any]:
-    """One row of a report on streams: a range of n, with the score of each.
+    """One row of a report on streams: a range of n, with the score of each n.
 
-    Only the share over n has an interval. The sequences of a stream are not independent draws: they
-    are often alike, and each starts in the state after the sequence before it.
+    Only the share over n has an interval. The sequences of a stream are not independent draws. They
+    are often alike, and each starts in the state that the previous sequence left.
 
     Args:
         lengths: the range.
@@ -230,7 +236,7 @@ def stream_row(
 
 
 def shared(count: int, streams: int) -> tuple[int, int]:
-    """Parallel streams, and sequences of each, for at least `count` scored sequences.
+    """Number of parallel streams and of sequences in each, for at least `count` scored sequences.
 
     The last sequence of a stream is not scored.
     """
@@ -239,7 +245,7 @@ def shared(count: int, streams: int) -> tuple[int, int]:
 
 
 def scored_n(row: Row) -> str:
-    """The scored n of a row: 2:60, 100:1000 by 100, or a single one."""
+    """The scored n of a row as text: 2:60, 100:1000 by 100, or a single n."""
     if row["every"] == 1:
         return str(row["lengths"])
     first, last = row["per_n"][0]["n"], row["per_n"][-1]["n"]
@@ -271,7 +277,7 @@ def _missed_notes(row: Row) -> list[str]:
 
 
 def _capacity_notes(rows: Sequence[Row]) -> list[str]:
-    """The note that a memory got more room than its capacity in training."""
+    """The note that a memory was enlarged beyond its capacity in training."""
     # Older reports lack it.
     most = max((row.get("capacity_given") or 0 for row in rows), default=0)
     return [room_note(most)] if most else []

@@ -1,4 +1,4 @@
-"""Membership in a language: the area under the ROC curve by length, and the correct labels.
+"""Membership in a language: the area under the ROC curve by length, and label accuracy.
 
 Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 4.
 """
@@ -37,7 +37,7 @@ range ("train") and the test range ("test")."""
 
 
 def label_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Score each sequence of a batch by its labels.
+    """Score the labels of each sequence in a batch.
 
     Args:
         predicted, targets: labels, int64 [B, T].
@@ -53,7 +53,7 @@ def label_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tens
 
 
 def labels() -> Sequences:
-    """The metric set of labels."""
+    """The metric set for labels."""
     return Sequences(label_scores, _LEGEND)
 
 
@@ -85,7 +85,7 @@ def auc(scores: Tensor, labels: Tensor) -> Auc | None:
         ShapeError: the two shapes differ, or are not [N].
     Source: DeLong, DeLong & Clarke-Pearson 1988, with the midranks of Sun & Xu 2014.
     """
-    # The import takes half a second, and most commands do not need it.
+    # This import takes half a second, and most commands do not need it.
     from scipy.stats import rankdata
 
     if scores.shape != labels.shape or scores.dim() != 1:
@@ -108,7 +108,7 @@ def auc(scores: Tensor, labels: Tensor) -> Auc | None:
 
 
 def _places(scores: Tensor, ranks: Tensor, is_in_class: Tensor) -> Tensor:
-    """For each member of a class, how many of the other score below it, ties counting half."""
+    """For each member of a class, count lower scores in the other class. A tie counts half."""
     from scipy.stats import rankdata
 
     return ranks[is_in_class] - torch.as_tensor(rankdata(scores[is_in_class].double().numpy()))
@@ -118,17 +118,17 @@ def _variance_of_mean(values: Tensor) -> float:
     return float(values.var()) / len(values) if len(values) > 1 else 0.0
 
 
-#: Area that a success needs at every length of the test range.
+#: The area that success requires at every length of the test range.
 ENOUGH = 0.999
 _ROLES = ("train", "test", "longer")
 _SCORE, _LABEL, _IS_CORRECT, _EXACT_MATCH, _PARTIAL, _NAN = range(6)
 
 
 class Membership(MetricSet):
-    """Scores each word by the prediction at its last step, for the whole word.
+    """Scores each word by the prediction at its last step, which is for the full word.
 
-    A range is cut into bands of `every` lengths, from its shortest on. Each band has `count` words
-    of its own.
+    A range is cut into bands of
+    `every` lengths, starting at the shortest length. In each band, `count` words are scored.
     """
 
     no_stops = ()
@@ -156,7 +156,7 @@ height of the word's path, as the mean over words of the validation lengths whos
 below 0: 1 or -1 where it follows the path."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`; a word is correct when all of its labels are."""
+        """See `MetricSet.assess`. A word is correct if all its labels are correct."""
         numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
         partial_accuracy = numbers[:, _PARTIAL]
         error = float(partial_accuracy.std()) / count**0.5 if count > 1 else 0.0
@@ -164,7 +164,10 @@ below 0: 1 or -1 where it follows the path."""
         return Score(count, right, float(partial_accuracy.mean()), error, nan)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; by default training, test, and a range up to twice as long."""
+        """See `MetricSet.rows`.
+
+        The default ranges are training, test, and one up to twice as long.
+        """
         rows: list[dict[str, Any]] = []
         so_far = torch.zeros(0, 6, dtype=torch.float64)
         start = 0
@@ -205,7 +208,7 @@ below 0: 1 or -1 where it follows the path."""
         return 1 - float(facts["auc"]) + SURENESS * min(float(facts["nats_per_token"]), 1.0)
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether every band of the test range has an area of at least ENOUGH."""
+        """Whether the area is at least ENOUGH in every band of the test range."""
         tested = row_of(rows, "test")
         if tested is None:
             return None
@@ -244,7 +247,7 @@ below 0: 1 or -1 where it follows the path."""
         return lines
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
-        """The longest n up to which all areas are large enough."""
+        """The greatest n up to which all areas are large enough."""
         bands = [at for row in rows for at in row["per_n"]]
         reached = None
         for at in bands:
@@ -270,7 +273,7 @@ below 0: 1 or -1 where it follows the path."""
         start: int,
         count: int,
     ) -> Tensor:
-        """For each word: logit and label at its end, correctness, exact match, share, NaN."""
+        """For each word: logit and label at its end, correctness, exact match, share, and NaN."""
         predict = OBJECTIVES[evaluator.task.objective].predict
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -291,7 +294,7 @@ below 0: 1 or -1 where it follows the path."""
 
 
 def against_nan(logits: Tensor, targets: Tensor) -> Tensor:
-    """Replace NaN by the surest incorrect answer: a model that overflowed predicts nothing.
+    """Replace NaN by the worst incorrect logit, because a model that overflowed predicts nothing.
 
     Args:
         logits: [B, T, 1]. targets: 0 or 1, [B, T].
@@ -301,7 +304,7 @@ def against_nan(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def bands_of(lengths: LengthRange, every: int) -> list[LengthRange]:
-    """A range in bands of `every` lengths; the last one may have fewer."""
+    """Cut a range into bands of `every` lengths. The last band may have fewer."""
     starts = range(lengths.minimum, lengths.maximum + 1, every)
     return [LengthRange(start, min(start + every - 1, lengths.maximum)) for start in starts]
 

@@ -1,4 +1,4 @@
-"""Perplexity of a text per token, with the state carried over the whole text."""
+"""Perplexity of a text per token, with the state carried over the full text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unbounded.tasks import Batch, LengthRange
 from unbounded.training.hook import Score
 from unbounded.training.objective import perplexity
 
-# The logits of a chunk are as wide as the vocabulary.
+# The width of a chunk's logits is the size of the vocabulary.
 _CHUNK_STEPS = 100
 
 
@@ -31,11 +31,11 @@ class Perplexity(MetricSet):
 Perplexities are per token, validation / test, with the state carried over the whole text."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """Raise ConfigError: a text is neither correct nor incorrect."""
+        """Raise ConfigError, because a text is neither correct nor incorrect."""
         raise ConfigError(["training.stop: a text is never solved; choose budget"])
 
     def validation_batch(self, evaluator: Evaluator) -> Batch:
-        """The split in strips."""
+        """A split of the text as strips."""
         batch: Batch = evaluator.task.batch(0, "validation", 0, evaluator.strips)
         return batch
 
@@ -44,7 +44,7 @@ Perplexities are per token, validation / test, with the state carried over the w
         return self._nats(evaluator, "validation", evaluator.strips)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """One row: the split."""
+        """Return one row, for the split."""
         if evaluation_plan.lengths is not None:
             raise ConfigError(["lengths: have no meaning on a text"])
         tokens = evaluator.task.tokens(evaluation_plan.split)
@@ -68,7 +68,7 @@ Perplexities are per token, validation / test, with the state carried over the w
         return float(report["validation"]["perplexity"])
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """None: no success is counted."""
+        """Return None, because no success is defined."""
         return None
 
     def values(self, report: Mapping[str, Any]) -> Values:
@@ -89,7 +89,7 @@ Perplexities are per token, validation / test, with the state carried over the w
         return lines
 
     def label(self, rows: Sequence[Row]) -> str:
-        """Nothing: a split has one text."""
+        """Return nothing, because a split has only one text."""
         return ""
 
     def _nats(self, evaluator: Evaluator, split: str, strips: int) -> float:

@@ -1,4 +1,4 @@
-"""Recognition of whole strings: the share of strings with the right label, in all and by length.
+"""Recognition of complete strings: the share of correct labels, over all strings and by length.
 
 Source: Butoi et al. 2025, arXiv:2411.07107, section 5.
 """
@@ -33,12 +33,12 @@ class Recognised(MetricSet):
     """Scores the label at the last step of each string.
 
     A range has `count` strings with the lengths that the task draws, or all strings of the task's
-    data. They are shown in bands of `every` lengths.
+    data. The scores are shown for bands of `every` lengths.
     """
 
     no_stops: ClassVar[tuple[str, ...]] = ()
     fields = ("count", "lengths", "every")
-    validates_on = "train"  # longer strings are for the test alone
+    validates_on = "train"  # longer strings are only for the test
     columns: ClassVar[Mapping[str, int]] = {
         **{f"{role}_accuracy": 3 for role in _ROLES},
         "test_nats": 3,
@@ -62,14 +62,14 @@ lengths, at the test lengths, and beyond. "test_nats" is their mean cross entrop
 string."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`; a string is correct when its label is."""
+        """See `MetricSet.assess`. A string is correct if its label is correct."""
         numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
         right, share = int(numbers[:, _RIGHT].sum()), numbers[:, _RIGHT]
         error = float(share.std()) / math.sqrt(count) if count > 1 else 0.0
         return Score(count, right, right / count, error, int(numbers[:, _NAN].sum()))
 
     def validate(self, evaluator: Evaluator) -> float:
-        """See `MetricSet.validate`: the cross entropy of labels alone."""
+        """See `MetricSet.validate`. The loss is only the cross entropy of the labels."""
         numbers = self._numbers(
             evaluator,
             "validation",
@@ -81,7 +81,7 @@ string."""
         return float(numbers[:, _NATS].mean())
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; by default training and test."""
+        """See `MetricSet.rows`. The default ranges are those of training and test."""
         ranges = evaluation_plan.lengths or tuple(
             dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
         )
@@ -114,7 +114,7 @@ string."""
         return cross_entropy_of(report["validation"]["nats"])
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether the test accuracy is 1.00, to two digits."""
+        """Whether the test accuracy is 1.00 to two digits."""
         tested = row_of(rows, "test")
         return None if tested is None else f"{tested['accuracy']:.2f}" == "1.00"
 
@@ -181,7 +181,7 @@ string."""
         start: int,
         count: int,
     ) -> Tensor:
-        """For each string: correctness, label, nats, symbols, NaN; float64 [B, 5]."""
+        """For each string: correctness, label, nats, symbols and NaN, float64 [B, 5]."""
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
             rows = torch.arange(len(mask))
@@ -200,7 +200,7 @@ string."""
 
 
 def _is_in(symbols: Tensor, band: LengthRange) -> Tensor:
-    """Whether lengths are in a band; the empty string is in the one that begins at 1."""
+    """Whether lengths are in a band. The empty string is in the band that begins at 1."""
     return (symbols.clamp(min=1) >= band.minimum) & (symbols.clamp(min=1) <= band.maximum)
 
 

@@ -25,7 +25,7 @@ from unbounded.tasks import Batch, LengthRange
 
 
 class Sequences(MetricSet):
-    """Scores each sequence by its target.
+    """Scores each sequence by comparing outputs with its target.
 
     Args:
         judge: scores each sequence of a batch.
@@ -77,7 +77,10 @@ the test split, at the training range ("train") and the test range ("test")."""
         return batch
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`; by default training, test, and a range up to twice as long."""
+        """See `MetricSet.rows`.
+
+        The default ranges are training, test, and one up to twice as long.
+        """
         rows = []
         longest = evaluator.train_lengths.maximum
         multiples = [
@@ -99,7 +102,7 @@ the test split, at the training range ("train") and the test range ("test")."""
         return perplexity
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether exact match is 1.00 to two digits, as the paper prints it."""
+        """Whether exact match is 1.00 to two digits, as printed in the paper."""
         tested = row_of(rows, "test")
         return None if tested is None else f"{tested['exact_match']:.2f}" == "1.00"
 
@@ -186,6 +189,6 @@ def _count_of(evaluator: Evaluator, evaluation_plan: EvaluationPlan, lengths: Le
 
 
 def _at_most(evaluator: Evaluator, split: str, lengths: LengthRange, count: int) -> int:
-    """`count`, but at most the number of examples: scoring one twice adds nothing."""
+    """`count`, but at most the number of examples, because repeated examples add nothing."""
     available: int | None = evaluator.task.available(split, lengths)
     return count if not available else min(count, available)

@@ -1,1 +1,1 @@
-"""`unbounded bench`: the time of a layer with a memory, compared with its controller alone."""
+"""`unbounded bench`: compare the times of a layer with and without its memory."""

@@ -1,4 +1,4 @@
-"""The sizes that are measured, and how many operations each needs."""
+"""The sizes to benchmark, and the number of operations that each size needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAPER = ("stack", "queue", "deque")
 
 @dataclass(frozen=True)
 class Case:
-    """One size of one model.
+    """The sizes of one benchmarked model.
 
     Args:
         memory: stack, queue, deque, superposition_stack, superposition_list, turing_tape or
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A short name that tells the case from the others."""
+        """A short name that distinguishes the case from other cases."""
         return (
             f"{self.memory}-{self.controller} T{self.steps} B{self.batch} I{self.input} "
             f"H{self.hidden} M{self.width} {self.dtype} {self.threads} thread(s)"
@@ -56,12 +56,15 @@ class Case:
 
     @property
     def read_vector(self) -> int:
-        """R, size of the reading."""
+        """R, the size of the read vector."""
         return make_memory(self).read_vector_size
 
     @property
     def gflop(self) -> float:
-        """Operations of the matrix products, forward and backward (three products each), in 1e9."""
+        """Operations of the matrix products in 1e9.
+
+        There are three products, forward and backward.
+        """
         gates = GATES[self.controller] * self.hidden
         heads = sum(head.size for head in make_memory(self).heads)
         products = gates * (self.input + self.read_vector + self.hidden)
@@ -69,7 +72,7 @@ class Case:
         return 3 * 2 * products * self.steps * self.batch / 1e9
 
     def errors(self) -> list[str]:
-        """Everything for which the case cannot be run, one line each; empty when it can."""
+        """The reasons why the case cannot be run, one line each; empty if it can be run."""
         from unbounded.rnn import CONTROLLERS
 
         found = [
@@ -87,7 +90,7 @@ class Case:
         return found
 
     def check(self) -> None:
-        """Raise ConfigError, with all errors, unless the case can be run."""
+        """Raise a ConfigError that lists all errors, unless the case can be run."""
         found = self.errors()
         if found:
             raise ConfigError(found)
@@ -103,7 +106,7 @@ def make_memory(case: Case) -> Memory[Any, Any]:
 
 
 def _memories() -> dict[str, Any]:
-    # Only here: the --help of the command, which shows the fields of Case, needs no torch.
+    # Imported only here, because `--help` shows the fields of Case and must not load torch.
     from unbounded.memories import MEMORIES
 
     return dict(MEMORIES)

@@ -1,4 +1,4 @@
-"""The same model as a jax.lax.scan, compiled by XLA: what one gets without writing a kernel."""
+"""The benchmarked model as a jax.lax.scan, compiled by XLA without a kernel written by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unbounded.rnn.controllers import WeightedController
 
 
 def _nearer(strengths: Any, end: str) -> Any:
-    """Sum the strengths strictly nearer to `end`, [B, N]."""
+    """Sum, for each entry, the strengths of entries strictly nearer to `end`, [B, N]."""
     if end == "top":
         flipped = jnp.flip(strengths, -1)
         return jnp.flip(jnp.cumsum(flipped, -1) - flipped, -1)
@@ -82,7 +82,7 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
 
 
 def _weights(layer: MemoryRNN) -> dict[str, Any]:
-    """The layer's weights as the scan names them."""
+    """The layer's weights under the names that the scan uses."""
     part = layer.only_layer()
     controller, readout = part.controller, part.readout
     if not isinstance(controller, WeightedController) or readout is None:
@@ -124,7 +124,7 @@ class Scan:
         return jax.block_until_ready(self._gradients(*self._arguments))
 
     def results(self) -> list[Tensor]:
-        """Outputs, the final h, c, reading, values and strengths, and the gradient of x."""
+        """Return outputs, final h, c, read vector, values and strengths, and the gradient of x."""
         outputs, final = self._run(*self._arguments)
         _, (_, grad_x) = self._gradients(*self._arguments)
         return [torch.from_numpy(np.array(each)) for each in (outputs, *final, grad_x)]

@@ -1,4 +1,4 @@
-"""Interleaved timing in one run: A B A B, medians and ratios; and what is timed against what."""
+"""Time contenders in turns (A B A B) within one run; report medians and ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unbounded.rnn.parity import relative_error
 
 Pass = Callable[[], object]
 
-#: Memories that the scan in jax supports.
+#: Memories that the JAX scan supports.
 JAX_MEMORIES = ("stack", "queue", "deque")
 
 
@@ -39,7 +39,7 @@ def memory_layer(case: Case, backend: str) -> MemoryRNN:
 
 
 def sequence(case: Case, size: int) -> Tensor:
-    """Make an input [T, B, size] that wants a gradient, as an embedding's output does."""
+    """Make an input [T, B, size] that requires a gradient, as an embedding's output does."""
     generator = torch.Generator().manual_seed(1)
     dtype = getattr(torch, case.dtype)
     shape = (case.steps, case.batch, size)
@@ -60,14 +60,17 @@ def forward_backward(layer: nn.Module, x: Tensor) -> Pass:
 
 
 def torch_layer(case: Case) -> nn.Module:
-    """Make PyTorch's layer of the same controller, whose input is as wide as input and reading."""
+    """Make PyTorch's layer of the same controller.
+
+    Its input size is that of input plus read vector.
+    """
     kinds: dict[str, Callable[..., nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
     dtype = getattr(torch, case.dtype)
     return kinds[case.controller](case.input + case.read_vector, case.hidden, dtype=dtype)
 
 
 def without_memory(run: Pass) -> Pass:
-    """Return the same pass with the memory's part of every step left out of the kernel."""
+    """Return the same pass, but with a kernel that omits the memory's part of every step."""
 
     def bare() -> object:
         with kernels.without_memory():
@@ -77,13 +80,13 @@ def without_memory(run: Pass) -> Pass:
 
 
 def knows_jax(case: Case) -> bool:
-    """Whether there is a jax.lax.scan of a case here."""
+    """Whether a case can be timed as a jax.lax.scan here."""
     known = case.controller == "lstm" and case.memory in JAX_MEMORIES
     return known and importlib.util.find_spec("jax") is not None
 
 
 def contenders(case: Case) -> dict[str, Pass]:
-    """Return what is timed for a case, by name.
+    """Return the passes that are timed for a case, by name.
 
     "fused" and "reference" are the same layer. "without_memory" is the fused pass without the
     memory's part of every step. "torch" is PyTorch's layer with the same controller and input size,
@@ -106,22 +109,22 @@ def contenders(case: Case) -> dict[str, Pass]:
     return found
 
 
-#: Bounds on the relative error between kernel and reference before anything is timed.
-#: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
-#: about 1e-5 here; that the mathematics agrees is held in float64.
+#: Largest relative difference between kernel and reference with which a case is timed. In float32,
+#: the two sum a thousand terms in different orders, which changes results by about 1e-5. The
+#: float64 bound checks that the mathematics agrees.
 PARITY = {"float32": 1e-4, "float64": 1e-10}
-#: The bound in float32 for a memory that weighs by inverse distances: if a head comes near a key,
-#: it amplifies rounding errors. In float64 such a memory has the same bound as all others.
+#: The float32 bound for memories whose weights are inverse distances. If a head is near a key, such
+#: a memory amplifies rounding errors. In float64 these memories have the same bound as all others.
 PARITY_OF_INVERSES = {"lie_access": 1e-3}
 
 
-#: These are timed in rounds of their own, together with the fused pass.
+#: The slow contenders are timed in separate rounds, together with the fused pass.
 SLOW = ("reference", "jax")
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured for one case.
+    """The measurements of one case.
 
     Fields:
         case: the sizes.
@@ -146,7 +149,7 @@ class Measurement:
 
 
 def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measurement:
-    """Check parity, then time every contender in turns.
+    """Check that the results agree, then time the contenders in turns.
 
     Args:
         case: what to measure.
@@ -170,8 +173,9 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
         passes = contenders(case)
         slow = {name: passes.pop(name) for name in SLOW if name in passes}
         times = interleave(passes, repeats)
-        # Apart and fewer times, and each after an untimed pass of its own: whoever follows the
-        # reference finds the caches emptied, which in a program of one backend happens once.
+        # The slow contenders are timed separately and fewer times, and an untimed pass precedes
+        # each timed one. The reference empties the caches of its successor, which would happen only
+        # once in a program with a single backend.
         beside = interleave(slow | {"fused": passes["fused"]}, max(2, repeats // 3), warm=True)
         times |= {name: beside[name] for name in slow}
         peak = peak_gflops(case.dtype)
@@ -195,16 +199,16 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
 
 
 def ratio(times: list[float], others: list[float]) -> float:
-    """The median of the ratios within rounds: a machine that is slow for a while cancels out."""
+    """The median of the ratios within rounds, because a slow phase of the computer cancels out."""
     return statistics.median(one / other for one, other in zip(times, others, strict=True))
 
 
 def interleave(
     passes: dict[str, Pass], repeats: int, *, warm: bool = False
 ) -> dict[str, list[float]]:
-    """Time the passes in turns, in ms; the first round warms up and does not count.
+    """Time the passes in turns, in ms. The first round is a warm-up and does not count.
 
-    With `warm` each is run once more, untimed, immediately before it is timed.
+    With `warm`, each pass is also run without timing immediately before each timed run.
     """
     times: dict[str, list[float]] = {name: [] for name in passes}
     for turn in range(repeats + 1):
@@ -219,7 +223,7 @@ def interleave(
 
 
 def parity_error(case: Case) -> float:
-    """Return the largest relative error of an output or gradient, fused against reference."""
+    """Return the largest relative error of the fused kernel's outputs and gradients."""
     results = []
     for backend in ("cpu", "reference"):
         layer, x = memory_layer(case, backend), sequence(case, case.input)
@@ -254,7 +258,7 @@ def _must_agree(case: Case, name: str, dtype: str, error: float) -> None:
 
 
 def peak_gflops(dtype: str, size: int = 2048, repeats: int = 5) -> float:
-    """Return the rate of a large square torch.mm with the threads in force, in GFLOP/s."""
+    """Return the rate of a large square torch.mm with the current number of threads, in GFLOP/s."""
     left, right = (torch.randn(size, size, dtype=getattr(torch, dtype)) for _ in range(2))
     torch.mm(left, right)
     times = []

@@ -1,1 +1,1 @@
-"""A run as typed data: presets, how they are put together, and what is wrong with them."""
+"""The config of a run as typed data: schema, presets, composition and checks."""

@@ -39,9 +39,9 @@ from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_ta
 from unbounded.training.hooks import STOPS
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
-# Number of lengths to try: tasks have a shortest length, and some have even ones only.
+# Number of lengths to try, because a task has a shortest length and may have only even lengths.
 _LOOKED_AT = 64
-# Longer examples take seconds; for these only the task's own check of the range is done.
+# Longer examples take seconds to draw, so only the task's own check is applied to their ranges.
 _LONGEST_LOOKED_AT = 10_000
 
 #: Errors of checked ranges: (task, options, data, option, range, split) -> lines.
@@ -92,7 +92,7 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
         if place != "task"
     }
     found += [line for place in CHOICES for line in wrong.get(place, ())]
-    if found:  # the rest compares options with each other
+    if found:  # the remaining checks compare options with each other
         return task, found
     found += model_errors(config.model)
     found += training_errors(config.training)
@@ -120,7 +120,7 @@ def _hardware_errors(config: RunConfig) -> list[str]:
 
 
 def errors(config: RunConfig) -> list[str]:
-    """All errors of a config, one line each; empty if there are none."""
+    """All errors of a config, one line each; empty for a valid config."""
     return examine(config)[1]
 
 
@@ -137,7 +137,7 @@ def checked(config: RunConfig) -> Task:
 
 
 def check_all(configs: Iterable[RunConfig]) -> None:
-    """Check many configs; equal ranges, and configs that differ in the seed only, are checked once.
+    """Check many configs. Equal ranges, and configs that differ only in the seed, are checked once.
 
     Raises:
         ConfigError: a config has errors; all errors of the first such config.
@@ -157,7 +157,7 @@ def check_all(configs: Iterable[RunConfig]) -> None:
 
 
 def build_task(config: RunConfig) -> Task:
-    """The task a config names."""
+    """The task that a config names."""
     options = {name: value for name, value in config.task.items() if name != "name"}
     if config.hardware.data is not None:
         options["data"] = config.hardware.data
@@ -165,7 +165,7 @@ def build_task(config: RunConfig) -> Task:
 
 
 def evaluation_of(config: RunConfig) -> EvaluationConfig:
-    """The evaluation options of a checked config, with the defaults."""
+    """The evaluation options of a checked config, completed with defaults."""
     return EvaluationConfig(**config.evaluation)
 
 
@@ -194,9 +194,9 @@ def model_errors(model: ModelConfig) -> list[str]:
 
 
 def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
-    """Length ranges from their text forms.
+    """Parse length ranges.
 
-    A range may contain another one whole, as 3:128 contains 8:64.
+    One range may contain another, as 3:128 contains 8:64.
 
     Raises:
         ConfigError: ranges are malformed, reversed, equal or overlap in part; lists all errors.
@@ -323,7 +323,7 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
 
 
 def _nested_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:
-    """One error if a range contains another and the metric set scores each length by itself."""
+    """One error if a range contains another and the metric set scores each length separately."""
     texts = options.get("lengths")
     if "every" not in metric_set.fields or not isinstance(texts, list):
         return []
@@ -340,7 +340,7 @@ def _nested_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: s
 
 
 def evaluation_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:
-    """Errors of evaluation options: unknown on a task with this metric set, or of a wrong type."""
+    """Errors of evaluation options that the metric set does not have, or of a wrong type."""
     kinds = {name: field_kinds(EvaluationConfig)[name] for name in metric_set.fields}
     found = []
     for name, value in options.items():
@@ -405,22 +405,22 @@ def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
 
 
 def _errors_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[str]:
-    """Errors of a range of a split, one line each."""
+    """Errors of a length range of a split, one line each."""
     found = [f"{name}: {line}" for line in task.range_errors(lengths)]
-    # Two lengths suffice: tasks have a shortest length, and some have even ones only. The examples
-    # of a file may lie anywhere in the range.
+    # Two lengths suffice: a task has a shortest length, and may have only even lengths. The
+    # examples of a file may have any lengths in the range.
     shortest = max(lengths.minimum + 1, task.shortest_in(lengths))
     first = LengthRange(lengths.minimum, min(shortest, lengths.maximum))
     looked_at = first if task.available(split, lengths) is None else lengths
     if not found and first.minimum <= _LONGEST_LOOKED_AT:
-        # The number of sequences of a stream does not matter here.
+        # The number of sequences in a stream does not affect this check.
         short = task.with_sequences(2) if isinstance(task, StreamTask) else task
         check_builds(found, name, partial(short.batch, 0, split, 0, 1, looked_at))
     return found
 
 
 def _named_ranges(config: RunConfig) -> Iterator[tuple[str, str | None, str]]:
-    """The ranges of a run: option, range as text, split."""
+    """Yield the length ranges of a run as (option, range as text, split)."""
     training = config.training
     yield "training.lengths", training.lengths, "train"
     yield "training.validation_lengths", training.validation_lengths, "validation"
@@ -429,7 +429,7 @@ def _named_ranges(config: RunConfig) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _multiples(config: RunConfig) -> Iterator[tuple[str, int, str]]:
-    """The multiples of the longest training length: option, number, split."""
+    """Yield the multiples of the longest training length as (option, number, split)."""
     multiples = evaluation_of(config).multiples or ()
     several = [("evaluation.multiples", n, "test") for n in multiples]
     if (hardening := hardening_of(config)) is not None and hardening.far:

@@ -1,4 +1,4 @@
-"""Check the parts of a config against each other: training, memory, hardening."""
+"""Check that training, memory and hardening in a config fit each other."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def _smoothing_errors(training: TrainingConfig) -> list[str]:
     """Errors of loss thresholds that training with smoothed labels cannot reach."""
     if not training.label_smoothing:
         return []
-    # The least loss with two tokens, when the output equals the smoothed target; higher with more.
+    # The lowest loss for two tokens, reached if the output equals the smoothed target. With more
+    # tokens it is higher.
     least = -math.log(1 - training.label_smoothing / 2)
     waits = (
         ("stop", "converged", "perplexity", math.exp(least)),
@@ -83,7 +84,7 @@ def _smoothing_errors(training: TrainingConfig) -> list[str]:
 
 
 def per_symbol_update_errors(config: RunConfig) -> list[str]:
-    """Errors of options that do not fit a per-symbol update."""
+    """Errors of options that do not support a per-symbol update."""
     training, model = config.training, config.model
     if training.update != "per_symbol":
         return []
@@ -132,7 +133,8 @@ def temperature_errors(config: RunConfig) -> list[str]:
     if training.temperature_noise["name"] == "none" or not has_gates(config):
         return []
     if training.precision == "fp16":
-        # In hardening the factor is up to ten thousand times as large as in training.
+        # During hardening, the inverse temperature is up to ten thousand times as large as in
+        # training.
         found.append("training.temperature_noise: scaled logits exceed fp16; use bf16")
     is_unbounded = config.model.controller.get("activation") == "relu"
     if is_unbounded and training.temperature_noise.get("units", 1) != 1:
@@ -144,7 +146,7 @@ def temperature_errors(config: RunConfig) -> list[str]:
 
 
 def hardening_of(config: RunConfig) -> HardeningConfig | None:
-    """The hardening of a checked config; None without one, and for a memory without gates."""
+    """The hardening of a checked config; None without hardening or without memory gates."""
     hardening: HardeningConfig | None = build("hardening", config.hardening)
     return hardening if has_gates(config) else None
 
@@ -169,25 +171,25 @@ def hardening_errors(config: RunConfig, metric_set: MetricSet) -> list[str]:
 
 
 def has_gates(config: RunConfig) -> bool:
-    """Whether the memory of a config has gates that can be hardened."""
+    """Whether the memory in a config has gates that can be hardened."""
     memory = _memory(config)
     return memory is not None and any(head.can_harden for head in memory.heads)
 
 
 def has_actions(config: RunConfig) -> bool:
-    """Whether the memory of a config has actions, such as PUSH and POP."""
+    """Whether the memory in a config has actions, such as PUSH and POP."""
     return isinstance(_memory(config), SuperpositionMemory)
 
 
 def grows(config: RunConfig) -> bool:
-    """Whether the memory of a config has a row more for each step, without a bound."""
+    """Whether the memory in a config grows by a row at each step, without bound."""
     memory = _memory(config)
     fixed = isinstance(memory, TuringTape) or getattr(memory, "capacity", None) is not None
     return memory is not None and not fixed
 
 
 def _memory(config: RunConfig) -> Memory[Any, Any] | None:
-    """The memory of a config; None if it has none, or one with errors."""
+    """The memory in a config; None if it has no memory or a memory with errors."""
     if config.model.memory.get("name") == NO_MEMORY:
         return None
     try:

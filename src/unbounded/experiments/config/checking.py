@@ -35,7 +35,7 @@ def check_choice(found: list[str], name: str, kind: str, given: str, valid: Iter
 
 
 def check_builds(found: list[str], name: str, build: Callable[[], Any]) -> None:
-    """Build something, and report its errors under the option's name."""
+    """Call a function that builds an object, and report its errors under the option's name."""
     try:
         build()
     except ConfigError as error:

@@ -1,7 +1,7 @@
-"""The components of a config: by its place, the factory of each choice and its options.
+"""The components in a config: for each option, the factory of every choice and its options.
 
 A component's signature is the schema of its options. Parameters that the run provides, such as the
-model or the training lengths, are no options.
+model or the training lengths, are not options.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from unbounded.training.optimizers import NOT_OPTIONS, OPTIMIZERS, optimizer_err
 
 
 def no_hardening() -> None:
-    """The model stays as it is trained."""
+    """Keep the trained model as it is."""
 
 
 #: The phases of `--hardening`.
@@ -47,7 +47,7 @@ HARDENINGS: Final[dict[str, Callable[..., HardeningConfig | None]]] = {
 
 
 class Choice(NamedTuple):
-    """A place of a config that holds a component.
+    """An option of a config whose value is a component.
 
     Fields:
         registry: the library's components by name.
@@ -74,7 +74,7 @@ CHOICES: Final[dict[str, Choice]] = {
 
 
 def part_at(config: RunConfig, place: str) -> Any:
-    """The component of a config at a place, as data."""
+    """The component that a config has at an option's name, as data."""
     value: Any = config
     for name in place.split("."):
         value = getattr(value, name)
@@ -106,11 +106,11 @@ def factory_at(place: str, name: object, model: ModelConfig) -> Callable[..., An
 
 
 def no_memory() -> None:
-    """No memory: the controller alone, or a deep LSTM."""
+    """No memory: only the controller, which may be a deep LSTM."""
 
 
 def component_options(place: str, name: object, model: ModelConfig) -> dict[str, Option]:
-    """The options of a component, by its signature.
+    """The options of a component, according to its signature.
 
     Raises:
         ChoiceError, ConfigError: as for `factory_at`.
@@ -119,7 +119,7 @@ def component_options(place: str, name: object, model: ModelConfig) -> dict[str,
 
 
 def build(place: str, part: Mapping[str, Any], **provided: Any) -> Any:
-    """The component of a checked config, from its options and what the run provides.
+    """Build the component of a checked config from its options and the run's parameters.
 
     Args:
         place: one of `CHOICES`, except task, memory and controller.
@@ -140,14 +140,14 @@ def option_at(place: str, part: Mapping[str, Any], option: str) -> Any:
 
 
 def component_errors(config: RunConfig, place: str, device: str = "cpu") -> list[str]:
-    """All errors of the component at a place, one line each.
+    """All errors of the component at an option's name, one line each.
 
     Args:
         device: the optimizer's device, "cpu" or "cuda".
     """
     part = part_at(config, place)
     if not isinstance(part, Mapping):
-        return []  # the check of types reports it
+        return []  # the type check reports this error
     name = part.get("name")
     if not isinstance(name, str):
         return [f"{place}: expected a name in it, got {part!r:.80}"]
@@ -172,12 +172,15 @@ def component_errors(config: RunConfig, place: str, device: str = "cpu") -> list
             lines = optimizer_errors(name, own, device)
         elif place.startswith("training.") and not lines:
             lines = _refusals(place, part)
-    # A line that begins with an option's name is about that option.
+    # A line that begins with an option's name describes an error of that option.
     return [f"{place}{'.' if line.partition(':')[0] in own else ': '}{line}" for line in lines]
 
 
 def _refusals(place: str, part: Mapping[str, Any]) -> list[str]:
-    """The errors of a component's own check of its options; what the run provides is made up."""
+    """The errors that the component's own check of its options finds.
+
+    Parameters that the run would provide are placeholders.
+    """
     made_up = {
         "lengths": LengthRange(1, 1),
         "model": nn.Identity(),

@@ -1,7 +1,7 @@
-"""Lay changes over a config: a preset, a protocol, config files, a study, a command line.
+"""Apply changes to a config in order: preset, protocol, config files, study, command line.
 
-There is one rule for components. A mapping with a name is the whole component. A name alone drops
-the options of a component of another name. Options without a name change single ones.
+Components follow one rule. A mapping with a name is the whole component. A name without options
+drops the options of a component of another name. Options without a name change only these options.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from unbounded.options import field_kinds, fits, takes_none
 
 #: Config sections that a preset, a study or a paper's model may set.
 PARTS: Final = ("task", "model", "training", "hardening", "evaluation")
-#: Key of a preset: options that other memories have on its task, by the memory's name.
+#: Key of a preset for the options that other memories have on its task, by the memory's name.
 OTHER_MEMORIES: Final = "other_memories"
 
 
 @functools.cache
 def component_places() -> frozenset[str]:
-    """The dotted names of all components of a config."""
+    """The dotted names of all components in a config."""
     return frozenset(
         f"{where}{name}"
         for where, kind in (("", RunConfig), ("model.", ModelConfig), ("training.", TrainingConfig))
@@ -45,7 +45,7 @@ def component_places() -> frozenset[str]:
 
 
 def overlay(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay changes over a config, in order; the arguments stay as they are."""
+    """Return a config with changes applied in order. The arguments are not changed."""
     result = copy.deepcopy(dict(base))
     for change in changes:
         result = _over(result, _with_other_memory(result, change), "")
@@ -74,7 +74,7 @@ def _component(before: Any, change: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_other_memory(base: Mapping[str, Any], change: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The change; a memory that it gives only by name gets the preset's options."""
+    """The change, in which a memory given only by name has the preset's options for it."""
     model = change.get("model")
     name = model.get("memory") if isinstance(model, Mapping) else None
     others = base.get(OTHER_MEMORIES, {})
@@ -86,7 +86,7 @@ def _with_other_memory(base: Mapping[str, Any], change: Mapping[str, Any]) -> Ma
 
 
 def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
-    """The config of a task's preset as plain data; the general defaults if it has none.
+    """The config of a task's preset as plain data; the general defaults without a preset.
 
     Args:
         task: name or import path.
@@ -99,7 +99,7 @@ def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
 
 @functools.cache
 def _file(path: Path) -> dict[str, Any]:
-    """A preset file, read once, because a study loads a preset for each trial."""
+    """Read a preset file and cache it, because a study loads a preset for each trial."""
     data: dict[str, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
     return data
 
@@ -107,9 +107,9 @@ def _file(path: Path) -> dict[str, Any]:
 def composed(data: Mapping[str, Any]) -> RunConfig:
     """The config of composed data.
 
-    An option that is null and cannot be null is left out, which gives the default. A number is
-    written as text where only text is accepted, such as a year that names a variant. The check of
-    the config (`check.examine`) finds wrong values.
+    An option that is null but cannot be null is left out and so has its default. A number becomes
+    text where only text is accepted, for example a year that names a variant. The check of the
+    config (`check.examine`) finds wrong values.
 
     Raises:
         ConfigError: there is no such option; lists all of them.
@@ -141,12 +141,12 @@ def normalised(data: Mapping[str, Any]) -> RunConfig:
 
 
 def _normalised(place: str, part: Mapping[str, Any], config: RunConfig) -> dict[str, Any]:
-    # Imported here, because few presets need the components, which need torch.
+    # Imported here, because components need torch and few presets need components.
     from unbounded.experiments.config.components import component_options
 
     try:
         known = component_options(place, part.get("name"), config.model)
-    except UnboundedError:  # reported by the check of the config
+    except UnboundedError:  # the check of the config reports this
         return dict(part)
     result = dict(part)
     for name, value in part.items():

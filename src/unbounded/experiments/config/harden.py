@@ -9,7 +9,7 @@ from typing import Any, Final
 from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.schema import RunConfig
 
-#: On streams each chunk is one update; on other tasks each batch is one update.
+#: On streams, each chunk is one update. On other tasks, each batch is one update.
 _OF_STREAMS: Final[dict[str, Any]] = {"batches": 60, "every": 1, "far": 5}
 _OF_OTHERS: Final[dict[str, Any]] = {
     "batches": 600,
@@ -20,10 +20,10 @@ _OF_OTHERS: Final[dict[str, Any]] = {
 
 
 def with_hardening(config: RunConfig, changes: Mapping[str, Any] | None = None) -> RunConfig:
-    """A config that hardens: with its own options if it has some, else with the usual ones.
+    """A config with hardening: with its own options if present, otherwise with the usual options.
 
     The usual options come from the task's preset if it hardens and has the same optimizer and loss
-    reduction. With another optimizer or reduction, steps have another size.
+    reduction. With another optimizer or reduction, the size of its steps would not fit.
 
     Args:
         config: the config. If its hardening is named "none", its other options count as changes

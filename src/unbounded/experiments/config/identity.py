@@ -24,9 +24,9 @@ from unbounded.experiments.config.schema import (
 def config_hash(config: RunConfig) -> str:
     """Eight hexadecimal digits of the config without id, seed and hardware.
 
-    Only differences from the defaults count, so new fields do not rename runs.
+    Only differences from the defaults enter the hash, so new fields do not rename runs.
     """
-    if config.model.memory.get("name") == NO_MEMORY:  # there is nothing to harden
+    if config.model.memory.get("name") == NO_MEMORY:  # such a model has no gates to harden
         plain = replace(config.training, temperature_noise={"name": "none"})
         config = replace(config, training=plain, hardening={"name": "none"})
     config = replace(config, model=effective(config.model))
@@ -43,7 +43,7 @@ def _defaults() -> Mapping[str, Any]:
 
 
 def _canonical(value: Any) -> Any:
-    """Data whose equal numbers are written alike: 7 and 7.0 are one number."""
+    """Return data in which equal numbers have one form, such as 7 for 7 and 7.0."""
     if isinstance(value, Mapping):
         return {name: _canonical(own) for name, own in value.items()}
     if isinstance(value, list | tuple):
@@ -71,7 +71,7 @@ def _without_defaults(config: RunConfig) -> dict[str, Any]:
 
 
 def _key(model: ModelConfig) -> tuple[str, str]:
-    """What determines the controllers of a model, and so their options."""
+    """The options of a model that determine which options its controllers have."""
     return str(model.memory.get("name")), str(model.controller.get("name"))
 
 
@@ -80,7 +80,7 @@ def _component_defaults(place: str, name: object, model: tuple[str, str]) -> Map
     parts = ModelConfig(memory={"name": model[0]}, controller={"name": model[1]})
     try:
         options = component_options(place, name, parts)
-    except UnboundedError:  # a name that the check of the config reports
+    except UnboundedError:  # the check of the config reports this name
         return {}
     return {option: own.default for option, own in options.items() if not own.is_required}
 
@@ -99,7 +99,7 @@ def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
 
 
 def layers_of(config: ModelConfig) -> int:
-    """The number of layers, as given or by default."""
+    """The given or default number of layers."""
     controller = config.controller
     usual = _component_defaults("model.controller", controller["name"], _key(config))
     layers: int = {"num_layers": 1, **usual, **controller}["num_layers"]
@@ -107,7 +107,7 @@ def layers_of(config: ModelConfig) -> int:
 
 
 def model_name(config: ModelConfig) -> str:
-    """A short name: queue-lstm, or lstm-4 for four layers without a memory."""
+    """A short name of the model: queue-lstm, or lstm-4 for four layers without a memory."""
     controller = config.controller["name"]
     if config.memory["name"] == "none":
         return f"{controller}-{layers_of(config)}"
@@ -115,7 +115,7 @@ def model_name(config: ModelConfig) -> str:
 
 
 def run_name(config: RunConfig) -> str:
-    """The name of the run's folder: the config's id, or one from its task, model, hash and seed."""
+    """The name of the run's folder: the config's id, or its task, model, hash and seed."""
     if config.id is not None:
         return config.id
     task = config.task["name"].replace("/", "_")

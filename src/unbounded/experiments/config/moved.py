@@ -1,17 +1,17 @@
-"""Options that have another name or place now, for messages."""
+"""Options that now have another name or section, for messages."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Beginnings of the names of options whose section has another name now.
+#: First parts of option names whose section has been renamed.
 _SECTIONS: Final = {
     "machine": "hardware",
     "rounding": "hardening",
     "task_options": "task",
     "training.optimizer_options": "training.optimizer",
 }
-#: Parts of an option's name that have another name now, in any section.
+#: Parts of option names that have been renamed, in any section.
 _MOVED: Final = {
     "hardening.decided": "hardening.saturated",
     "model.output_reading": "model.output_read_vector",
@@ -56,7 +56,7 @@ _MOVED: Final = {
 
 
 def moved_hint(name: str) -> str:
-    """Where an option is now, as a sentence to append to a message; empty if it did not move."""
+    """A sentence to append to a message, with an option's new name; empty if it did not move."""
     here = name
     for old, new in _SECTIONS.items():
         if name == old or name.startswith(f"{old}."):

@@ -1,4 +1,4 @@
-"""YAML without surprises: 1:4 and `no` are strings; YAML 1.1 reads 64 and false."""
+"""Read YAML with 1:4 and `no` as strings; YAML 1.1 reads them as 64 and false."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """SafeLoader with decimal numbers only, and booleans true and false only."""
+    """A SafeLoader that accepts only decimal numbers, and only true and false as booleans."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -36,7 +36,7 @@ def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
         raise yaml.constructor.ConstructorError(
             None, None, f"an integer of {len(digits)} digits", node.start_mark
         )
-    return int(digits)  # decimal here, so 010 is ten
+    return int(digits)  # numbers are decimal, so 010 is ten
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
@@ -123,7 +123,7 @@ def _refused(reason: str, place: yaml.Node | yaml.Event) -> yaml.composer.Compos
 
 
 def dump(data: Any) -> str:
-    """YAML that `load` and other YAML parsers read."""
+    """Write YAML that `load` and other YAML parsers read."""
     return str(yaml.safe_dump(data, sort_keys=False))
 
 

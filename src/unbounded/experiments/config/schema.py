@@ -1,4 +1,6 @@
-"""The config of a run as dataclasses. Their Args are the help texts of `unbounded train`.
+"""The config of a run as dataclasses.
+
+The Args entries of the dataclasses are the help texts of `unbounded train`.
 
 A `Component` field holds a choice: the name of a component and its options. The signature of the
 component is the schema of its options (`components.py`).
@@ -17,7 +19,8 @@ from unbounded.errors import ConfigError, did_you_mean
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.options import Count, CountOrNone, Positive, Range, Rate, field_errors, field_kinds
 
-#: A choice as data: {"name": "cooldown", "batches": 300}. A name alone is short for {"name": NAME}.
+#: A choice as data: {"name": "cooldown", "batches": 300}. A string NAME is short for {"name":
+#: NAME}.
 Component = Annotated[dict[str, Any], "component"]
 
 
@@ -25,7 +28,7 @@ Size = Annotated[int, Range(1, 1_000_000)]
 
 
 def named(name: str) -> Callable[[], dict[str, Any]]:
-    """A function that returns a component without options, as the default of a field."""
+    """Make the default factory of a field; its value is a component without options."""
     return lambda: {"name": name}
 
 
@@ -35,7 +38,7 @@ def is_component(kind: Any) -> bool:
 
 
 def name_components(config: Any) -> None:
-    """Write each component that is given by its name alone as {"name": NAME}."""
+    """Replace each component given only by its name by {"name": NAME}."""
     for name, kind in field_kinds(type(config)).items():
         if is_component(kind) and isinstance(getattr(config, name), str):
             setattr(config, name, part_of(getattr(config, name)))
@@ -101,10 +104,10 @@ class ModelConfig:
 
 
 def effective(model: ModelConfig) -> ModelConfig:
-    """The model; if it has no memory, without the options that need one."""
+    """The model; if it has no memory, options that need a memory are left out."""
     memory: Any = model.memory
     parts: tuple[Any, ...] = (memory, model.controller)
-    # The check of the config reports parts that are none.
+    # The check of the config reports sections that are not mappings.
     if not all(isinstance(part, Mapping) for part in parts) or memory.get("name") != NO_MEMORY:
         return model
     controller = {name: value for name, value in model.controller.items() if name != "recurrent"}
@@ -256,7 +259,7 @@ class HardeningConfig:
 
 @dataclass
 class EvaluationConfig:
-    """The final scores on the test split. Each task has those options that its metric set uses.
+    """The final scores on the test split. A task has only the options that its metric set uses.
 
     Args:
         count: sequences per range; on streams per n; on Dyck words per band.
@@ -283,7 +286,7 @@ class EvaluationConfig:
 
 @dataclass
 class HardwareConfig:
-    """Where the run executes; not part of the run's identity.
+    """The hardware that executes the run; it is not part of the run's identity.
 
     Args:
         device: auto, cpu or cuda.
@@ -335,7 +338,7 @@ def to_dict(config: RunConfig) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> RunConfig:
-    """The config from plain data; inverse of `to_dict`.
+    """Build a config from plain data. This is the inverse of `to_dict`.
 
     Raises:
         ConfigError: a section or an option is unknown, missing or of the wrong type; lists all
@@ -362,7 +365,7 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
 
 
 def unchecked(data: Mapping[str, Any]) -> RunConfig:
-    """The config from plain data, with its known options of any type."""
+    """Build a config from plain data without type checks. Unknown options are left out."""
     sections = {
         name: kind(**_known(data[name], kind))
         for name, kind in _SECTIONS.items()

@@ -1,1 +1,1 @@
-"""One run: built, trained, hardened, scored, and the folder that holds it."""
+"""One run: build, train, harden and score its model, and keep the results in a folder."""

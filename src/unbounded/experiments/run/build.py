@@ -53,7 +53,7 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
     torch.manual_seed(config.seed)
     model = planned.model()
     if accelerator.process_index:
-        # All processes have the same weights, each has its own dropout.
+        # All processes have the same weights, but each draws its own dropout.
         torch.manual_seed(config.seed + accelerator.process_index)
     optimizer = make_optimizer(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
@@ -70,7 +70,7 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
 def make_accelerator(
     config: RunConfig, log_with: Sequence[str] = (), logging_dir: Path | None = None
 ) -> Accelerator:
-    """Device, precision and processes.
+    """Make the accelerator, which sets device, precision and processes.
 
     Args:
         log_with: accelerate's names of trackers.
@@ -84,8 +84,8 @@ def make_accelerator(
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["hardware.device: cuda was asked for and torch finds no CUDA device"])
     _check_environment()
-    # Later chunks of a stream do not use a learned initial state, and chunks of one step do not use
-    # the heads: several processes would wait for these gradients.
+    # Later chunks of a stream do not use the learned initial state, and chunks of one step do not
+    # use the heads. Without this option, several processes would wait for the missing gradients.
     in_chunks = config.training.chunk_steps is not None
     handler = DistributedDataParallelKwargs(find_unused_parameters=True) if in_chunks else None
     # accelerate otherwise keeps the first run's device and precision for the whole process.
@@ -110,7 +110,7 @@ def make_accelerator(
         raise ConfigError([text]) from error
 
 
-#: Variables that change the training without a trace in the run's name or report.
+#: Environment variables that change the training but leave no trace in the run's name or report.
 _CHANGES = ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS",)
 _OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -133,12 +133,12 @@ def _check_environment() -> None:
 
 
 def make_place(accelerator: Accelerator, request: StopRequest) -> Place:
-    """Where scoring runs: the device, and this process's share."""
+    """Where scoring runs: the device, and this process's share of the examples."""
     alone = accelerator.num_processes == 1
     return Place(
         accelerator.device,
         (accelerator.process_index, accelerator.num_processes),
         lambda part: accelerator.reduce(part, reduction="sum"),
-        # If one of several processes stopped, the others would wait forever.
+        # If only one of several processes stopped, the others would wait for it forever.
         request.check if alone else None,
     )

@@ -87,7 +87,7 @@ def _limits(planned: Plan, report: Mapping[str, Any], hardened: bool) -> str:
 
 
 def _usage(planned: Plan) -> str:
-    """How to run the model on its task; empty for bits, which no command reads."""
+    """How to run the model on its task; empty for inputs of bits, which no command reads."""
     config, task = planned.config, planned.task
     if task.objective == "bits":
         return ""
@@ -114,7 +114,7 @@ for tokens in (batch.targets[batch.mask], logits[batch.mask].argmax(-1)):
 
 
 def _longest(rows: Sequence[Mapping[str, Any]]) -> int:
-    """The largest length of the rows' ranges, "8:64" or "64"; 0 without any."""
+    """The largest length in the ranges of the rows, such as "8:64" or "64"; 0 without rows."""
     return max((int(row["lengths"].split(":")[-1]) for row in rows if "lengths" in row), default=0)
 
 

@@ -15,7 +15,7 @@ from unbounded.experiments.run.kept_config import data_of
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.tasks import Task
 
-#: Hexadecimal digits to keep of a SHA-256.
+#: Number of hexadecimal digits of a SHA-256 to keep.
 _DIGITS = 16
 
 
@@ -54,7 +54,7 @@ def check_data(folder: RunFolder, config: RunConfig, task: Task) -> None:
 
 
 def task_of_run(folder: RunFolder, config: RunConfig) -> Task:
-    """The task of an existing run, possibly with other data that have the same symbols.
+    """The task of an existing run, possibly with other data with the same symbols.
 
     Raises:
         CheckpointError: the data have other symbols, or the same in another order, so the model

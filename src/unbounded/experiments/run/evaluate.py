@@ -1,4 +1,4 @@
-"""The scores of a run: those of its report, and of an existing run by `unbounded evaluate`."""
+"""Score a run for its report, or an existing run for `unbounded evaluate`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from unbounded.tasks import LengthRange
 def own_evaluation_plan(
     config: RunConfig, looking: Callable[[str, float], None] = lambda what, share: None
 ) -> EvaluationPlan:
-    """The evaluation plan of a run's own report, on the test split.
+    """The evaluation plan for the report of a run, on the test split.
 
     Args:
         config: the run's config.
         looking: called with the name of what is scored next and the finished share of the rows.
     """
     evaluation, memory = evaluation_of(config), config.model.memory
-    # A memory that grows with every sequence is emptied for each n.
+    # A memory that keeps growing over sequences is emptied for each n.
     is_bounded = memory["name"] == NO_MEMORY or not grows(config)
     return EvaluationPlan(
         "test",
@@ -59,7 +59,7 @@ def own_evaluation_plan(
 
 
 def scored(planned: Plan, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-    """The report's rows, and its entries on validation and memory."""
+    """Return the report's rows, and its entries on validation and memory."""
     facts = planned.metric_set.facts(evaluator, evaluation_plan)
     model, lengths = sequence_model(evaluator.model), planned.validation_lengths
     follows = following(model, planned.task, planned.config.seed, lengths)
@@ -94,7 +94,7 @@ def used_memory(
 
 
 def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
-    """A model with the same weights and other memory options.
+    """Return a model with the same weights and other memory options.
 
     For example a tape can have more slots than in training, because no weight depends on them.
 
@@ -199,7 +199,7 @@ def evaluate_run(
         config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     data_facts = scored_data(folder, config, planned.task, data is not None)
-    # Options that do not fit the run's task have the same messages as in a config.
+    # Options that do not fit the run's task raise the same messages as in a config.
     on_task = f"on task {config.task['name']!r}"
     errors = evaluation_errors(config.evaluation, planned.metric_set, on_task)
     if errors:
@@ -250,5 +250,5 @@ def evaluate_run(
 
 
 def _batch(source: str) -> int | None:
-    """The batch after which a checkpoint was written; None for a finished model."""
+    """The number of batches before a checkpoint was written; None for a finished model."""
     return batches_before(Path(source)) if source.startswith("checkpoints/") else None

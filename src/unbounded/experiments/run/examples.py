@@ -1,4 +1,4 @@
-"""A trained model on one example: its answer, its labels and its trace."""
+"""Run a trained model on one example, for its answer, its labels and its trace."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from unbounded.rnn import Trace, save_trace
 from unbounded.rnn.trace import save_run_trace
 from unbounded.tasks import Batch, LengthRange, ProgramTask, Task
 
-#: Longest test example that is shown step by step.
+#: Length of the longest test example that is shown step by step.
 _LONGEST = 10_000
-#: Examples per range in a run's answers.json.
+#: Number of examples for each range in a run's answers.json.
 _SHOWN = 2
 
 
@@ -47,7 +47,7 @@ def write_answers(model: MemoryModel, planned: Plan, path: Path) -> None:
 
 
 def asked(model: MemoryModel, task: Task, text: str) -> Batch:
-    """A typed source with the model's answer, as a batch of one example.
+    """Return a typed source with the model's answer, as a batch of one example.
 
     Args:
         model: a trained model.
@@ -67,7 +67,7 @@ def asked(model: MemoryModel, task: Task, text: str) -> Batch:
 
 
 def answer_text(task: Task, batch: Batch) -> str:
-    """The answer of a batch from `asked`, and whether it has an end symbol."""
+    """The text of the answer in a batch from `asked`, with a note if the end symbol is missing."""
     predicted = batch.targets[0][batch.mask[0]].tolist()
     ended = task.end_token is not None and predicted[-1] == task.end_token
     symbols = [task.output_vocabulary[token] for token in predicted[: len(predicted) - ended]]
@@ -76,9 +76,9 @@ def answer_text(task: Task, batch: Batch) -> str:
 
 
 def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, ...]]:
-    """A heading and a line per step, with the input and the output.
+    """Return a heading, and a line for each step with its input and output.
 
-    For a Lie-access memory also the keys of its heads and the write strength.
+    For a Lie-access memory, the lines also have the keys of the heads and the write strength.
     """
     steps = int(batch.lengths[0])
     head = ["step", "input", "output"]
@@ -99,7 +99,7 @@ def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, 
 
 
 def _numbers(value: Any, digits: int) -> str:
-    """A number, or numbers with blanks between them; several heads are separated by a bar."""
+    """Format a number, or numbers separated by blanks. Bars separate several heads."""
     if not isinstance(value, list):
         return f"{value:.{digits}f}"
     bar = any(isinstance(one, list) for one in value)
@@ -150,10 +150,10 @@ def typed_word(task: Task, text: str) -> Batch:
 
 
 def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
-    """A heading and a line per prefix: its last symbol, its height, the probability of yes.
+    """Return a heading, and a line for each prefix: last symbol, height and probability of yes.
 
-    With several classes it is the likeliest class and its probability. For a tape also the position
-    of each head: the location of its greatest weight.
+    With several classes, a line has the likeliest class and its probability. For a tape, a line
+    also has the position of each head, which is the location of its greatest weight.
     """
     with torch.no_grad():
         logits = model(word.inputs)[0][0]
@@ -179,7 +179,7 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
 
 
 def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: str) -> list[Path]:
-    """Draw the path of a string, if it has one, and the heads of a tape."""
+    """Draw the path of a string if its task has heights, and the heads of a tape."""
     paths: list[Path] = []
     heights = task.heights(word.inputs)
     if heights is not None:
@@ -209,7 +209,7 @@ def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, T
 def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Path | None:
     """Write the trace of an example as JSON.
 
-    A custom memory has no registered name, so its states are written as safetensors.
+    The states are written as safetensors if the memory is custom and so has no registered name.
 
     Args:
         model, task, batch: as for `run_trace`.
@@ -242,7 +242,7 @@ def course_of(
     batch_of: Callable[[MemoryModel], Batch],
     read: Callable[[Trace], FrameT],
 ) -> dict[int, FrameT]:
-    """The memory heads on an example at each kept checkpoint, by batch.
+    """Return the memory heads on one example at each kept checkpoint, by number of batches.
 
     Args:
         run: the run's folder, with kept checkpoints (training.keep_checkpoints).

@@ -28,9 +28,9 @@ from unbounded.files import json_text, storage_errors, write_text
 
 FORMAT = "unbounded-automaton"
 VERSION = 1
-#: Without a verification, multiples of the longest training length at which to compare.
+#: Lengths of the comparison without a verification, as multiples of the longest training length.
 _TIMES = (2, 10)
-#: Longest length at which to compare; an automaton steps slowly, symbol by symbol.
+#: Greatest length of the comparison. An automaton is slow, because it reads symbol by symbol.
 _LONGEST = 10_000
 
 
@@ -145,14 +145,14 @@ def compare_run(
 def _lengths(
     folder: RunFolder, source: str, lengths: Sequence[int] | None, trained: int
 ) -> Sequence[int]:
-    """The given lengths, else the verified ones, else multiples of the longest training length."""
+    """The given lengths, else verified lengths, else multiples of the longest training length."""
     if lengths is not None:
         return lengths
     return verified_lengths(folder, source) or [time * trained for time in _TIMES]
 
 
 def verified_lengths(folder: RunFolder, source: str) -> list[int]:
-    """The two longest lengths, up to 10 000, at which all verified strings were correct.
+    """The two greatest lengths, up to 10 000, at which all verified strings were correct.
 
     Args:
         folder: the run's folder.
@@ -180,7 +180,7 @@ def verified_lengths(folder: RunFolder, source: str) -> list[int]:
 
 
 def summary(extraction: Extraction) -> list[str]:
-    """The lines to print about an extraction."""
+    """The lines that describe an extraction in the terminal."""
     automaton = extraction.automaton
     symbols = sum(len(names) for names in automaton.symbols)
     lines = [

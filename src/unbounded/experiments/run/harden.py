@@ -26,7 +26,8 @@ from unbounded.training.progress import progress
 from unbounded.training.signals import stop_requests
 
 _OPTIONS = "options.json"
-#: Marker file while a hardened run is hardened again; the former results stay until the end.
+#: Marker file that exists while a hardened run is hardened again. The former results are kept until
+#: the end.
 _ANEW = "anew"
 
 
@@ -38,10 +39,10 @@ def harden_run(
     quiet: bool = False,
     data: str | None = None,
 ) -> dict[str, Any]:
-    """Harden the trained model of a run; add "hardened" to its report and the model to its folder.
+    """Harden the model of a run, add "hardened" to its report, and save the hardened model.
 
-    The trained model stays. An interrupted hardening resumes. An earlier hardened model and its
-    results stay until they are replaced.
+    The trained model is kept. An interrupted hardening resumes. An earlier hardened model and its
+    results are kept until they are replaced.
 
     Args:
         folder: folder of a finished run.
@@ -70,7 +71,7 @@ def harden_run(
         )
     trained = folder.config()
     place = replace(trained.hardware, data=data or trained.hardware.data)
-    # "auto" chooses the same device and kernels if they exist, and does not fail otherwise.
+    # "auto" chooses the training's device and kernels if they exist, and does not fail otherwise.
     if place.device == "cuda":
         place.device = "auto"
     if place.backend in ("cpu", "cuda"):
@@ -88,7 +89,7 @@ def harden_run(
         model, _ = folder.load_model()
         built.model.load_state_dict(model.state_dict())
         for name in ("model-hardened", "hardening"):
-            refuse_links(folder / name)  # before the hardening takes minutes
+            refuse_links(folder / name)  # check this before the minutes of hardening
         _begin(folder, where, asdict(hardening), "hardened" in report, overwrite)
         run = Run(built, folder, accelerator)
         size, unit = config.training.batch_size, "sequences"
@@ -103,7 +104,7 @@ def harden_run(
             report["hardened"] = {
                 **run.harden(request, shown, report["batches"]),
                 "options": asdict(hardening),
-                "commit": commit(),  # the report's own commit is of the training
+                "commit": commit(),  # the commit in the report is that of the training
             }
         with storage_errors(folder.path, "deleting the earlier automaton in"):
             # Automaton and verification belong to the earlier hardened model.

@@ -36,7 +36,7 @@ from unbounded.training.hooks.curricula import ShorterToo
 from unbounded.training.hooks.logit_noise import LogitNoise
 from unbounded.training.optimizers import make_optimizer, make_schedule
 
-#: Default learning rates, as shares of that of training.
+#: Default learning rates, as fractions of the learning rate of training.
 _RATE, _RATE_OF_STREAMS = 0.1, 0.2
 
 
@@ -46,12 +46,12 @@ def harden_model(
     """Fine-tune a trained model until its gates are saturated, and return its hardened model.
 
     The hardened model with the best validation error is kept. Superposition stacks and lists that
-    the validation sequences do not need are removed from it. If no hardened model does as well as
-    the soft model, the soft model is kept at its last inverse temperature. The result is then
-    compared with the trained model on 1000 strings of each range, on far longer strings, and on
-    shifted inputs (`comparison_sets`). If it is worse on any set by more than the confidence
-    interval, the trained model stays. Temperature noise of the training continues, so that the
-    model keeps its robustness. An interrupted hardening resumes.
+    the validation sequences do not need are removed from it. If every hardened model has a higher
+    error than the soft model, the soft model is kept with its last inverse temperature. The result
+    is then compared with the trained model on 1000 strings of each range, on far longer strings,
+    and on shifted inputs (`comparison_sets`). If the result is worse on any set by more than the
+    confidence interval, the trained model is kept. The temperature noise of training continues
+    during hardening, so that the model keeps its robustness. An interrupted hardening resumes.
 
     Args:
         planned: the run; its config's `hardening` has the options.
@@ -72,7 +72,7 @@ def harden_model(
         evaluator, validation_count=hardening.validation_count or evaluator.validation_count
     )
     batch = metric_set.validation_batch(evaluator)
-    # Validate short sequences too: a hardened model may be correct on longer ones only.
+    # Validate short sequences too, because a hardened model may be correct only on longer ones.
     ranges = (evaluator.train_lengths, evaluator.validation_lengths)
     shorter = kept_lengths(planned, evaluator)
     asked = [*ranges, *([] if shorter is None else [shorter])]
@@ -91,8 +91,8 @@ def harden_model(
     as_trained = Backup(model)
     around.progress.say("hardening: scoring the trained model, for the comparison")
     before = compare(metric_set, model.eval(), sets)
-    # Any hardened model is as good as a model that is never correct, so stop here. A few correct
-    # strings of one symbol do not make a task solved.
+    # If the trained model is never correct, every hardened model is as good, so stop here. A few
+    # correct strings of one symbol do not make a task solved.
     unshifted = [before[one.name] for one in sets if not one.is_shifted]
     if not any(share.right for share in unshifted) and hardening.tolerance < 1:
         around.progress.say("not hardened: the trained model is right on no validation sequence")
@@ -120,11 +120,11 @@ def harden_model(
 
     def recheck(hardened: nn.Module) -> float:
         error = 0.0
-        for own in filter(None, (near_sets, far_sets)):  # far longer strings take most time
+        for own in filter(None, (near_sets, far_sets)):  # far longer strings take the most time
             after = compare(metric_set, hardened, own)
             error += 1 - mean_share(after)
             if not is_exact(after, own) or worse_sets(own, before, after):
-                return error + (own is near_sets)  # behind models that are right near by
+                return error + (own is near_sets)  # rank it behind models correct at near lengths
         return 0.0
 
     rule = Harden(
@@ -190,7 +190,7 @@ def harden_model(
     hardened, removed = discretized(model) if saturated else model, []
     after = compare(metric_set, hardened.eval(), sets)
     worse = worse_sets(sets, before, after)
-    # A model that is neither hardened nor as trained must be better on average to be kept.
+    # A model that is neither hardened nor the trained one is kept only if it is better on average.
     is_no_gain = not saturated and (as_trained.is_kept() or mean_share(after) <= mean_share(before))
     is_no_gain |= mean_share(after) == 0
     if worse or is_no_gain:
@@ -251,7 +251,7 @@ def _facts(
     worse: Sequence[str] = (),
     comparison: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The report's entries on a hardening; the defaults describe one that was not started."""
+    """The report's entries on a hardening. The defaults describe a hardening that did not start."""
     least, device = planned.hardening().saturated, around.accelerator.device
     sure = certainties(hardened, batch, saturated=least, device=device)
     return {
@@ -282,11 +282,11 @@ def shorter_lengths(planned: Plan) -> LengthRange | None:
 
 
 def kept_lengths(planned: Plan, evaluator: Evaluator) -> LengthRange | None:
-    """The lengths below those of training that hardening must keep.
+    """The lengths below the training lengths on which hardening must keep the model correct.
 
-    None if there are no such lengths, or if the trained model is wrong on all their validation
-    strings. For example a^n b^2n is trained from n = 2 on. Its trained model is wrong at n = 1, and
-    learning n = 1 would make the other lengths worse.
+    None if there are no such lengths, or if the trained model is wrong on all validation strings of
+    these lengths. For example, a^n b^2n is trained with n of at least 2. The trained model is wrong
+    at n = 1, and learning n = 1 would make the other lengths worse.
     """
     shorter = shorter_lengths(planned)
     if shorter is None:
@@ -297,7 +297,7 @@ def kept_lengths(planned: Plan, evaluator: Evaluator) -> LengthRange | None:
 
 
 def hardening_lengths(planned: Plan, shorter: LengthRange | None) -> LengthRange | ShorterToo:
-    """The lengths that hardening trains on: those of training and shorter ones, which it must keep.
+    """The lengths that hardening trains on: training lengths, and shorter lengths to keep correct.
 
     If hardening trained on 8 to 64 symbols only, the hardened model was often wrong on strings of
     one symbol, on which the trained model had been correct. A stream mixes all lengths.
@@ -315,7 +315,7 @@ def _asked(evaluator: Evaluator) -> tuple[Evaluator, LengthRange, int, int]:
 
 
 def far_evaluators(planned: Plan, evaluator: Evaluator) -> list[Evaluator]:
-    """The evaluator of a hardened model at a far longer length; at most one."""
+    """The evaluators of a hardened model at a far longer length; the list has at most one."""
     times, longest = planned.hardening().far, evaluator.train_lengths.maximum
     if not times or not planned.task.has_lengths:
         return []

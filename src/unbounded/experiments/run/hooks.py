@@ -1,4 +1,4 @@
-"""The hooks of a run from its config."""
+"""Build the hooks of a run from its config."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def training_hooks(
 
 
 def noise_hook(planned: Plan, model: nn.Module) -> Hook | None:
-    """The temperature noise of a run; None without noise, and for a memory without gates."""
+    """The temperature noise of a run; None without noise or without memory gates."""
     config = planned.config
     if not has_gates(config):
         return None

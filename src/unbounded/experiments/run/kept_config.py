@@ -1,4 +1,4 @@
-"""A run's config.yaml: written at the start, compared with the config on resumption."""
+"""Write a run's config.yaml at the start, and compare it with the config on resumption."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def begin(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Write config.yaml if it is missing; report the run, and differences from before.
+    """Write config.yaml if it is missing, and report the run and its changes since its start.
 
-    A damaged or edited config.yaml causes a warning; `renew_config` writes it again after training.
+    A damaged or edited config.yaml causes a warning; `renew_config` replaces the file after
+    training.
 
     Args:
         data: digests of the run's data (`data_check.data_used`).
@@ -90,8 +91,8 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
 def check_same_run(folder: RunFolder, config: RunConfig) -> None:
     """Refuse to resume a run whose id was given with another config.
 
-    A name that contains the hash of its config does not count as a given id. Its config.yaml may be
-    damaged or edited; `begin` warns of that.
+    A name that contains the hash of its config does not count as a given id. The config.yaml of
+    such a folder may be damaged or edited; `begin` warns of these.
 
     Raises:
         ConfigError: the folder has another config; the message names the options.
@@ -132,10 +133,10 @@ def keep_config(folder: RunFolder, config: RunConfig, data: Mapping[str, str]) -
 
 
 def renew_config(folder: RunFolder, config: RunConfig, data: Mapping[str, str]) -> None:
-    """Write config.yaml again if it is not the trained config.
+    """Replace config.yaml if it is not the trained config.
 
-    Call it after training: if the checkpoints belong to another run, training fails and must leave
-    the file unchanged.
+    Call this function after training. If the checkpoints belong to another run, training fails, and
+    the file must stay unchanged.
     """
     try:
         before = folder.read_config() or {}
@@ -148,7 +149,7 @@ def renew_config(folder: RunFolder, config: RunConfig, data: Mapping[str, str]) 
 
 
 def trained_elsewhere(state: LoopState, config: RunConfig) -> list[dict[str, Any]]:
-    """The threads and kernels in a state; empty if only those of this process trained."""
+    """The threads and kernels that a state records; empty if only the current ones were used."""
     here = threads_and_kernels(config)
     is_here = len(state.trained_with) < 2 and state.last_used() in (None, here)
     return [] if is_here else state.trained_with
@@ -161,7 +162,7 @@ def threads_and_kernels(config: RunConfig) -> dict[str, Any]:
 
 
 def _used(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `used` of a config.yaml; empty if missing."""
+    """The section `used` of a config.yaml; empty if the section is missing."""
     used = data.get("used")
     return dict(used) if isinstance(used, dict) else {}
 
@@ -169,7 +170,8 @@ def _used(data: Mapping[str, Any]) -> dict[str, Any]:
 def data_of(folder: RunFolder) -> dict[str, Any]:
     """The "path" of a run's data, None if it had none, and the digests of the data.
 
-    Read from config.yaml, or from the report if that is missing or damaged. Empty if unknown.
+    They are read from config.yaml, or from the report if config.yaml is missing or damaged. Empty
+    if unknown.
     """
     try:
         before = folder.read_config()

@@ -1,4 +1,4 @@
-"""The numerics of a run: its device, the precision of float32 products, and denormals."""
+"""Set the numerics of a run: device, precision of float32 products, and denormals."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from unbounded.experiments.config.schema import RunConfig
 def matmul_precision(precision: str | None) -> Iterator[None]:
     """Context manager and decorator that sets the precision of float32 products.
 
-    It applies to torch, and to the fused CPU kernels if the processor multiplies bfloat16 numbers
-    (AMX). "high" represents a number by two bfloat16 numbers, "medium" by one. It applies to
-    cuDNN's LSTMs too, unless the process has set their precision. By default cuDNN's LSTMs round to
-    TF32 (10 bits) regardless of torch's precision. The former precision is restored afterwards.
+    The precision applies to torch. It applies to the fused CPU kernels if the processor multiplies
+    bfloat16 numbers (AMX). "high" represents a number by two bfloat16 numbers, "medium" by one such
+    number. The precision applies to cuDNN's LSTMs too, unless the process has set their precision.
+    By default cuDNN's LSTMs round to TF32 (10 bits) regardless of torch's precision. The former
+    precision is restored afterwards.
 
     Args:
         precision: highest, high or medium; None leaves torch's precision unchanged.
@@ -54,7 +55,7 @@ def _own() -> str | None:
 
 @contextmanager
 def _of_cudnn(precision: str | None) -> Iterator[None]:
-    """Let cuDNN use TF32 if the precision allows it; unchanged if the process has set it."""
+    """Let cuDNN use TF32 if the precision allows it, unless the process has set its precision."""
     cudnn = torch.backends.cudnn
     try:
         before = None if precision is None else cudnn.allow_tf32
@@ -70,7 +71,7 @@ def _of_cudnn(precision: str | None) -> Iterator[None]:
         cudnn.allow_tf32 = before
 
 
-#: Elements per thread from which torch starts a thread (its grain for simple operations).
+#: Torch starts another thread for each this many elements (its grain size for simple operations).
 _A_THREADS = 32768
 
 
@@ -79,15 +80,15 @@ def denormals_are_zero() -> Iterator[None]:
     """Context manager and decorator that flushes denormals to zero in this thread.
 
     Denormals, below 1.2e-38 (float32) or 2.2e-308 (float64), are many times slower. The kernels
-    flush them themselves; this setting does it in torch. They arise in squares of gradients, long
-    before the gradients themselves, and persist in torch's recurrent layers. It applies to the
-    calling thread, including Python's numbers, if the processor supports it. The former setting is
-    restored afterwards, if the number of torch's threads is unchanged.
+    always flush them; this setting makes torch flush them too. Denormals arise in squares of
+    gradients, long before they arise in gradients, and persist in torch's recurrent layers. The
+    setting applies to the calling thread, including Python's numbers, if the processor supports it.
+    The former setting is restored afterwards, if the number of torch's threads is unchanged.
     """
     before = bool(torch.tensor(1e-30).mul(1e-10) == 0)
     if not before:
-        # A thread inherits the setting of its parent. Start torch's threads first, so that they
-        # keep the former setting.
+        # A thread inherits the denormal setting of its parent. Start torch's threads first, so that
+        # they keep the former setting.
         torch.zeros(torch.get_num_threads() * _A_THREADS).add_(1)
         torch.set_flush_denormal(True)
     try:

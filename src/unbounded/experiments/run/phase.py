@@ -1,4 +1,4 @@
-"""Run a training phase in its folder; used for training and for hardening."""
+"""Run a training phase in its folder. Training and hardening are such phases."""
 
 from __future__ import annotations
 

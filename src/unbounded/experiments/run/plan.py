@@ -33,7 +33,7 @@ class Plan:
     validation_lengths: LengthRange
 
     def model(self) -> MemoryModel:
-        """The model, freshly initialised, for the vocabularies of the task."""
+        """Build a freshly initialised model for the vocabularies of the task."""
         config = effective(self.config.model)
         fields = {name: value for name, value in vars(config).items() if name != "answer_writes"}
         return MemoryModel(
@@ -91,7 +91,7 @@ class Plan:
         return hardening
 
     def phase_options(self) -> PhaseOptions:
-        """The options of the phase that trains."""
+        """The options of the training phase."""
         training = self.config.training
         lengths = build(
             "training.curriculum",
@@ -120,7 +120,7 @@ class Plan:
 
 
 def reads_only(model: ModelConfig) -> bool:
-    """Whether the memory is read-only while answering, by its config and ability."""
+    """Whether the memory is read-only while answering, if configured and supported."""
     if model.answer_writes is None:
         return can_read_only(model.memory, model.hidden_size)
     return not model.answer_writes

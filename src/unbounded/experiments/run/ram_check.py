@@ -1,7 +1,7 @@
-"""Check before a run that it can fit into memory, instead of being killed during it.
+"""Check before a run whether it can fit into memory, because it would be killed otherwise.
 
-All estimates are lower bounds that omit most of a run's needs. A refused run certainly does not fit
-in memory. An accepted run may still be too large.
+All estimates are lower bounds, which omit most of the memory that a run needs. A refused run
+certainly does not fit in memory. An accepted run may still be too large.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from unbounded.tasks import LengthRange, Task
 
 # A token's input and target are int64, its mask is a byte; numbers are float32.
 _TOKEN, _NUMBER = 17, 4
-# Sequences to draw, to estimate the length of a batch.
+# Number of sequences to draw for an estimate of a batch's length.
 _SOME = 8
-#: Numbers that an optimizer stores per weight, if not two.
+#: Numbers that an optimizer stores per weight, where they are not two.
 _KEPT = {"sgd": 1, "rmsprop": 1, "adagrad": 1}
-#: Control groups, whose limits bound a process's memory, and this process's groups.
+#: Folder of the control groups, whose limits bound a process's memory, and file with this process's
+#: groups.
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
@@ -56,7 +57,8 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
 
     size, on_cpu = training.batch_size, device.type == "cpu"
     share = size if on_cpu else size / processes
-    # The memory's state at one step. Its largest size is named: a batch of 1 may be too large.
+    # The memory's state at one step. The message names the largest size, because even a batch of 1
+    # may be too large.
     of_memory = {name: value for name, value in sizes.items() if name.startswith("memory.")}
     if of_memory and not errors:
         largest = max(of_memory, key=lambda name: of_memory[name])
@@ -96,11 +98,11 @@ def _state_numbers(model: nn.Module) -> int:
 
 
 def _sizes(model: ModelConfig) -> dict[str, int]:
-    """The options that determine the number of a model's weights."""
+    """The options that determine how many weights a model has."""
     sizes = {name: getattr(model, name) for name in ("hidden_size", "embedding_size")}
     for part in ("memory", "controller"):
         sizes |= {f"{part}.{name}": value for name, value in getattr(model, part).items()}
-    # A capacity and a depth cost no weights.
+    # A capacity or a depth does not add weights.
     return {
         name: value
         for name, value in sizes.items()
@@ -121,7 +123,7 @@ def count_errors(name: str, count: int, lengths: Sequence[LengthRange]) -> list[
 
 
 def memory_of(device: torch.device) -> float:
-    """Upper limit of a process's memory on a device in bytes, with swap; infinite if unknown."""
+    """The upper limit in bytes of a process's memory and swap on a device; infinite if unknown."""
     if device.type == "cuda":
         return float(torch.cuda.get_device_properties(device).total_memory)
     limits = [float("inf")]
@@ -164,12 +166,12 @@ def _swap() -> int:
 
 
 def _steps(config: RunConfig, task: Task, lengths: LengthRange) -> float:
-    """A lower bound of the steps of a batch of the whole training range."""
+    """A lower bound of the number of steps in a batch of the full training range."""
     size = config.training.batch_size
     if not task.has_lengths:
-        # A batch of a text is the whole text.
+        # A batch of a text task is the full text.
         return task.batch(config.seed, "train", 0, 1).inputs.shape[1] / size
-    # These are among the batch's sequences, and the longest sequence sets its length.
+    # The drawn sequences are part of the batch, and the longest sequence sets the batch's length.
     return task.batch(config.seed, "train", 0, min(size, _SOME), lengths).inputs.shape[1]
 
 

@@ -1,4 +1,4 @@
-"""Train one run: from a config to a folder with checkpoints, metrics, report and model."""
+"""Train one run from a config; its folder holds checkpoints, metrics, report and model."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def draw_finished(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -
 
 
 def _draw_curve(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> None:
-    """Draw the metric set's curve against n, if it has one for a single run."""
+    """Draw the metric set's curve against n, if the metric set has one for a single run."""
     metric_set = planned.metric_set
     points = [at for row in report["rows"] for at in row.get("per_n", ())]
     curve = {at["n"]: at[metric_set.curve] for at in points if at[metric_set.curve] is not None}
@@ -96,7 +96,7 @@ def _draw_curve(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> 
         )
 
 
-#: Longest example to trace, in steps; a trace holds every memory row at every step.
+#: Longest example to trace, in steps, because a trace holds every memory row of every step.
 _MOST_TRACED = 2000
 
 
@@ -117,7 +117,7 @@ class RunResult:
     first: bool = True
 
     def _repr_html_(self) -> str:
-        """In a notebook: the explorer's page of the run."""
+        """In a notebook, show the explorer's page of the run."""
         return shown(self)
 
 
@@ -180,7 +180,7 @@ def train_run(
     if resume and not replaced and (report := folder.report()) is not None:
         # A finished run is only read, so the disk may be read-only.
         if main and not folder.is_run:
-            # The threads and kernels of its training are unknown.
+            # The threads and kernels of this run's training are unknown.
             folder.write_config(to_dict(config), report.get("data", {}))
         return RunResult(folder.path, report, fresh=False, first=main)
     begins = resume and not is_begun(folder)
@@ -197,7 +197,8 @@ def train_run(
         training = config.training
         unit = "sequences" if training.chunk_steps is None else "streams"
         silent, size = quiet or not main, training.batch_size
-        # Build first: an invalid config or lack of memory must not displace an old run.
+        # Build the run first, because an invalid config or lack of memory must not displace an old
+        # run.
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
         with (
@@ -291,14 +292,14 @@ class Run:
         return report
 
     def harden(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
-        """Harden the model and save it; returns the report's entry.
+        """Harden the model, save it, and return the report's entry.
 
         Args:
             batches: number of batches of the training.
         """
         planned = self._plan
         accelerator = make_accelerator(planned.config)
-        # Hardening counts its batches from 1 again.
+        # Hardening counts its batches from 1.
         listener = self._listener("hardening/", batches)
         around = Surroundings(accelerator, shown, request, listener)
         hardened, facts = harden_model(planned, self._model, self._folder.hardening, around)
@@ -317,7 +318,7 @@ class Run:
         return None if self._trackers is None else self._trackers.listener(prefix, after)
 
     def finish(self, report: dict[str, Any], figures: bool = True) -> None:
-        """Draw, and write the report."""
+        """Draw the figures and write the report."""
         if self._accelerator.is_main_process:
             if figures:
                 draw_finished(self._folder, self._plan, report)
@@ -346,7 +347,7 @@ class Run:
             write_answers(model, planned, self._folder.answers_file)
 
     def _scored(self, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
-        """See `scored`; shows progress."""
+        """Score the model as `scored` does, and show progress."""
         planned = self._plan
         evaluation_plan = own_evaluation_plan(planned.config, shown.metric_set)
         warn_of_room(evaluator.model, planned.task, evaluation_plan.lengths or ())

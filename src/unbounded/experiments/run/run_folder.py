@@ -1,4 +1,4 @@
-"""A run's folder: the names of its files, and their reading and writing."""
+"""A run's folder: names of its files, and methods that read and write them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _NEEDED: dict[str, type | tuple[type, ...]] = {
     "rows": list,
     "config": dict,
 }
-#: Advice for a damaged report of an existing run.
+#: Advice in messages on a damaged report of an existing run.
 REMADE = "Delete it, and --resume makes it again from the newest checkpoint"
-#: Exceptions that damaged values cause in the code that reads them.
+#: Exceptions that damaged values cause in the code that reads these values.
 OUTCOMES = (
     ArithmeticError,
     AttributeError,
@@ -56,7 +56,7 @@ OUTCOMES = (
 
 
 def check_report(report: dict[str, Any], path: Path) -> None:
-    """Check a finished run's report by formatting it as the output and the tables do.
+    """Check the report of a finished run by formatting it as for the terminal and the tables.
 
     Raises:
         CheckpointError: an entry is missing or invalid; the message names it and the file, and says
@@ -85,11 +85,11 @@ def _look(report: dict[str, Any]) -> None:
     metric_set.label(report["rows"])
 
 
-#: A path, or a RunFolder.
+#: The path of a run folder, or a RunFolder.
 AnyPath = str | os.PathLike[str]
 
 _SHOWN = 10
-#: Advice for a damaged config.yaml of an existing run.
+#: Advice in messages on a damaged config.yaml of an existing run.
 _REMADE = (
     "Delete it, and `unbounded train` with the run's original options and --resume writes it again"
 )
@@ -98,7 +98,7 @@ _REMADE = (
 class RunFolder:
     """The folder of a run; docs/formats.md describes its files.
 
-    It holds no state but its path, so that any number of objects may serve one run.
+    An object holds no state except its path, so several objects may refer to one run.
 
     Args:
         path: the folder, which may be missing.
@@ -128,7 +128,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, root: Path, config: RunConfig) -> RunFolder:
-        """The folder of a run in the folder of runs, named by its config."""
+        """The folder of a run in the folder of runs; its name follows from the config."""
         return cls(root / run_name(config))
 
     @classmethod
@@ -147,7 +147,7 @@ class RunFolder:
         if folder.name == "config.yaml" and folder.is_file():
             return cls(folder.parent)
         where = folder.parent if folder.parent.is_dir() and folder.parent != Path() else root
-        inside = _runs_in(folder)  # if a folder of runs was named instead of a run
+        inside = _runs_in(folder)  # in case the path is a folder of runs instead of a run
         where, runs = (folder, inside) if inside else (where, _runs_in(where))
         begins = [run for run in runs if folder.name and run.name.startswith(folder.name)]
         if len(begins) == 1 and not folder.exists():
@@ -187,7 +187,7 @@ class RunFolder:
         return is_measured or bool(checkpoint_folders(self.checkpoints))
 
     def model_folder(self, hardened: bool | None = None) -> Path:
-        """The folder of a model.
+        """The folder of one of the run's models.
 
         Args:
             hardened: which model; None for the hardened one if it exists.
@@ -197,7 +197,7 @@ class RunFolder:
         return self.path / ("model-hardened" if hardened else "model")
 
     def verification_file(self, source: str) -> Path:
-        """The verification of a model by the name of its folder."""
+        """The path of a model's verification, for the name of the model's folder."""
         return self.path / f"verification-{source}.json"
 
     def write_config(self, config: Mapping[str, Any], used: Mapping[str, Any]) -> None:
@@ -245,7 +245,7 @@ class RunFolder:
             ) from error
 
     def report(self) -> dict[str, Any] | None:
-        """The report of the run; None while it is not finished.
+        """The report of the run; None if the run is not finished.
 
         Raises:
             CheckpointError: report.json is not a report, or damaged; the message says what to do.
@@ -291,7 +291,7 @@ class RunFolder:
             os.rename(partial, folder)
 
     def load_model(self, hardened: bool = False) -> tuple[MemoryModel, str]:
-        """The model, or that of the newest usable checkpoint, and the subfolder of its weights.
+        """The model, or else the newest usable checkpoint's, and the subfolder of its weights.
 
         Args:
             hardened: whether to load the hardened model.
@@ -340,7 +340,7 @@ class RunFolder:
             return file_digest(path)
 
     def kept_checkpoints(self) -> dict[int, Path]:
-        """The checkpoints by their batches, first to last.
+        """The checkpoints by their number of batches, in rising order.
 
         Raises:
             ConfigError: there is none.
@@ -359,7 +359,7 @@ def _runs_in(folder: Path) -> list[Path]:
 
 
 def without_used(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The config in a run's config.yaml, without what the run used of the hardware."""
+    """The config in a run's config.yaml, without the section on the used hardware."""
     return {name: value for name, value in data.items() if name != "used"}
 
 
@@ -390,5 +390,5 @@ def read_checkpoint(folder: Path) -> MemoryModel:
 
 
 def batches_before(checkpoint: Path) -> int:
-    """The number of batches before a checkpoint, from its name."""
+    """The number of batches before a checkpoint, parsed from the checkpoint's name."""
     return int(checkpoint.name.rpartition("-")[2])

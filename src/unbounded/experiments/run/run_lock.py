@@ -20,9 +20,9 @@ from unbounded.experiments.run.run_folder import AnyPath, RunFolder
 from unbounded.files import storage_errors
 from unbounded.training.checkpoint import checkpoint_folders
 
-#: Suffix of the file that describes the lock's holder.
+#: Suffix of the file that describes the process that holds the lock.
 _HOLDER = ".holder.json"
-#: Schedulers' environment variables with a job's number.
+#: Environment variables in which schedulers store a job's number.
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 
 
@@ -47,10 +47,10 @@ def make_runs(root: Path) -> None:
 def lock(folder: AnyPath) -> Iterator[None]:
     """Lock a run for this process, whether or not its folder exists.
 
-    The lock is a file in `.locks` beside the run folders, so the run folder can be moved meanwhile.
-    The lock ends with the process, even if it is killed. On a file system without locks, the file's
-    existence is the lock; a stale file of this computer is recognised. Folders created here are
-    removed if the block fails without creating the run.
+    The lock is a file in `.locks` next to the run folders, so the run folder can be moved while it
+    is locked. The lock ends with the process, even if it is killed. On a file system without locks,
+    the file's existence is the lock. A stale file from this computer is recognised. Folders created
+    here are removed if the block fails without creating the run.
 
     Raises:
         RunBusyError: another process holds the lock; the message names it and says what to do.
@@ -104,10 +104,11 @@ def _acquired(path: Path) -> BaseFileLock:
 
 
 def free_soft_lock(folder: AnyPath) -> None:
-    """Remove the lock of a dead process where the file system has no locks.
+    """Remove the lock of a dead process on a file system without locks.
 
-    There a lock is a file, which a killed process on another machine leaves behind. The caller must
-    know that the process is dead. Real locks end with their process and stay as they are.
+    On such a file system, a lock is a file, which a killed process on another computer leaves
+    behind. The caller must know that the process is dead. Locks of the file system end with their
+    process, and are not changed.
     """
     path = RunFolder(folder).path
     file = path.parent / ".locks" / path.name
@@ -138,7 +139,7 @@ def _say_who(path: Path) -> None:
 
 
 def _who(path: Path, file: Path, *, is_soft: bool) -> str:
-    """The message that a run is busy, with its holder's details."""
+    """The message for a busy run, with details of the process that holds its lock."""
     run = path.parent.parent / path.name
     text = f"another process is at work in {run}"
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -152,7 +153,7 @@ def _who(path: Path, file: Path, *, is_soft: bool) -> str:
 
 
 def admit(folder: RunFolder, *, resume: bool, overwrite: bool) -> None:
-    """Check that a run may use this folder; changes nothing.
+    """Check that a run may use this folder, without changing it.
 
     A run without config.yaml can resume, because its checkpoints identify it.
 
@@ -179,11 +180,11 @@ def is_begun(folder: RunFolder) -> bool:
 
 @contextmanager
 def made(folder: RunFolder, *, overwrite: bool) -> Iterator[Callable[[], None]]:
-    """Create the run's folder for the block; yields a function to call at the first checkpoint.
+    """Create the run's folder for the block. Yield a function to call at the first checkpoint.
 
     A folder created here is removed if the block fails before any training. With `overwrite`, the
-    old run is moved aside. It is deleted when the yielded function is called, and restored if the
-    block fails before; `lock` does the same after a killed process.
+    old run is moved aside. The old run is deleted when the yielded function is called, and restored
+    if the block fails before this call. After a killed process, `lock` does the same.
 
     Raises:
         StorageError: a folder cannot be written.
@@ -195,7 +196,7 @@ def made(folder: RunFolder, *, overwrite: bool) -> Iterator[Callable[[], None]]:
         nonlocal replaced
         if not replaced:
             replaced = True
-            # The next `lock` deletes what cannot be deleted now.
+            # Files that cannot be deleted now are deleted by the next `lock`.
             shutil.rmtree(before, ignore_errors=True)
 
     try:
@@ -215,7 +216,7 @@ def made(folder: RunFolder, *, overwrite: bool) -> Iterator[Callable[[], None]]:
 
 
 def aside(folder: RunFolder) -> Path:
-    """The place of an old run until the new one is saved."""
+    """The folder that holds an old run until the new run is saved."""
     return folder.path.with_name(f".replaced-{folder.name}")
 
 

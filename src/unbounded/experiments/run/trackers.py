@@ -11,10 +11,10 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
 from unbounded.training.metrics_log import Listener
 
-#: Project name in a tracker.
+#: The project name in every tracker.
 PROJECT: Final = "unbounded"
 _NOT_VALUES = {"kind", "batch", "lengths", "count"}
-#: Each tracker's keyword for a run's name.
+#: The keyword for a run's name, by tracker.
 _RUN_NAMES: Final = {
     "wandb": "name",
     "mlflow": "run_name",
@@ -26,7 +26,7 @@ _PACKAGES: Final = {"tensorboard": "unbounded[tensorboard]"}
 
 
 def tracker_names(text: str | None) -> tuple[str, ...]:
-    """The names in a list such as `tensorboard,wandb`, without duplicates."""
+    """Split a list such as `tensorboard,wandb` into names without duplicates."""
     return tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
 
 
@@ -45,7 +45,7 @@ def tracker_errors(names: Sequence[str]) -> list[str]:
 
 
 class Trackers:
-    """Sends a run's metrics records to an accelerator's trackers.
+    """Sends the metrics of a run to an accelerator's trackers.
 
     Trackers open at the first record, so a run that cannot start leaves nothing behind. A failing
     tracker causes one warning and does not stop the run.
@@ -61,7 +61,7 @@ class Trackers:
         self._is_open = self._has_failed = False
 
     def listener(self, prefix: str = "", after: int = 0) -> Listener:
-        """A function that logs each record of a phase as numbers.
+        """Return a function that logs the numbers in each record of a phase.
 
         Args:
             prefix: prefix of the numbers' names.
@@ -109,7 +109,7 @@ class Trackers:
 
 
 def _flat(prefix: str, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """A config for trackers: dotted names and plain values."""
+    """Return a config as dotted names and plain values, for trackers."""
     made: list[tuple[str, Any]] = []
     for name, value in data.items():
         if isinstance(value, Mapping):

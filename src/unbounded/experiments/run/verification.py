@@ -25,7 +25,7 @@ from unbounded.verification.verify import Look
 def finished_run(
     folder: AnyPath, hardened: bool | None = None
 ) -> tuple[RunConfig, Task, MemoryModel, str]:
-    """Config, task and model of a finished run, and the model's subfolder.
+    """Return config, task and model of a finished run, and the model's subfolder.
 
     Args:
         folder: the run's folder.
@@ -53,7 +53,7 @@ def finished_run(
 
 
 def verification_of(folder: AnyPath) -> dict[str, Any] | None:
-    """The verification report of a run's model, of the hardened one if it exists.
+    """The verification report of a run's hardened model, or of its trained model without one.
 
     Returns:
         The report; None without a verification of the current weights.
@@ -141,9 +141,9 @@ def check_verification(data: Any, path: Path) -> None:
 
 
 def _says_more(folder: RunFolder, source: str, options: VerifyOptions, finished: bool) -> bool:
-    """Whether an earlier verification of the same weights is complete and tested more.
+    """Whether an earlier verification of the same weights is complete and has more tests.
 
-    A damaged report counts as none.
+    A damaged report counts as missing.
     """
     path = folder.verification_file(source)
     try:
@@ -200,7 +200,7 @@ def verify_run(
     findings: list[Finding] = []
     finished = False
     try:
-        # An interruption keeps the findings so far.
+        # After an interruption, the findings so far are kept.
         findings.extend(findings_of(model, task, options, look))
         finished = True
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The extracted automata of a study's runs, which are stored with its table."""
+"""Store the extracted automata of a study's runs next to the study's table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unbounded.experiments.tables.verified import verifications
 from unbounded.experiments.trials.studies import Study, Trial
 from unbounded.files import read_text, storage_errors, write_text
 
-#: Each trial with an extracted automaton, and the data of its `automaton.json`.
+#: Pairs of a trial with an extracted automaton, and the data of its `automaton.json`.
 Automata = Sequence[tuple[Trial, Mapping[str, Any]]]
 
 #: Files of an automaton that are copied next to the table.
@@ -30,7 +30,7 @@ _FILES: Final = (
     "automaton.py",
     "automaton.json",
 )
-#: Fields of `automaton.json` that the table shows.
+#: Fields of `automaton.json` that are shown in the table.
 _FIELDS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "every_word_to")
 _LEGEND: Final = """\
 "states", "symbols" (written to the memory) and "cases" count those of the automaton's table.
@@ -96,8 +96,8 @@ def _remove(folder: Path) -> None:
 def read_automata(study: Study, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
     """Read the automata of a study's trials from `out/automata`.
 
-    If a run has two phases, its automaton belongs to the last one. Outdated automata are omitted
-    (`is_outdated`).
+    If a run has two phases, its automaton belongs to the last one. Outdated automata
+    (`is_outdated`) are omitted.
 
     Raises:
         CheckpointError: a file is not an automaton or not a verification.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def escaped(text: str) -> str:
-    """Escape a cell's text: it starts no cell, line or HTML, and has no control characters."""
+    """Escape a cell's text: remove control characters, and prevent new cells, lines or HTML."""
     plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.replace("|", "\\|").replace("<", "&lt;")
 

@@ -1,7 +1,7 @@
-"""The matrix of tasks and models: every memory on every task, two numbers per cell.
+"""Build the matrix of tasks and models, with two numbers in each cell.
 
-The numbers are two columns of the metric set where the paper's file names them (`overview`), else
-the exact match of a report's first two rows.
+The numbers are the two columns of the metric set that the paper's file names (`overview`). By
+default they are the exact match in a report's first two rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Each cell is exact match at the training lengths / at twice the training lengths
 of sequences of the test split that are wholly correct. In streams, all determined symbols of a
 sequence must be correct. The numbers are medians over seeds. All cells had the same budget of
 symbols."""
-#: Number of a report's rows in a cell. Studies order them: training lengths, then twice these.
+#: Number of report rows that are shown in a cell. Studies order the rows: training lengths first,
+#: then twice these lengths.
 SHOWN: Final = 2
 
 
@@ -45,13 +46,13 @@ def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
 
 
 def overview_legend(columns: Sequence[str]) -> str:
-    """The meaning of the numbers of a cell, by their columns."""
+    """Describe the two numbers of a cell, according to their columns."""
     names = " / ".join(column.replace("_", " ") for column in columns)
     return f"Each cell is {names}, the median over seeds. A cell without a finished run is empty."
 
 
 def accuracies(summary: Summary, columns: Sequence[str] = ()) -> tuple[float | None, ...]:
-    """The numbers of a cell: medians over the seeds of the chosen setting; None if missing.
+    """The numbers of a cell: medians over the seeds of the chosen setting. None if missing.
 
     Args:
         summary: the finished runs of the cell.

@@ -1,4 +1,4 @@
-"""The entries of a run's report that tables need: numbers, selection metric and success."""
+"""Read from a run's report what tables need: numbers, selection metric and success."""
 
 from __future__ import annotations
 

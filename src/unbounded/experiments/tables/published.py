@@ -12,7 +12,7 @@ from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS
 
-#: The papers to reproduce, with a line each for `unbounded list`.
+#: The papers to reproduce, each with a line for `unbounded list`.
 PAPERS = {
     "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, DeQue)",
     "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets (Stack RNN)",
@@ -28,7 +28,7 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A value that the paper prints twice, differently.
+    """A value that the paper prints twice, with different numbers.
 
     Fields:
         task, model, column: the cell, and a column of its metric set.
@@ -47,7 +47,7 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A model of a paper.
+    """A model in a paper's tables.
 
     Fields:
         title: title in the paper's table.
@@ -78,7 +78,7 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Published:
-    """The tables of a paper.
+    """All tables of a paper.
 
     Fields:
         source: authors, year, identifier.

@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 
 class Train(Protocol):
-    """Has trials trained: in a pool, or by workers elsewhere."""
+    """A function that trains trials, in a pool or by workers elsewhere."""
 
     def __call__(
         self,
@@ -93,7 +93,7 @@ def reproduce(
 
     Each trial has a folder under `runs`, named by the hash of its config and its seed. Finished
     trials are not trained again; interrupted ones resume from their last checkpoint. The table
-    shows all finished runs of the study. It is also written if the training is interrupted.
+    shows all finished runs of the study. The table is also written if the training is interrupted.
 
     Args:
         study: the table's study.
@@ -112,9 +112,9 @@ def reproduce(
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
     check_all(trial.config for trial in trials)
     study, trials = _with_ids(study, out), with_ids(trials, out)
-    write_table(study, out)  # fail before hours of training if the folder is not writable
+    write_table(study, out)  # this fails before hours of training if the folder is not writable
     failed: list[Outcome] = []
-    # Two phases of one run are two trials of the table, but are trained once.
+    # The two phases of one run are two trials in the table, but the run is trained once.
     by_run = list({trial.name: trial for trial in trials}.values())
     waiting = copy_reports(by_run, runs, out)
     left = TimeLeft(waiting, jobs, RunMinutes(study.trials, _measured_minutes(study, out)), runs)
@@ -148,7 +148,7 @@ def reproduce(
 
 
 def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
-    """Write table.md and table.json from the reports in `out` alone.
+    """Write table.md and table.json only from the reports in `out`.
 
     Returns:
         The table as Markdown, and the written files.
@@ -171,7 +171,7 @@ def _with_ids(study: Study, out: Path) -> Study:
 
 
 def table_of(study: Study, trials: Iterable[Trial], out: Path) -> str:
-    """The table of these trials' cells, from the reports in `out`, without a row for each run.
+    """The table of the trials' cells, without a row for each run, from the reports in `out`.
 
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
@@ -191,7 +191,7 @@ def draw_tasks(study: Study, out: Path) -> list[Path]:
     """Draw figures for each task with a finished run into `out/figures`.
 
     `convergence_TASK` shows the course of training, `lengths_TASK` the accuracy of streams by
-    length. A matrix table has one more figure.
+    length. A study whose table is a matrix has one more figure.
     """
     cells, values = summaries(study, read_results(study.trials, out)), published(study.paper)
     tasks: dict[str, dict[str, Summary]] = {}
@@ -262,7 +262,8 @@ def _failure(outcome: Outcome) -> str:
 def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
     """The trials that lack a report or a required verification in `out`.
 
-    A run is also missing if its automaton and its verification belong to different weights.
+    A trial also counts as missing if its automaton and its verification belong to different
+    weights.
 
     Raises:
         CheckpointError: a report, verification or automaton cannot be read; the message names it.
@@ -283,20 +284,20 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
 
 
 def _measured_minutes(study: Study, out: Path) -> dict[str, float]:
-    """Training minutes of the study's runs with a report in `out`, by name."""
+    """The training minutes of the study's runs that have a report in `out`, by name."""
     minutes: dict[str, float] = {}
     for result in read_results(study.trials, out).values():
-        # The later of a run's two phases has the minutes of both.
+        # The later of a run's two phases records the minutes of both phases.
         minutes[result.trial.name] = max(result.minutes, minutes.get(result.trial.name, 0.0))
     return minutes
 
 
 def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
-    """The plan for `--dry-run`: a line for each trial, the number of runs to train, and the time.
+    """The plan for `--dry-run`: a line for each trial, the number of runs to train, and their time.
 
     Each run's name is followed by its cell, an argument for `--only`; a run of several cells shows
-    the first. A run is "trained" if its verification is missing. The time is estimated from the
-    minutes of the study's reports in `out` and `runs`.
+    the first. A run is marked "trained" if only its verification is missing. The time is estimated
+    from the minutes of the study's reports in `out` and `runs`.
 
     Raises:
         CheckpointError: a run's verification cannot be read; the message names the file.

@@ -31,7 +31,7 @@ from unbounded.tasks import LengthRange
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one finished trial.
+    """The measurements of a finished trial.
 
     Fields:
         trial: the trial.
@@ -61,7 +61,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """One cell of the table.
+    """The summary of one cell of the table.
 
     Fields:
         runs: all finished trials of the cell.
@@ -81,7 +81,8 @@ class Summary:
     def over_seeds(self, column: str) -> tuple[float | None, float | None, float | None]:
         """Median, least and greatest value of a column over the seeds of the chosen setting.
 
-        Runs without that number are omitted; all three are None if no run has it.
+        Runs without a number in the column are omitted. All three values are None if no run has
+        one.
         """
         numbers = (run.measures.values[column] for run in self.chosen)
         values = [number for number in numbers if number is not None]
@@ -97,7 +98,7 @@ class Summary:
 def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
     """Write the reports, curves and verifications of finished trials into the folder `out`.
 
-    A trial that requires a verification counts as finished only with it.
+    A trial that requires a verification counts as finished only if it is verified.
 
     Returns:
         The unfinished trials.
@@ -134,7 +135,7 @@ def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
     report["curves"] = read_curves(folder.path).to_json()
     try:
         _measured(trial, report)
-    except OUTCOMES as error:  # once copied, it would make the study's file unreadable
+    except OUTCOMES as error:  # a malformed report would make the study's file unreadable
         raise CheckpointError(
             f"{folder.report_file} is not a trial's report: {error!r}. {REMADE}"
         ) from error
@@ -142,10 +143,10 @@ def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
 
 
 def with_ids(trials: Iterable[Trial], out: Path) -> tuple[Trial, ...]:
-    """The trials, each with the id of its run in the study's file, if that has the run.
+    """The trials; a trial whose run is in the study's file has the id of that run.
 
-    A run belongs to the trial with the same config. A run keeps the id of its training, so a new
-    format of configs does not rename it.
+    A run belongs to the trial with the same config. A run keeps its original id, so a new format of
+    configs does not rename the run.
 
     Raises:
         CheckpointError: the file or a report in it is damaged; the message names file and run.
@@ -162,7 +163,10 @@ def _key(config: RunConfig) -> tuple[str, int]:
 
 
 def _by_config(path: Path) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
-    """The runs of a study's file: config hash and seed -> name and report; not to be changed."""
+    """The runs of a study's file: config hash and seed -> name and report.
+
+    Do not change the result.
+    """
     if not path.is_file():
         return {}
     with storage_errors(path, "reading"):
@@ -175,7 +179,10 @@ def _by_config(path: Path) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
 def _read_by_config(
     path: Path, modified_ns: int, size: int
 ) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
-    """The runs of a file as it was at a time."""
+    """Read the runs of a file.
+
+    The modification time in the arguments keeps the cache up to date.
+    """
     reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
     for name, report in read_study_file(path).items():
         try:
@@ -216,7 +223,7 @@ def _report_error(path: Path, name: str, error: Exception) -> CheckpointError:
 def summarise(runs: Iterable[Measured]) -> Summary:
     """Choose the best run and the best setting of a cell by the selection metric.
 
-    Numbers of the test split do not affect the choice.
+    The choice does not use numbers of the test split.
 
     Args:
         runs: all finished trials of one cell, at least one.
@@ -233,10 +240,10 @@ def summarise(runs: Iterable[Measured]) -> Summary:
 
 
 def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | None:
-    """Median exact match of the baseline's seeds after a number of batches, or None.
+    """Median exact match of the baseline after a number of batches, over its seeds, or None.
 
-    Each run counts with its first validation accuracy at or after `batches`, or with its last one
-    if it ended earlier. This rule favours the baseline.
+    Each run contributes its first validation accuracy at or after `batches`, or its last accuracy
+    if the run ended earlier. This rule favours the baseline.
 
     Args:
         summary: the baseline's cell; None if no run is finished.
@@ -265,7 +272,7 @@ def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
         if point[curve] is not None
     }
     longest = report["train_lengths"]
-    # The costs of the phases add up.
+    # The batches and minutes of the phases add up.
     phases = [report] if phase is report else [report, phase]
     return Measured(
         trial=trial,
@@ -281,7 +288,7 @@ def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
 
 
 def _outcome(phase: Mapping[str, Any]) -> str:
-    """The outcome of a hardening without a hardened model; empty otherwise."""
+    """The outcome of a hardening that produced no hardened model; empty otherwise."""
     if phase.get("harm"):
         return "; no better than the trained model, which is kept"
     return "; gates not saturated" if phase.get("saturated") is False else ""

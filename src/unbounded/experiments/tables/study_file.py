@@ -1,7 +1,7 @@
 """The file of a study: one line of JSON per run, compressed with xz.
 
-A study that runs adds a stream of xz for each finished run; `xz -d` reads all of them. At its end
-the file is packed into one stream. The file is always replaced as a whole.
+A running study appends an xz stream for each finished run. `xz -d` reads all streams. At the end of
+the study, the file is packed into one stream. The file is always replaced by a complete new file.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from filelock import FileLock
 from unbounded.errors import CheckpointError
 from unbounded.files import json_text, read_bytes, storage_errors, write_bytes
 
-#: Files in a table's folder: the reports of runs with their curves, and their verifications.
+#: Files in a table's folder: one with reports and curves of runs, one with their verifications.
 RUNS: Final = "runs.jsonl.xz"
 VERIFIED: Final = "verified.jsonl.xz"
-#: Advice for a damaged file.
+#: Advice in messages on a damaged file.
 AGAIN: Final = (
     "Restore it (`git checkout` in a clone). Or delete it: `unbounded reproduce` writes it again "
     "from the finished run folders and trains the other runs"
@@ -29,9 +29,9 @@ AGAIN: Final = (
 
 
 def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
-    """The file's objects by the name of their run; empty if the file does not exist.
+    """The objects in a study's file, by the names of their runs; empty if there is no file.
 
-    Of several objects of a run, in different streams, the last one counts.
+    If several streams have an object for one run, the last object is used.
 
     Raises:
         CheckpointError: the file is damaged; the message names it.
@@ -66,7 +66,9 @@ def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write all objects, ordered by the name of their run. The same objects give the same bytes.
+    """Write all objects, ordered by the name of their run.
+
+    Equal objects always result in the same bytes.
 
     Raises:
         StorageError: the file cannot be written; the earlier file remains intact.
@@ -83,7 +85,7 @@ def _stream(objects: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 
 def pack_study_file(path: Path) -> None:
-    """Write a file with appended streams again as one stream; a missing file stays missing.
+    """Pack a file with appended streams into one stream. A missing file is not created.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -95,7 +97,7 @@ def pack_study_file(path: Path) -> None:
 
 
 def _locked(path: Path) -> AbstractContextManager[object]:
-    """A lock file next to the file: two processes must not lose each other's objects."""
+    """Lock a study's file by a file next to it, so that two processes do not lose objects."""
     return FileLock(path.with_name(f".{path.name}.lock"))
 
 

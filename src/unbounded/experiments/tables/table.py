@@ -1,4 +1,4 @@
-"""The table of a study as Markdown, with published and measured values side by side."""
+"""Format the table of a study as Markdown, with published and measured values side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from unbounded.experiments.tables.verified import Verified, verified_grid
 from unbounded.experiments.trials.studies import Study
 
 NOT_RUN = "not run"
-#: The heading of the last part, which has a row for each run.
+#: The heading of the table's last part, which has a row for each run.
 EVERY_RUN = "## Every run"
 
 
@@ -48,9 +48,9 @@ _SYMBOLS = """\
 initializes them like the model's other weights (embeddings from N(0, 1)), "sums" as the authors'
 program, and "normal" from N(0, 1)."""
 
-#: The headings of two initializations: of output embeddings, and of the weights of symbols.
+#: The headings of two columns: initialization of output embeddings, and of symbol weights.
 OUTPUTS, SYMBOLS = "output weights", "symbol weights"
-#: Settings that get a column if the grid varies them: a heading, and the text of a cell.
+#: Settings that have a column if the grid varies them, each with heading and text of a cell.
 _SETTINGS: dict[str, Callable[[RunConfig], str]] = {
     "clip": lambda config: f"{config.training.clip:g}",
     "batch size": lambda config: str(config.training.batch_size),
@@ -163,7 +163,7 @@ def _cells_grid(
 
 
 def _printed_groups(metric_set: MetricSet, shown: Sequence[str], published: Published) -> list[str]:
-    """The groups with a printed number for any of these cells; all groups if none has one."""
+    """The groups for which the paper prints a number in any of these cells; else all groups."""
     pairs = [cell.split("/") for cell in shown]
     values = [published.values.get(task, {}).get(model) or {} for task, model in pairs]
     groups = [
@@ -211,7 +211,7 @@ def _cell_row(
 
 
 def _differing(cells: Cells) -> list[str]:
-    """The columns of _SETTINGS whose values differ within a cell.
+    """The columns in _SETTINGS whose values differ within a cell.
 
     The initialization of output embeddings is also shown if it differs between models of a task.
     """
@@ -231,7 +231,7 @@ def _settings_header(differ: Sequence[str]) -> list[str]:
 
 
 def _settings(config: RunConfig, differ: Sequence[str]) -> list[str]:
-    """The cells under `_settings_header`."""
+    """The cells of a row under `_settings_header`."""
     more = [_SETTINGS[name](config) for name in differ]
     return [_units(config.model), f"{config.training.learning_rate:g}", *more]
 

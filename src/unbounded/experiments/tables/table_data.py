@@ -33,7 +33,7 @@ def summaries(study: Study, results: Mapping[str, Measured]) -> dict[str, Summar
 
 
 def progress(study: Study, cells: Cells) -> tuple[set[str], set[str]]:
-    """The names of the finished runs, and of all runs; one run may fill several cells."""
+    """The names of the finished runs, and of all runs. One run may belong to several cells."""
     finished = {run.trial.name for cell in cells.values() if cell for run in cell.runs}
     return finished, {trial.name for trial in study.trials}
 

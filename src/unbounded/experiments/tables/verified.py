@@ -1,4 +1,4 @@
-"""Verifications of a study's runs: proven by enumeration, sampled and extrapolated."""
+"""The verifications of a study's runs, by enumeration, samples and extrapolation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.study_file import AGAIN, VERIFIED, read_study_file
 from unbounded.experiments.trials.studies import Study, Trial
 
-#: Each verified trial with its verification report.
+#: Pairs of a verified trial and its verification report.
 Verified = Sequence[tuple[Trial, Mapping[str, Any]]]
 
 _LEGEND = """\

@@ -1,1 +1,1 @@
-"""Studies and restarts: many runs, each in a separate process."""
+"""Studies and restarts, which train many runs in separate processes."""

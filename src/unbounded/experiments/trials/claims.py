@@ -1,13 +1,13 @@
 """Share runs among workers on any number of machines: each run is claimed by one of them.
 
-The only means is a folder that all workers see; there is no server. A claim is a file NAME.G, where
-G counts the claims of a run. It is made by a hard link, which the file system makes once only, on
-NFS too. No claim is ever deleted, so two workers cannot both take over the same dead claim: both
-try to make NAME.(G+1), and one succeeds.
+Workers share runs through a folder that all of them see; there is no server. A claim is a file
+NAME.G, where G counts the claims of a run. A worker makes this file with a hard link, which a file
+system makes only once, on NFS too. No claim is ever deleted, so two workers cannot both take over
+the same dead claim: both try to make NAME.(G+1), and one succeeds.
 
 Each worker touches a file of its own, its heartbeat. A claim is dead if the heartbeat of its worker
-no longer changes. Ages are differences of two times of the file system; no clock of a machine is
-read.
+no longer changes. Ages are differences of two times that the file system reports. No computer's
+clock is read.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from typing import Any, Final, Literal
 from unbounded.errors import StorageError
 from unbounded.files import storage_errors, write_text
 
-#: Folder of the claims in the folder of runs, and of the workers' heartbeats in it.
+#: Folder for claims within the folder of runs, and its subfolder for the workers' heartbeats.
 CLAIMS: Final = ".claims"
 _WORKERS: Final = "workers"
 #: Seconds between two heartbeats.
 HEARTBEAT_S: Final = 5.0
 #: A claim is dead after this many seconds without a heartbeat.
 DEAD_AFTER_S: Final = 60.0
-#: A run is given up when the workers of this many claims died.
+#: A run is abandoned after this many claims whose workers died.
 MOST_DEATHS: Final = 3
-#: Schedulers' environment variables with a job's number.
+#: Environment variables in which schedulers store a job's number.
 _JOBS: Final = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 #: Errors of a file system without hard links.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -84,7 +84,7 @@ class Claim:
 
 @dataclass
 class _Seen:
-    """The last heartbeat of a worker that was seen, and when, in seconds of this process."""
+    """The last heartbeat seen of a worker, and its time in seconds of this process."""
 
     beat: int
     since: float
@@ -93,7 +93,7 @@ class _Seen:
 
 @dataclass
 class Clock:
-    """The times that claims use.
+    """The intervals and the clock that claims use.
 
     Fields:
         heartbeat_s, dead_after_s: see HEARTBEAT_S and DEAD_AFTER_S.
@@ -106,7 +106,7 @@ class Clock:
 
 
 class Claims:
-    """The claims of one worker, and its view of those of others; a context with a heartbeat.
+    """The claims of one worker, and its view of other claims. The context sends heartbeats.
 
     Args:
         runs: the folder of the run folders.
@@ -158,18 +158,18 @@ class Claims:
                 self._beat_file.unlink()
 
     def look(self) -> None:
-        """Read which claims exist; one listing of the folder."""
+        """List the folder once, to read which claims exist."""
         self._generations = _generations(self.folder)
 
     def record(self, name: str) -> ClaimRecord | None:
-        """The newest claim of a run at the last look; None if there is none."""
+        """The newest claim of a run at the last `look`; None if the run has no claim."""
         generation = self._generations.get(name)
         return None if generation is None else self._read(name, generation)
 
     def take(self, name: str, *, retry: bool = False) -> Claim | None:
-        """Claim a run if nobody has it, or if its claim is dead or released.
+        """Claim a run if no worker has claimed it, or if its claim is dead or released.
 
-        A run whose workers died MOST_DEATHS times gets a failed claim and is not taken.
+        A run whose workers died MOST_DEATHS times is marked as failed and is not taken.
 
         Args:
             name: the run.
@@ -217,18 +217,19 @@ class Claims:
         record = replace(claim.record, state=state, error=error, seconds=seconds, is_fresh=is_fresh)
         path = self._path(claim.name, claim.generation)
         draft = self._workers / f".{self.worker}.draft"
-        # Not flushed to the disk: after a power failure the run's report counts.
+        # The claim need not be flushed to the disk, because after a power failure the run's report
+        # counts.
         with storage_errors(path, "writing"):
             draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
             draft.replace(path)
         self._held = None
 
     def is_dead(self, worker: str) -> bool:
-        """Whether a worker has ended without ending its claim.
+        """Whether a worker died before it ended its claim.
 
-        A worker on this machine is dead if its process is gone. Any worker is dead if its heartbeat
-        did not change for `dead_after_s`. This is measured either in the file system's time, after
-        watching for two heartbeats, or in the time of watching.
+        A worker on this computer is dead if its process no longer exists. Any worker is dead if its
+        heartbeat has not changed for `dead_after_s`. This time is measured by the file system,
+        after two heartbeats of watching, or as the time of watching.
         """
         if worker == self.worker:
             return False
@@ -237,7 +238,7 @@ class Claims:
             # Opening the file makes NFS ask the server for its newest times.
             with (self._workers / worker).open(encoding="utf-8") as file:
                 beat, text = os.fstat(file.fileno()).st_mtime_ns, file.read()
-        except OSError:  # there is none, or the claim does not name its worker
+        except OSError:  # there is no file, or the claim does not name its worker
             beat, text = 0, ""
         seen = self._seen.get(worker)
         if seen is None:
@@ -259,17 +260,17 @@ class Claims:
         return worker == self.worker or (seen is not None and seen.is_proved_alive)
 
     def forget(self) -> None:
-        """Forget which workers were seen alive, so that each must show another heartbeat."""
+        """Forget which workers were alive, so that each must prove it by another heartbeat."""
         for seen in self._seen.values():
             seen.is_proved_alive = False
 
     def _file_time(self) -> float:
-        """The time of the file system, in seconds; the heartbeat's file is touched for it."""
+        """The time of the file system in seconds, read by touching the heartbeat file."""
         os.utime(self._beat_file)
         return self._beat_file.stat().st_mtime
 
     def _beat(self) -> None:
-        """Touch the heartbeat's file until the end, and watch that the claim is not taken."""
+        """Touch the heartbeat file until the end, and watch whether the claim is taken over."""
         while not self._ended.wait(self._clock.heartbeat_s):
             with contextlib.suppress(OSError):
                 os.utime(self._beat_file)
@@ -295,7 +296,7 @@ class Claims:
             try:
                 os.link(draft, path)
             except FileExistsError:
-                # A request that NFS repeats may find its own link.
+                # If NFS repeats a request, the request may find the link that it has made.
                 return draft.stat().st_nlink == 2
             except OSError as error:
                 if error.errno not in _NO_LINKS:
@@ -307,7 +308,7 @@ class Claims:
 
 
 def _exclusively(path: Path, text: str) -> bool:
-    """Make a file where there are no hard links; False if it exists."""
+    """Make a file on a file system without hard links. Return False if the file exists."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -317,7 +318,7 @@ def _exclusively(path: Path, text: str) -> bool:
 
 
 def read_claim(path: Path) -> ClaimRecord:
-    """Read a claim; one that is still being written, or is damaged, counts as running.
+    """Read a claim. An incomplete or damaged claim counts as running.
 
     Raises:
         StorageError: the file cannot be read.
@@ -334,7 +335,7 @@ def read_claim(path: Path) -> ClaimRecord:
 
 
 def newest_claims(runs: Path, names: Iterable[str] | None = None) -> dict[str, ClaimRecord]:
-    """The newest claim of each run, for readers that claim nothing.
+    """The newest claim of each run, for processes that only read claims.
 
     Args:
         runs: the folder of the run folders.
@@ -362,7 +363,7 @@ def _generations(folder: Path) -> dict[str, int]:
 
 
 def _identity() -> dict[str, Any]:
-    """What a worker writes into its heartbeat's file."""
+    """The data that a worker writes into its heartbeat file."""
     job = next((f"{name}={os.environ[name]}" for name in _JOBS if name in os.environ), "")
     return {
         "host": socket.gethostname(),
@@ -374,7 +375,7 @@ def _identity() -> dict[str, Any]:
 
 
 def _machine() -> str:
-    """The boot of this machine and its name space of processes; empty if unknown."""
+    """An id of this computer's boot and of its process name space; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -383,7 +384,7 @@ def _machine() -> str:
 
 
 def _process_start(process: int) -> str:
-    """When a process started, in ticks since the boot; empty if there is no such process."""
+    """The start time of a process, in ticks since the boot; empty without such a process."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
     except OSError:
@@ -393,7 +394,7 @@ def _process_start(process: int) -> str:
 
 
 def _is_gone(text: str) -> bool:
-    """Whether a worker ran on this machine and its process is gone."""
+    """Whether a worker ran on this computer and its process no longer exists."""
     try:
         identity: Mapping[str, Any] = json.loads(text)
         here, start = _machine(), identity["process_start"]

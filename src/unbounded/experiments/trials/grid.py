@@ -1,8 +1,8 @@
-"""Lay out the runs of a study: axes and seeds, without what is excluded, with rules for some cells.
+"""Lay out the runs of a study from axes, seeds, exclusions, and rules for some cells.
 
-A cell is one value of each outer axis. Its config is composed in this order; later settings
-override earlier ones: the preset, the study's settings, the values of the outer axes, the settings
-of matching rules, then the values of the inner axes and the seed. Later ones take precedence.
+A cell is one value of each outer axis. The config of a run is composed in this order: the preset,
+the study's settings, the values of the outer axes, the settings of matching rules, the values of
+the inner axes, and the seed. Later settings override earlier ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unbounded.experiments.config.schema import RunConfig, to_dict
 
 Change = Mapping[str, Any]
 DrawKind = Literal["log_uniform", "uniform", "integers", "choice"]
-#: Digits of a drawn number.
+#: Number of digits of a drawn number.
 _DIGITS: Final = 6
 
 
@@ -51,7 +51,7 @@ class Draw:
     values: tuple[Any, ...]
 
     def points(self, name: str, count: int, seed: int) -> list[Any]:
-        """The first `count` values for an option; more values leave the first ones as they are.
+        """The first `count` values drawn for an option. A larger count only appends values.
 
         Args:
             name: the option; each has its own sequence.
@@ -75,7 +75,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is different in some cells.
+    """A rule: what differs in the cells that it matches.
 
     Fields:
         where: axis -> patterns of its labels, one of which must match; all axes must match.
@@ -96,7 +96,7 @@ class Rule:
     verify: Mapping[str, Any] = field(default_factory=dict)
 
     def matches(self, labels: Mapping[str, Any]) -> bool:
-        """Whether a cell is one of the rule's."""
+        """Whether the rule applies to a cell."""
         return matches(self.where, labels)
 
 
@@ -146,7 +146,7 @@ class GridRun:
 
 
 def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
-    """The runs of a grid, the last axis and the seeds as innermost loops.
+    """The runs of a grid. The last axis and the seeds are the innermost loops.
 
     Args:
         grid: the grid.
@@ -162,7 +162,7 @@ def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
         drawn = [
             dict(zip(grid.draws, values, strict=True)) for values in zip(*columns, strict=True)
         ]
-        # Integers and choices repeat; a point is trained once.
+        # Drawn integers and choices may repeat, but each point is trained once.
         points = list({json.dumps(point, default=str): point for point in drawn}.values())
     for values in product(*grid.outer.values()):
         labels = {name: value.label for name, value in zip(grid.outer, values, strict=True)}
@@ -188,7 +188,7 @@ def grid_runs(grid: Grid, order: Sequence[str] = ()) -> Iterator[GridRun]:
 
 
 def _task_of(values: Sequence[Value], labels: Mapping[str, Any]) -> str:
-    """The name of a cell's task: that of a component among its settings, else its label."""
+    """The name of a cell's task: the name in its settings, otherwise its label."""
     components = [value.change["task"] for value in values if "task" in value.change]
     named = [one["name"] for one in components if isinstance(one, Mapping) and "name" in one]
     return str(named[-1] if named else labels["task"])
@@ -210,7 +210,7 @@ def _inner(
     points: Sequence[Mapping[str, Any]],
     order: Sequence[str],
 ) -> Iterator[tuple[dict[str, Any], RunConfig]]:
-    """The inner axes of a cell: labels and configs."""
+    """Yield labels and config for each combination of a cell's inner axes."""
     lists, seeds = dict(grid.options), grid.seeds
     alternatives: Sequence[tuple[Mapping[str, Sequence[Any]], Sequence[int] | None]] = ()
     for rule in rules:
@@ -232,14 +232,14 @@ def _inner(
 
 
 def change_of(option: str, value: Any) -> dict[str, Any]:
-    """The change of a config that gives an option, by its dotted name, a value."""
+    """The change of a config that sets the option of a dotted name."""
     for part in reversed(option.split(".")):
         value = {part: value}
     return dict(value)
 
 
 def label_of(value: Any) -> Any:
-    """The label of an option's value: a component as its name and options, a list as a text."""
+    """The label of an option's value, as text. For a component it shows name and options."""
     if isinstance(value, Mapping):
         options = ", ".join(f"{k}={label_of(own)}" for k, own in value.items() if k != "name")
         name = str(value.get("name", ""))
@@ -250,7 +250,7 @@ def label_of(value: Any) -> Any:
 
 
 def matches(where: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
-    """Whether labels match a condition: of each axis one of the patterns."""
+    """Whether the labels match a condition, which lists patterns for some axes."""
     return all(
         name in labels and any(_fits(pattern, labels[name]) for pattern in patterns)
         for name, patterns in where.items()
@@ -258,7 +258,7 @@ def matches(where: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bo
 
 
 def _excludes(condition: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
-    """Whether the outer axes alone match a condition, so that a cell need not be composed."""
+    """Whether a condition matches by outer axes only, so that the cell need not be composed."""
     return all(name in labels for name in condition) and matches(condition, labels)
 
 

@@ -1,4 +1,4 @@
-"""The file of planned runs that all workers of a study read: one line of JSON per run."""
+"""The file of planned runs, with a line of JSON for each run. All workers of a study read it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Restarts:
-    """The results of the seeds of one config.
+    """The results of one config with several seeds.
 
     Fields:
         folder: folder of restarts.json and restarts.md.
@@ -54,7 +54,7 @@ class Restarts:
 def report_restarts(
     configs: Sequence[RunConfig], reports: Sequence[Mapping[str, Any]], root: Path
 ) -> Restarts:
-    """Choose the best restart by its selection metric, never by test data; report all of them.
+    """Choose the best restart by its selection metric, never by test data. Report all restarts.
 
     Args:
         configs: one config per seed.
@@ -119,7 +119,7 @@ def _part(numbers: Measures, report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _over(runs: Sequence[Measures]) -> dict[str, Any]:
-    """Statistics of one phase over all restarts; a column that no report has is null."""
+    """Statistics of one phase over all restarts. A column that no report has is null."""
     values = {
         name: [number for run in runs if (number := run.values[name]) is not None]
         for name in runs[0].values
@@ -131,7 +131,7 @@ def _over(runs: Sequence[Measures]) -> dict[str, Any]:
 
 
 def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
-    """The table of all restarts, with best, median and spread; also for the hardened models.
+    """The table of all restarts, with best, median and spread, also of the hardened models.
 
     Args:
         data: the data of restarts.json.
@@ -150,7 +150,7 @@ def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
             if math.isfinite(parts[-1]["selection_metric"])
             else "–"
         )
-        # The costs of the phases add up.
+        # The batches and minutes of the phases add up.
         batches, minutes = (sum(part[name] for part in parts) for name in ("batches", "minutes"))
         seed, ended = f"{restart['seed']}{mark}", parts[-1]["stopped"]
         lines.append([seed, selection_metric, *numbers, str(batches), f"{minutes:.1f}", ended])
@@ -274,7 +274,7 @@ def _in_processes(
     for config in configs:
         config.hardware.threads = 1
         folder = RunFolder.of(root, config)
-        # Apply the rules of a single run before any of them starts.
+        # Check the rules of a single run before any restart begins.
         with lock(folder):
             admit(folder, resume=resume, overwrite=overwrite)
         trials.append(Trial(config.task["name"], model_name(config.model), config))

@@ -58,9 +58,9 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
 def on_hardware(
     trials: Sequence[Trial], device: str | None = None, precision: str | None = None
 ) -> tuple[Trial, ...]:
-    """The same trials on another device, or with another precision of float32 products.
+    """Return the same trials for another device or another precision of float32 products.
 
-    Neither is part of a trial's identity; its report has both.
+    Device and precision are not part of a trial's identity, but its report has both.
 
     Args:
         device: auto, cpu or cuda; None leaves it unchanged.
@@ -90,7 +90,7 @@ def _check_choice(what: str, choice: str | None, known: Sequence[str]) -> None:
 
 
 def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
-    """The trials that match one FIELD=VALUES; the field must exist in a trial of the study."""
+    """The trials that match one FIELD=VALUES. A trial of the study must have the field."""
     name, equals, text = condition.partition("=")
     name = name.strip()
     # A list is one value, so its commas do not separate values.
@@ -123,9 +123,9 @@ def _exact(value: Any) -> tuple[bool, Any]:
 
 
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"model.hidden_size": 50} of {"model": {"hidden_size": 50}}."""
+    """Flatten nested mappings: {"model.hidden_size": 50} from {"model": {"hidden_size": 50}}."""
     leaves: dict[str, Any] = {}
-    if prefix and "name" in data:  # a component's name stands for it
+    if prefix and "name" in data:  # a component is represented by its name
         leaves[prefix.removesuffix(".")] = data["name"]
     for key, value in data.items():
         inner = isinstance(value, Mapping) and value

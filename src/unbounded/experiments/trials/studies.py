@@ -18,7 +18,7 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.tables.published import Published, published, read_data
 from unbounded.experiments.trials.grid import Grid, Rule, Value, grid_runs
 
-#: Grid lists of a study, and the config option of each.
+#: Names of the grid lists of a study, and the config option that each list varies.
 _GRIDS = {
     "hidden_sizes": "model.hidden_size",
     "layers": "model.controller",
@@ -54,7 +54,7 @@ class Trial:
 
     @property
     def cell(self) -> str:
-        """The trial's cell of the table, "task/model"."""
+        """The table cell that the trial belongs to, "task/model"."""
         return f"{self.task}/{self.model}"
 
     @cached_property
@@ -106,7 +106,7 @@ class Study:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of its table, in order."""
+        """The cells of the study's table, in order."""
         return tuple(dict.fromkeys(trial.cell for trial in self.trials))
 
 
@@ -275,14 +275,14 @@ def _options(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The lists of a grid, by option."""
     lists = {option: fields[name] for name, option in _GRIDS.items() if name in fields}
     if "layers" in fields:
-        # Only the deep LSTM has this option; other controllers have one layer.
+        # Only the deep LSTM has this option. Other controllers have one layer.
         layers = [{} if number == 1 else {"num_layers": number} for number in fields["layers"]]
         lists["model.controller"] = layers
     return lists
 
 
 def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a config in settings, with `batches` at its place."""
+    """The config sections in a study's settings, with `batches` moved into its section."""
     parts = {part: settings[part] for part in PARTS if part in settings}
     if "batches" not in settings:
         return parts

@@ -1,4 +1,4 @@
-"""The file of a custom study: what varies, what is fixed, and what its table shows.
+"""Read the file of a custom study: what varies, what is fixed, and what the table shows.
 
 docs/studies.md describes the format; `unbounded study --new FILE` writes an example.
 """
@@ -42,7 +42,7 @@ from unbounded.experiments.trials.studies import Trial
 from unbounded.files import read_text
 from unbounded.options import field_kinds
 
-#: Keys of a study's file.
+#: Keys in a study's file.
 KEYS: Final = (
     "about", "preset", "protocol", "base", "budget", "axes", "draws", "seeds", "exclude", "rules",
     "select", "table", "figures", "log_with", "import", "data",
@@ -52,13 +52,13 @@ _BUDGET: Final = ("batches", "symbols", "minutes")
 _DRAWS: Final = get_args(DrawKind)
 #: Parts of a config that a study may set.
 _SECTIONS: Final = (*PARTS, "hardware")
-#: A study with more runs is an error of its author.
+#: A study with more runs than this is most likely a mistake.
 _MOST_RUNS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a study's table shows.
+    """The contents of a study's table.
 
     Fields:
         rows, columns: axes; without columns each metric is a column.
@@ -120,7 +120,7 @@ def read_study(path: Path) -> StudyFile:
 
 
 def make_study_file(name: str, data: Mapping[str, Any]) -> StudyFile:
-    """The study of a file's content.
+    """Build a study from a file's content.
 
     Args:
         name: the study's name.
@@ -182,7 +182,7 @@ def _same(axes: Mapping[str, Any], before: Mapping[str, Any]) -> str:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds from their text: "0:10" without its end, or "1,2,5".
+    """Parse seeds from text: "0:10" (without 10), or "1,2,5".
 
     Raises:
         ConfigError: the text names no seeds.
@@ -215,12 +215,12 @@ def known_options() -> list[str]:
 
 
 def option_error(name: str) -> str:
-    """What is wrong with the name of an option; empty if names alone show no error."""
+    """The error in an option's name; empty if the name itself shows no error."""
     known = known_options()
     if name in known:
         return ""
     place = next((place for place in component_places() if name.startswith(f"{place}.")), None)
-    if place is not None:  # an option of a component, which the check of the configs knows
+    if place is not None:  # the check of the configs knows the options of components
         return ""
     inside = [option for option in known if option.startswith(f"{name}.")]
     if inside:
@@ -284,7 +284,7 @@ class _Reader:
             rules=rules,
             protocol=self._protocol(),
         )
-        # Drawn options are a search, so the best point is chosen, unless the file sets `select`.
+        # Drawn options form a search, so the best point is chosen, unless the file sets `select`.
         select = self._axis_names("select", data.get("select", list(draws)), named)
         return StudyFile(
             name,
@@ -371,7 +371,7 @@ class _Reader:
         return False
 
     def _settings(self, name: str, values: Mapping[str, Any]) -> list[Value]:
-        """The values of an axis with a name of its own: names with settings."""
+        """The values of an axis that is not an option: names with settings."""
         if not option_error(name) and name != "task":
             self.errors.append(
                 f"axes: {name}: expected a list of values, or one of {', '.join(_DRAWS)}, got "
@@ -483,7 +483,7 @@ class _Reader:
         if data is not None:
             hardware = base.get("hardware")
             hardware = hardware if isinstance(hardware, Mapping) else {}
-            # Absolute, because workers may have another current folder.
+            # The path is absolute, because workers may have another current folder.
             base["hardware"] = {**hardware, "data": os.path.abspath(str(data))}
         return base
 
@@ -589,13 +589,13 @@ class _Reader:
 
 
 def _place(option: str) -> str:
-    """The option, or the component that it names: model.memory.name is model.memory."""
+    """The component that an option names (model.memory for model.memory.name), else the option."""
     place = option.removesuffix(".name")
     return place if place in component_places() else option
 
 
 def _leaves(change: Any, prefix: str = "") -> list[str]:
-    """The dotted names of the options that settings give; a component's name stands for it."""
+    """The dotted names of the options in settings. A component is represented by its name."""
     leaves: list[str] = []
     for key, value in change.items():
         name = f"{prefix}{key}"
@@ -607,7 +607,7 @@ def _leaves(change: Any, prefix: str = "") -> list[str]:
 
 
 def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with dotted names, such as model.hidden_size, as nested mappings."""
+    """Turn settings with dotted names, such as model.hidden_size, into nested mappings."""
     result: dict[str, Any] = {}
     for name, value in settings.items():
         part = change_of(str(name), _expanded(value) if isinstance(value, Mapping) else value)

@@ -1,4 +1,7 @@
-"""A worker process: `python -m unbounded.experiments.trials.study_worker OPTIONS PLAN RUNS`."""
+"""A worker process, which is started by the following command.
+
+`python -m unbounded.experiments.trials.study_worker OPTIONS PLAN RUNS`.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from unbounded.errors import UnboundedError
 from unbounded.experiments.trials.plan_file import read_plan
 from unbounded.experiments.trials.work import WorkOptions, work
 
-#: Exit code after bad input or a full disk, as of the commands.
+#: Exit code after bad input or a full disk, the same as for the commands.
 EXIT_BAD = 2
 _PARENT_POLL_S = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    """Work on a plan; the exit code of `WorkResult`, or 2 if the disk is full.
+    """Work on a plan. Return the exit code of `WorkResult`, or 2 if the disk is full.
 
     Args:
         arguments: options as JSON (`WorkOptions`), the plan's file and the folder of runs.
@@ -33,8 +36,8 @@ def main(arguments: list[str]) -> int:
     for module in options.modules:
         importlib.import_module(module)
     # These modules are imported before the first run, so that the import is not attributed to that
-    # run. Then their objects are excluded from garbage collection. The tensors of each step trigger
-    # it, and it took 6 % of the time of a small training.
+    # run. The objects of these modules are then excluded from garbage collection. The tensors of
+    # each step trigger garbage collection, which took 6 % of the time of a small training.
     importlib.import_module("unbounded.experiments.run.run")
     gc.freeze()
     if options.time_limit_s is not None:  # the imports count
@@ -50,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop_with_parent() -> None:
-    """Stop this process with SIGTERM if its parent process is gone, for example killed."""
+    """Stop this process with SIGTERM if its parent process no longer exists."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -19,8 +19,8 @@ _TAIL_BYTES = 2048
 class RunMinutes:
     """Expected minutes of a run.
 
-    A measured run is expected to take as long again. Another run takes the median over the nearest
-    group that has measured runs: its setting, its cell, its task or the study.
+    A measured run is expected to take the measured time again. Any other run is expected to take
+    the median over the smallest of its groups with measured runs: setting, cell, task or study.
 
     Args:
         trials: the study's trials.
@@ -47,7 +47,7 @@ class RunMinutes:
 
 
 def _groups(trial: Trial) -> list[tuple[str, str]]:
-    """The groups of similar runs of a trial, the nearest first."""
+    """The groups of similar runs that a trial belongs to, the smallest first."""
     setting = trial.name.rpartition("-seed")[0]
     named = {"run": trial.name, "setting": setting, "cell": trial.cell, "task": trial.task}
     return [*named.items(), ("study", "")]
@@ -84,9 +84,9 @@ def with_jobs(minutes: Sequence[float], jobs: int) -> float:
 class TimeLeft:
     """The remaining time of a study.
 
-    A running trial ends after its expected minutes, at the latest with its budget. If no run is
-    measured, a running trial is assumed to use its whole budget. Waiting trials are then assumed to
-    take as many minutes.
+    A running trial ends after its expected minutes, or earlier if its budget is used up. If no run
+    is measured, a running trial is assumed to use its whole budget. Each waiting trial is then
+    assumed to take the same time.
 
     Args:
         waiting: the trials to train.
@@ -106,7 +106,7 @@ class TimeLeft:
     ) -> None:
         self._waiting = {trial.name: trial for trial in waiting}
         self._jobs, self._expected, self._runs, self._now = jobs, expected, runs, now
-        # Trial, start in seconds, and finished share at the start.
+        # A running trial, its start in seconds, and its finished share at the start.
         self._running: dict[str, tuple[Trial, float, float]] = {}
 
     def look(self, running: Sequence[Trial]) -> None:
@@ -173,13 +173,13 @@ def estimate(minutes: float) -> str:
 
 
 def newest(path: Path) -> tuple[int, str]:
-    """Batch and training perplexity of a metrics file's newest report; 0 and "" without one."""
+    """Batch and training perplexity in a metrics file's newest record; 0 and "" without one."""
     batch, text = 0, ""
     for line in _last_lines(path):
         try:
             record = json.loads(line)
         except ValueError:
-            continue  # the first line may be cut
+            continue  # the first line may be incomplete
         batch = int(record["batch"])
         if record["kind"] == "train" and record["perplexity"] is not None:
             text = f"perplexity {record['perplexity']:.4g}"
@@ -187,14 +187,14 @@ def newest(path: Path) -> tuple[int, str]:
 
 
 def scored_now(log: Path) -> str:
-    """The last log line about scoring after training; empty during training."""
+    """The last line of the log on scoring after training; empty during training."""
     last = _last_lines(log)[-1:]
     text = last[0].decode("utf-8", errors="replace") if last else ""
     return text if text.startswith("scoring ") else ""
 
 
 def _last_lines(path: Path) -> list[bytes]:
-    """The last complete lines of a file; empty if it does not exist."""
+    """The last complete lines of a file; empty for a missing file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Show the progress of trials: bars in a terminal, lines elsewhere."""
+"""Show the progress of trials, as bars in a terminal or as lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unbounded.experiments.trials.time_left import TimeLeft, estimate, newest, s
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Seconds between two lines while no trial starts or ends.
+#: Seconds between two lines of progress while no trial starts or ends.
 _QUIET_S = 600.0
 
 
@@ -67,7 +67,7 @@ class Lines:
             self._say(f"[{self._ended}/{self._total}] training {names}{_left_text(self._left)}")
 
     def done(self, text: str) -> None:
-        """Print the outcome of a trial and the number of ended trials."""
+        """Print the outcome of a trial, and how many trials have ended."""
         self._ended += 1
         left = _left_text(self._left) if self._ended < self._total else ""
         first, newline, rest = text.partition("\n")
@@ -128,7 +128,7 @@ def watching(
     left: TimeLeft,
     plain: bool = False,
 ) -> Iterator[Watch]:
-    """Bars if standard output is a terminal; lines otherwise, or with `plain`."""
+    """Return bars if standard output is a terminal; lines otherwise or with `plain`."""
     if plain or not sys.stdout.isatty():
         yield Lines(total, finished, say, left)
         return
@@ -152,6 +152,6 @@ def watching(
 
 
 def _left_text(left: TimeLeft) -> str:
-    """The remaining time after a comma; empty if unknown."""
+    """A comma and the remaining time; empty if the time is unknown."""
     minutes = left.minutes()
     return "" if minutes is None else f", {estimate(minutes)} left"

@@ -1,7 +1,7 @@
-"""The loop of a worker: take the next run that nobody has, train it, record how it ended.
+"""The loop of a worker: claim the next free run, train it, and record how it ended.
 
-Every executor starts workers of this one loop: the process pool, a shard, SLURM and Ray. A worker
-trains run after run in one process, so that torch is imported once.
+All executors start workers with this loop: the process pool, shards, SLURM and Ray. A worker trains
+run after run in one process, so that torch is imported once.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from unbounded.experiments.trials.studies import Trial
 from unbounded.files import storage_errors, write_text
 from unbounded.training.signals import Interrupted, StopRequest, stop_requests
 
-#: Exit code of a worker that stopped with work left; running the same command again goes on
-#: (EX_TEMPFAIL).
+#: Exit code of a worker that stopped before its work was done (EX_TEMPFAIL). The same command
+#: continues this work.
 EXIT_CONTINUE: Final = 75
-#: Exit code of a worker with a failed run.
+#: Exit code of a worker if one of its runs failed.
 EXIT_FAILED: Final = 1
-#: Folder of the logs in the folder of runs.
+#: Folder for logs, in the folder of runs.
 LOGS: Final = "logs"
-#: Number of an element of a SLURM array, the least and the greatest one.
+#: SLURM's variables for the number of an array element, and the least and greatest number.
 _ARRAY: Final = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
-#: Folder of the workers' own logs and notes in it.
+#: Folder for logs and notes of the workers, in the folder for logs.
 WORKERS: Final = "workers"
-#: Seconds between two looks at the runs of other workers.
+#: Seconds between two checks of the runs of other workers.
 _POLL_S: Final = 1.0
 _LONGEST_ERROR: Final = 4000
-#: Bytes below which a disk counts as full.
+#: A disk with fewer free bytes counts as full.
 _LEAST_ROOM: Final = 100_000
-#: Disk errors with which every further run would fail too.
+#: Disk errors that would make every further run fail.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -62,7 +62,7 @@ class Shard(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A shard from its text, "3/16".
+        """Parse a shard such as "3/16".
 
         Raises:
             ConfigError: the text is no shard.
@@ -74,7 +74,7 @@ class Shard(NamedTuple):
 
     @classmethod
     def of_job(cls) -> Self:
-        """The shard of this element of a SLURM array; the whole plan outside of one.
+        """The shard of this element of a SLURM array; the full plan outside an array.
 
         Raises:
             ConfigError: the variables of the array are not numbers.
@@ -90,18 +90,18 @@ class Shard(NamedTuple):
         return cls(number - low + 1, high - low + 1)
 
     def order(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The trials, those of this part first."""
+        """The trials, with the trials of this part first."""
         first = self.number - 1
         own = [trial for place, trial in enumerate(trials) if place % self.total == first]
         others = [trial for place, trial in enumerate(trials) if place % self.total != first]
-        # Begin at the next part, so that helpers spread.
+        # Continue with the next part, so that workers that help others spread over all parts.
         start = first * len(others) // self.total
         return [*own, *others[start:], *others[:start]]
 
 
 @dataclass(frozen=True)
 class WorkOptions:
-    """How a worker works; plain data, so that it can be sent to another process.
+    """The options of a worker, as plain data that can be sent to another process.
 
     Fields:
         shard: the part of the plan that the worker begins with.
@@ -132,7 +132,7 @@ class WorkOptions:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The options from their text."""
+        """Parse options from text."""
         data: dict[str, Any] = json.loads(text)
         data["shard"] = Shard(*data["shard"])
         for name in ("modules", "log_with"):
@@ -142,7 +142,7 @@ class WorkOptions:
 
 @dataclass
 class WorkResult:
-    """What a worker did.
+    """The results of a worker.
 
     Fields:
         finished, failed: names of the runs that it finished, and that failed.
@@ -174,7 +174,7 @@ def work(
     options: WorkOptions,
     say: Callable[[str], None] = lambda text: None,
 ) -> WorkResult:
-    """Train the runs that no other worker has, until none is left.
+    """Train runs that no other worker has claimed, until no such run is left.
 
     Args:
         trials: all trials of the plan; those of one run count once.
@@ -189,7 +189,7 @@ def work(
     began = time.monotonic()
     by_name = {trial.name: trial for trial in trials}
     clock = Clock(options.heartbeat_s, options.dead_after_s)
-    # A claim that is lost stops its run as a signal does.
+    # Losing a claim stops the run, as a signal does.
     interrupt = partial(os.kill, os.getpid(), signal.SIGUSR1)
     with (
         Claims(runs, clock, interrupt) as claims,
@@ -211,7 +211,7 @@ def work(
 
 
 def run_is_finished(trial: Trial, runs: Path) -> bool:
-    """Whether a run has its report, and its verification if the trial asks for one."""
+    """Whether a run has its report, and its verification if the trial requires one."""
     folder = RunFolder.of(runs, trial.config)
     if not folder.is_finished:
         return False
@@ -223,7 +223,7 @@ def run_is_finished(trial: Trial, runs: Path) -> bool:
 
 
 class _Worker:
-    """The state of the loop."""
+    """The state of a worker's loop."""
 
     def __init__(
         self,
@@ -235,19 +235,19 @@ class _Worker:
     ) -> None:
         self._claims, self._request, self._runs = claims, request, runs
         self._options, self._say = options, say
-        # Runs that a process without a claim trains, and when to try them again.
+        # Runs that a process without a claim trains, and the time of the next attempt.
         self._busy_until: dict[str, float] = {}
         self.result = WorkResult()
 
     def work(self, trials: Sequence[Trial]) -> None:
-        """Take the trials in order; then watch those that others have until each is decided."""
+        """Try the trials in order; then watch trials of other workers until each has an outcome."""
         claims, options = self._claims, self._options
         if options.isolated:
             total = options.shard.total
             trials = trials[: (len(trials) + total - options.shard.number) // total]
         claims.look()
         records = {trial.name: claims.record(trial.name) for trial in trials}
-        # Claims of runs whose reports were deleted, and earlier failures.
+        # Try runs again whose reports were deleted, and runs that failed earlier.
         again = {
             name
             for name, record in records.items()
@@ -293,24 +293,24 @@ class _Worker:
                 record = claims.record(trial.name)
                 undecided |= record is None or not claims.is_proved_alive(record.worker)
             if time.monotonic() - began > 4 * self._options.dead_after_s:
-                break  # a busy run, which its own process will finish
+                break  # such a run is busy, and its own process will finish it
             others = left
             self.result.elsewhere = len(others)
             if not undecided:
                 break
-            # Not time.sleep, which fails under libfaketime, where wrong clocks are tried.
+            # time.sleep would fail under libfaketime, with which tests simulate wrong clocks.
             threading.Event().wait(min(_POLL_S, self._options.heartbeat_s))
         self.result.wait_s += time.monotonic() - began
 
     def _replaces(self, trial: Trial) -> bool:
-        """Whether the run in the folder is the one that the options replace, not a newer one."""
+        """Whether the run in the folder is the run to be replaced, and not a newer run."""
         inode = self._options.replaced.get(trial.name)
         if inode is None:
             return False
         from unbounded.experiments.run.run_lock import aside
 
         folder = RunFolder.of(self._runs, trial.config)
-        # A process that was killed before the new run's first checkpoint left the old one aside.
+        # A process killed before the new run's first checkpoint leaves the old run in `aside`.
         return inode_of(folder.path) == inode or (
             not folder.can_resume and inode_of(aside(folder)) == inode
         )
@@ -319,7 +319,7 @@ class _Worker:
         return time.monotonic() < self._busy_until.get(trial.name, 0.0)
 
     def _try(self, trial: Trial, *, retry: bool = False) -> bool:
-        """Train a run if its claim can be had; whether the run is settled for this worker."""
+        """Claim and train a run. Return whether this worker is done with the run."""
         claim = self._claims.take(trial.name, retry=retry)
         if claim is None:
             return False
@@ -331,7 +331,7 @@ class _Worker:
                 from unbounded.experiments.run.run_lock import free_soft_lock
 
                 free_soft_lock(RunFolder.of(self._runs, trial.config))
-            # A signal for this run alone does not stop the loop, if it is of a lost claim.
+            # A signal because of a lost claim stops only this run, not the loop.
             with stop_requests() as request:
                 is_fresh = self._train(trial, request)
                 state = "finished"
@@ -349,10 +349,10 @@ class _Worker:
             self._busy_until[trial.name] = time.monotonic() + self._options.dead_after_s / 4
             self._say(f"busy {trial.name}: {busy}")
             return False
-        except Exception as failure:  # whatever a run raises must not stop the others
+        except Exception as failure:  # an error in one run must not stop the others
             if isinstance(failure, StorageError) and _is_full(failure):
                 raise
-            if _has_no_room(self._runs):  # libraries do not say why they cannot write
+            if _has_no_room(self._runs):  # libraries do not report why writing failed
                 raise StorageError(f"the disk of {self._runs} is full: {failure}") from failure
             state, error = "failed", _text(failure)
         finally:
@@ -368,8 +368,8 @@ class _Worker:
         return True
 
     def _train(self, trial: Trial, request: StopRequest) -> bool:
-        """Train one run; whether it was trained here."""
-        # Imported here, because these import torch, and a planner has no need of them.
+        """Train one run. Return whether this call trained it."""
+        # Imported here, because these modules import torch, which a planner does not need.
         from unbounded.experiments.run.run import train_run
         from unbounded.experiments.run.run_lock import is_begun
 
@@ -379,7 +379,7 @@ class _Worker:
                 result = train_run(
                     trial.config,
                     root=self._runs,
-                    # A new run does not resume; else its log would have a notice about it.
+                    # A new run does not resume, because resuming writes a notice into the log.
                     resume=not overwrite and (os.path.lexists(folder) or is_begun(folder)),
                     overwrite=overwrite,
                     figures=self._options.figures,
@@ -388,15 +388,14 @@ class _Worker:
                 if trial.verify is not None:
                     _verify(folder, trial.verify, request)
             except Exception:
-                # An exception of any kind is written to the run's own log, and the caller gets it
-                # too.
+                # Any exception is written to the run's own log and passed on to the caller.
                 traceback.print_exc()
                 raise
         return result.fresh
 
 
 def _verify(folder: RunFolder, options: Mapping[str, Any], request: StopRequest) -> None:
-    """Verify a finished run, unless it is."""
+    """Verify a finished run, unless it is verified."""
     from unbounded.experiments.run.verification import is_verified, verify_run
     from unbounded.verification import VerifyOptions
 
@@ -411,7 +410,7 @@ def _verify(folder: RunFolder, options: Mapping[str, Any], request: StopRequest)
 
 @contextlib.contextmanager
 def _limit(options: WorkOptions) -> Iterator[None]:
-    """Send this process SIGUSR1 when the time limit is over, as a scheduler does."""
+    """At the time limit, send SIGUSR1 to this process, as a scheduler does."""
     if options.time_limit_s is None:
         yield
         return
@@ -426,12 +425,12 @@ def _limit(options: WorkOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """Append what the block writes to standard output and error to a file."""
+    """Redirect standard output and error of the block, and append both to a file."""
     _flush()
     kept = [os.dup(1), os.dup(2)]
     with storage_errors(path, "writing"), path.open("a", encoding="utf-8") as file:
         try:
-            # The descriptors are those of libraries in C; Python's streams may be others.
+            # C libraries write to the file descriptors, but Python's streams may be other files.
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
@@ -450,7 +449,7 @@ def _flush() -> None:
 
 
 def make_logs(runs: Path) -> Path:
-    """Make the folder of logs, with that of the workers in it.
+    """Make the folder for logs, and in it the folder for the workers' logs.
 
     Raises:
         StorageError: it cannot be made.
@@ -462,7 +461,7 @@ def make_logs(runs: Path) -> Path:
 
 
 def _text(error: BaseException) -> str:
-    """An error for a claim: the end of its traceback, or its message if it is expected."""
+    """The text of an error for a claim: its message if expected, otherwise the traceback's end."""
     name = type(error).__name__
     if isinstance(error, UnboundedError):
         return f"{name}: {error}"[:_LONGEST_ERROR]
@@ -484,7 +483,7 @@ def inode_of(path: Path) -> int | None:
 
 
 def _is_full(error: BaseException | None) -> bool:
-    """Whether an error comes of a full or read-only disk."""
+    """Whether a full or read-only disk caused an error."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
             return True

@@ -1,4 +1,4 @@
-"""A pool of worker processes on this machine, and a view of what all workers of a plan do."""
+"""A pool of worker processes on this computer, and a view of all workers of a plan."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from unbounded.training.signals import Interrupted, stop_requests
 #: -P prevents imports from the current folder, where a file may shadow a standard module;
 #: PYTHONPATH still applies.
 WORKER: Final = (sys.executable, "-P", "-m", "unbounded.experiments.trials.study_worker")
-#: Exit codes of a worker that is not started again.
+#: Exit codes after which a worker is not started again.
 _ENDED: Final = (0, EXIT_FAILED, EXIT_CONTINUE, 130)
 _POLL_S: Final = 0.3
 #: Time to finish a batch and a validation of 1000 sequences, and to write a checkpoint.
 _GRACE_S: Final = 120.0
-#: How many workers may die one after the other without a finished run between them.
+#: Number of workers that may die in a row without a finished run between them.
 _MOST_RESTARTS: Final = 8
 
 
 class PlanWatch:
-    """Follows the runs of a plan by their claims, whoever trains them.
+    """Follows the runs of a plan by their claims, no matter which worker trains them.
 
     Args:
         trials: the runs, one trial each.
@@ -83,7 +83,7 @@ class PlanWatch:
         return list(self._waiting.values())
 
     def look(self) -> tuple[list[Trial], list[Outcome]]:
-        """The runs at work, and those that ended since the last look."""
+        """The runs in progress, and the runs that have ended since the last call."""
         running: list[Trial] = []
         ended: list[Outcome] = []
         for name, record in newest_claims(self._runs, self._waiting).items():
@@ -121,9 +121,9 @@ def run_workers(
     gpus: Sequence[str] = (),
     command: Sequence[str] = WORKER,
 ) -> list[Outcome]:
-    """Work on a plan with several processes of one thread; a failure does not stop the others.
+    """Work on a plan with several single-threaded processes. A failed run does not stop others.
 
-    A worker that dies is started again; a run whose workers died three times is given up.
+    A worker that dies is started again. A run whose workers died three times is abandoned.
 
     Args:
         plan: the plan's file.
@@ -163,7 +163,7 @@ def run_workers(
     restarts, had = 0, 0
     with stop_requests() as request:
         try:
-            # Processes beyond the number of runs would have nothing to do.
+            # More processes than runs would have no work.
             processes += [start(n) for n in range(min(jobs, max(1, len(watched.waiting))))]
             while processes:
                 request.check()
@@ -200,7 +200,7 @@ def train_trials(
 ) -> list[Outcome]:
     """Train trials in a pool that other workers may join, as `run_workers` does.
 
-    Earlier failures are tried again, and each run draws its figures.
+    Runs that failed earlier are tried again, and each run draws its figures.
 
     Args:
         trials: the trials, in the order of their start.
@@ -230,7 +230,7 @@ def train_trials(
 
 
 def plan_of(trials: Sequence[Trial], runs: Path) -> Path:
-    """Write the plan of some trials into the folder of runs; equal plans are one file.
+    """Write the plan of some trials into the folder of runs. Equal plans share a file.
 
     Raises:
         StorageError: the file cannot be written.
@@ -243,7 +243,7 @@ def plan_of(trials: Sequence[Trial], runs: Path) -> Path:
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """The names of the CUDA devices for CUDA_VISIBLE_DEVICES; empty unless there are several."""
+    """The CUDA devices as CUDA_VISIBLE_DEVICES names them; empty unless there are several."""
     import torch
 
     count = torch.cuda.device_count()
@@ -261,7 +261,7 @@ def _start(
     gpus: Sequence[str],
     command: Sequence[str],
 ) -> _Process:
-    # Libraries of torch read these sizes of their thread pools when loaded.
+    # Torch's libraries read these sizes of their thread pools when they are loaded.
     environment: Mapping[str, str] = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     if gpus:
         environment = {**environment, "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]}
@@ -273,14 +273,14 @@ def _start(
             stdout=stream,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment},
-            # Ctrl-C then reaches only this process, which asks each worker once.
+            # Ctrl-C then reaches only this process, which asks each worker to stop once.
             start_new_session=True,
         )
     return _Process(number, process, log)
 
 
 def _stop(processes: Sequence[_Process]) -> None:
-    """Ask every worker to save and end; kill those that exceed the grace period."""
+    """Ask every worker to save and end; kill workers that exceed the grace period."""
     for worker in processes:
         worker.process.terminate()
     limit = time.monotonic() + _GRACE_S

@@ -1,8 +1,9 @@
-"""CUDA kernels in Triton: neural stack, queue and deque with every controller.
+"""CUDA kernels in Triton, for neural stack, queue and deque with every controller.
 
-A launch runs a whole sequence, with all its programs on the device at once. A step has three phases
+A launch runs a full sequence, with all its programs on the device at once. A step has three phases
 (controller, heads, memory; backward in reverse order), between which the programs wait for each
-other. Work over all steps at once is left to torch. Triton is imported at its first use.
+other. Torch does the work that can be done for all steps at once. Triton is imported when it is
+first used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MEMORIES: Final = ("stack", "queue", "deque")
 
 
 def why_not(structure: Structure[Any] | None, device: int | None = None) -> str | None:
-    """Why no CUDA kernel serves a memory on a device; None if one does.
+    """The reason why no CUDA kernel supports a memory on a device; None if one does.
 
     Args:
         structure: None for any with a kernel. device: its number; None for any.

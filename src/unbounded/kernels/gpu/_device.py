@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-#: The oldest Triton with cooperative launches, and the oldest supported device.
+#: The oldest version of Triton with cooperative launches, and the oldest supported device.
 OLDEST_TRITON: Final = (3, 3)
 OLDEST_CAPABILITY: Final = (8, 0)
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -19,7 +19,7 @@ LEAST_SHARED: Final = 99 * 1024
 
 
 def _triton() -> tuple[int, ...] | None:
-    """The version of Triton, or None without one."""
+    """The version of Triton; None if it is not installed."""
     try:
         return tuple(int(part) for part in version("triton").split(".")[:2])
     except (PackageNotFoundError, ValueError):
@@ -27,7 +27,7 @@ def _triton() -> tuple[int, ...] | None:
 
 
 def why_not_triton(installed: tuple[int, ...] | None) -> str | None:
-    """Why a version of Triton cannot launch the kernels; None if it can."""
+    """The reason why a version of Triton cannot launch the kernels; None if it can."""
     if installed is None:
         return "the kernels for CUDA need triton, which is not installed"
     if installed < OLDEST_TRITON:
@@ -37,7 +37,7 @@ def why_not_triton(installed: tuple[int, ...] | None) -> str | None:
 
 
 def why_not_capability(capability: tuple[int, int]) -> str | None:
-    """Why a compute capability has no kernels; None if it has."""
+    """The reason why a compute capability has no kernels; None if it has kernels."""
     if capability < OLDEST_CAPABILITY:
         oldest, here = (".".join(map(str, parts)) for parts in (OLDEST_CAPABILITY, capability))
         return f"the kernels for CUDA need a device of compute capability {oldest}, this has {here}"
@@ -46,7 +46,7 @@ def why_not_capability(capability: tuple[int, int]) -> str | None:
 
 @cache
 def why_not(device: int | None) -> str | None:
-    """Why the kernels cannot be compiled for a device by its number; None if they can.
+    """Why the kernels cannot be compiled for the device with a number; None if they can.
 
     Args:
         device: None checks only what is independent of it.
@@ -66,7 +66,7 @@ def why_not(device: int | None) -> str | None:
 
 @cache
 def multiprocessors(device: int) -> int:
-    """Largest number of simultaneous programs: one per multiprocessor."""
+    """Largest number of simultaneous programs, which is one per multiprocessor."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 

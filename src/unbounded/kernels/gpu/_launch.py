@@ -1,4 +1,4 @@
-"""Launching: all steps of a program at once; or, in the interpreter, phase by phase."""
+"""Launch a program: all steps at once, or phase by phase in the interpreter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_interpreted() -> bool:
 
 
 def tile(batch: int, itemsize: int, shared: int) -> tuple[int, int]:
-    """Number of sequences in a tile, and of terms that a sum takes at once.
+    """Number of sequences in a tile, and of terms that a sum adds at once.
 
     Args:
         batch: B. itemsize: bytes of a number. shared: bytes of shared memory for a program, which
@@ -44,7 +44,7 @@ def tile(batch: int, itemsize: int, shared: int) -> tuple[int, int]:
 
 
 def tile_for(batch: int, like: Tensor) -> tuple[int, int]:
-    """`tile` on the device of a tensor."""
+    """Call `tile` for the device of a tensor."""
     index = like.device.index
     shared = _device.LEAST_SHARED if index is None else _device.shared_bytes(index)
     return tile(batch, like.element_size(), shared)

@@ -1,7 +1,7 @@
 """`unbounded::recurrence` and its backward pass on CUDA, with the programs of this folder.
 
-Kept tensors have the shapes of the CPU's kernels (`Sizes.kept`), but their contents differ. Work
-over all steps at once is torch's: weights by lanes, gradients of x and of weights.
+Kept tensors have the same shapes as in the CPU's kernels (`Sizes.kept`), but other contents. Torch
+does the work for all steps at once: weights by lanes, gradients of x and of weights.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Plan(NamedTuple):
 
     @property
     def lanes(self) -> int:
-        """Number of sums of products for a unit in a step."""
+        """Number of sums of products that a unit needs in a step."""
         return CONTROLLERS[self.op.controller].lanes
 
     @property
@@ -53,11 +53,11 @@ class Plan(NamedTuple):
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Sequences in a tile, and the number of terms that a sum takes at once."""
+        """Number of sequences in a tile, and of terms that a sum adds at once."""
         return _launch.tile_for(self.sizes.batch, self.op.x)
 
     def lengths(self) -> Tensor:
-        """Int64 [B]; T without lengths."""
+        """Lengths as int64 [B]; all are T if no lengths are given."""
         if self.op.lengths is not None:
             return self.op.lengths
         return torch.full(
@@ -82,13 +82,16 @@ class Plan(NamedTuple):
         }  # fmt: skip
 
     def tiles(self, *sizes: tuple[int, int]) -> list[int]:
-        """Numbers of tiles of phases, from pairs (rows, rows per tile)."""
+        """Numbers of tiles in the phases, from pairs (rows, rows per tile)."""
         batches = triton.cdiv(self.sizes.batch, self.tile[0])
         return [triton.cdiv(rows, of_tile) * batches for rows, of_tile in sizes]
 
 
 def _lanes(weight: Tensor, controller: str, is_hidden: bool) -> Tensor:
-    """The rows of a weight or bias by lanes; a GRU has separate lanes for the n of x and of h."""
+    """Arrange the rows of a weight or bias by lanes.
+
+    A GRU has separate lanes for the parts of its gate n that come from x and from h.
+    """
     if controller != "gru":
         return weight
     r_and_z, n = weight.split([2 * (len(weight) // 3), len(weight) // 3])
@@ -97,7 +100,7 @@ def _lanes(weight: Tensor, controller: str, is_hidden: bool) -> Tensor:
 
 
 def _blocks(of_lanes: Tensor, controller: str, is_hidden: bool) -> Tensor:
-    """Map the gradient of a weight's or bias's lanes to that of its rows."""
+    """Map the gradient of the lanes of a weight or bias to the gradient of its rows."""
     if controller != "gru":
         return of_lanes
     r_and_z, n_of_x, n_of_h = of_lanes.split([2 * (len(of_lanes) // 4), *[len(of_lanes) // 4] * 2])
@@ -129,7 +132,7 @@ def of_inputs(plan: Plan) -> Tensor:
 def make_products(
     plan: Plan, of_forward: dict[str, Any], of_gates: Tensor, of_heads: Tensor, written: Gradients
 ) -> None:
-    """Write the gradients of x and of the weights: products over all steps."""
+    """Write the gradients of x and of the weights, which are products over all steps."""
     op, sizes, weights = plan.op, plan.sizes, plan.op.named_weights
     if written.x:
         weight = _lanes(weights.weight_ih[:, : sizes.inputs], op.controller, False)
@@ -159,7 +162,7 @@ def make_products(
 
 
 def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
-    """The operator's forward pass."""
+    """Run the operator's forward pass."""
     op = RecurrenceCall(*call)
     sizes = op.sizes
     op.checked(sizes)
@@ -170,7 +173,7 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
             raise ChoiceError(f"activation of {name} on CUDA", activation, [expected])
     plan = Plan(sizes, op)
     results = new_results(sizes, op.x)
-    # Without a backward pass only these buffers are needed.
+    # Without a backward pass, only these buffers are needed.
     kept = new_kept(sizes, op.x, None if saves else ("cells", "saved.pushes_and_pops"))
     for name in sizes.kept:
         kept.setdefault(name, op.x.new_empty(0))
@@ -178,7 +181,7 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     carried = len(op.state) - 2
     values, strengths = results["memory.values_last"], results["memory.strengths_last"]
     strengths.zero_()
-    if op.lengths is not None:  # steps beyond a length write nothing
+    if op.lengths is not None:  # steps beyond a sequence's length write nothing
         for tensor in (results["outputs"], results["read_vectors"], values):
             tensor.zero_()
     rows = slice(plan.base, plan.base + sizes.rows)
@@ -239,7 +242,7 @@ def backward(
     grads: Sequence[Tensor | None],
     needs: Sequence[bool],
 ) -> Gradients:
-    """The operator's backward pass."""
+    """Run the operator's backward pass."""
     op, need = RecurrenceCall(*call), Needs(*needs)
     sizes = op.sizes
     plan = Plan(sizes, op)

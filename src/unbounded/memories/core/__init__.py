@@ -1,4 +1,4 @@
-"""What all memories share: the interface, its declarations, and functions on states."""
+"""The parts that all memories share: interface, declarations, and functions on states."""
 
 from unbounded.memories.core.backend import (
     BACKENDS,

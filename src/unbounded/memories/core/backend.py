@@ -1,4 +1,4 @@
-"""Choice of the backend for a call, the fused kernels or the reference; dtypes under autocast."""
+"""Choose fused kernels or reference for a call, and handle dtypes under autocast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKENDS = ("auto", "reference", "cpu", "cuda")
 
 
 class FusedKernels(NamedTuple):
-    """What the fused kernels do for a memory.
+    """The functions that the fused kernels provide for a memory.
 
     Fields:
         why_not_unroll: why they cannot serve an unroll, from the memory, its instructions and its
@@ -35,7 +35,7 @@ _registered: list[FusedKernels] = []
 
 
 def register_kernels(kernels: FusedKernels) -> None:
-    """Set the kernels that `Memory.unroll` uses; `unbounded.kernels` does so at its import."""
+    """Set the kernels that `Memory.unroll` uses. `unbounded.kernels` calls this when imported."""
     _registered.append(kernels)
 
 
@@ -70,7 +70,7 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
             f"{what}: backend {backend!r} cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
-    if torch.compiler.is_dynamo_compiling():  # its graph cannot hold a warning
+    if torch.compiler.is_dynamo_compiling():  # its graph cannot contain a warning
         return False
     say_once(
         f"{what} runs on the reference implementation path, which is slower: {reason}.",
@@ -85,7 +85,7 @@ def check_backend(backend: str) -> None:
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The dtype of autocast on a device; None if it is off or unknown there."""
+    """The dtype of autocast on a device; None if autocast is off or unknown there."""
     kind = device.type
     if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return None
@@ -93,9 +93,9 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 
 def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Compute in the dtype of the tensors meanwhile.
+    """Within the block, compute in the dtype of the tensors.
 
-    Strengths are sums of many small terms: half precision would lose them under autocast.
+    Strengths are sums of many small terms, which half precision under autocast would lose.
     """
     if autocast_dtype(device) is None:
         return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""The declaration of a head: one field of a memory's instruction."""
+"""The declaration of a head, which computes one field of a memory's instruction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_like, check_shape
 from unbounded.errors import ChoiceError, ShapeError
 
-#: Activations of heads by name: each maps a linear output to a field. Softmax is over the last
+#: Activations of heads by name: each maps a linear output to a field. A softmax is over the last
 #: axis.
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "identity": lambda tensor: tensor,
@@ -28,10 +28,11 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 #: Activations of a stored value. A softmax would depend on the value's axes.
 VALUE_ACTIVATIONS: Final = tuple(name for name in ACTIVATIONS if name != "softmax")
-#: Those of the kernels, in the order of `Activation` in csrc/heads.h; one that is added is none.
+#: Activations of the kernels, in the order of `Activation` in csrc/heads.h. Activations that are
+#: added later are not included.
 KERNEL_ACTIVATIONS: Final = tuple(ACTIVATIONS)
 
-#: Certainty of a gate by its activation: the weight of the likelier choice.
+#: Certainty of a gate, by activation: the weight of the likeliest choice.
 _CERTAINTY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "sigmoid": lambda field: torch.maximum(field, 1 - field),
     "hard_sigmoid": lambda field: torch.maximum(field, 1 - field),
@@ -40,7 +41,7 @@ _CERTAINTY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 class Head(NamedTuple):
-    """One field of an instruction, as the controller's linear map has to produce it.
+    """One field of an instruction, and how the controller's output is mapped to it.
 
     Fields:
         name: the field of the memory's Instruction.
@@ -60,11 +61,11 @@ class Head(NamedTuple):
 
     @property
     def can_harden(self) -> bool:
-        """Whether it is a gate that saturates with a larger inverse temperature."""
+        """Whether the head is a gate that saturates as the inverse temperature rises."""
         return self.gate and self.activation in _CERTAINTY
 
     def certainty(self, field: Tensor) -> Tensor:
-        """Certainty of each gate: the weight of its likelier choice, from 1/choices to 1.
+        """Certainty of each gate: the weight of its likeliest choice, from 1/choices to 1.
 
         Args:
             field: of instructions, [..., *shape].

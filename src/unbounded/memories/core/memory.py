@@ -1,4 +1,4 @@
-"""The interface of a memory: declared heads, a state, and a pure step between states."""
+"""The interface of a memory: declared heads, a state, and a pure function for a step."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from unbounded.replaced import remember_methods
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
 
-#: Name of the initial read vector among the parameters; no state field may have it.
+#: Name of the initial read vector among the parameters. No state field may have this name.
 READ_VECTOR = "read_vector"
 
 
 class Memory(ABC, Generic[StateT, InstructionT]):
-    """A differentiable data structure without parameters: `step` maps values to values.
+    """A differentiable data structure without parameters. Its `step` is a pure function.
 
     A memory declares its `heads` and its `state_fields`; states and instructions are NamedTuples of
-    tensors whose first axis is the batch. Nothing is mutated, so a state can be kept, shared,
+    tensors whose first axis is the batch. No state is modified, so a state can be kept, shared,
     detached and resumed.
     """
 
@@ -50,55 +50,58 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     Instruction: type[InstructionT]
     State: type[StateT]
-    #: Whether the heads have biases; a memory has them for all of its heads or for none.
+    #: Whether the heads have biases. Either all heads of a memory have biases, or none.
     head_bias: bool = True
     #: Whether a layer calls `first_write` before the first step.
     writes_first: bool = False
     #: Whether a layer calls `started` with the lengths of new sequences.
     uses_lengths: bool = False
-    #: Names of the heads for write strengths; with all of them at 0, a step writes nothing. Empty
+    #: Names of the heads for write strengths. If all of them are 0, a step writes nothing. Empty
     #: for a memory that always writes.
     write_strengths: tuple[str, ...] = ()
 
     @property
     def dropped_beyond(self) -> int | None:
-        """Number of cells beyond which the memory silently drops one; None if it never does."""
+        """Number of cells beyond which the memory silently drops cells; None if it never does."""
         return None
 
     @property
     @abstractmethod
     def heads(self) -> tuple[Head, ...]:
-        """The heads that fill an Instruction, in the order of its fields."""
+        """The heads that compute the fields of an Instruction, in the order of the fields."""
 
     @property
     @abstractmethod
     def read_vector_size(self) -> int:
-        """R, the width of the read vector of one step."""
+        """R, the size of the read vector of one step."""
 
     @property
     @abstractmethod
     def state_fields(self) -> tuple[StateField, ...]:
-        """The fields of a State, in their order."""
+        """The declarations of a State's fields, in their order."""
 
     @property
     def read_vector_initializer(self) -> Initializer:
-        """Initializer of the read vector before the first step: zeros."""
+        """Initializer of the read vector before the first step. By default it is zero."""
         return Constant(0.0)
 
     @property
     def read_vector_field(self) -> StateField:
-        """The initial read vector, declared like a state field."""
+        """The declaration of the initial read vector, like that of a state field."""
         initializer = self.read_vector_initializer
         return StateField(READ_VECTOR, (self.read_vector_size,), initializer=initializer)
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """The tensors that `observe` returns, in order: the fields of the state."""
+        """The declarations of the tensors that `observe` returns.
+
+        By default: the fields of the state.
+        """
         return self.state_fields
 
     @property
     def learned_fields(self) -> tuple[StateField, ...]:
-        """The fields, of state and initial read vector, whose initial value is a parameter."""
+        """The fields (state and initial read vector) whose initial value is a parameter."""
         fields = (*self.state_fields, self.read_vector_field)
         return tuple(field for field in fields if isinstance(field.initializer, Learned))
 
@@ -171,13 +174,14 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     def step(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
         """Carry out one instruction: return the read vector [B, R] and the next state.
 
-        Shapes and dtypes are checked; ranges are not. Checking values would synchronize the device
-        at each step, and the heads' activations keep the ranges. Values out of range follow the
-        equations. Layers and `unroll` disable autocast around a step; a direct call does not.
+        Shapes and dtypes are checked, but not ranges of values. Checking values would synchronize
+        the device at each step, and the heads' activations ensure the ranges. Values out of range
+        are computed by the same equations. Layers and `unroll` disable autocast around a step, but
+        a direct call does not.
         """
 
     def first_write(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
-        """Write before the first step; return the read vector [B, R] and the state.
+        """Write before the first step, and return the read vector [B, R] and the state.
 
         Layers call it if `writes_first` is True. The default writes nothing and returns
         `initial_read_vector`.
@@ -193,11 +197,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         Args:
             state: before the first step. lengths: int64 [B].
         """
-        del lengths  # without use by default
+        del lengths  # unused by default
         return state
 
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
-        """Return the tensors that a trace shows of a state, by name; see `observed_fields`."""
+        """Return the tensors of a state that a trace shows, by name; see `observed_fields`."""
         return {field.name: tensor for field, tensor in zip(self.state_fields, state, strict=True)}
 
     def unroll(
@@ -300,7 +304,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         return batch_size, steps
 
     def check_kinds(self, state: StateT, instruction: InstructionT) -> None:
-        """Check that a step gets a state and an instruction of this memory, made of tensors."""
+        """Check that the arguments of a step are a state and an instruction of this memory."""
         check_instruction_type(self.Instruction, instruction)
         self.check_state_type(state)
         for what, fields in (("", instruction), ("state.", state)):
@@ -320,7 +324,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
 
     def check_step_result(self, result: tuple[Tensor, StateT], like: Tensor) -> None:
-        """Check the result of the first step of a custom memory; the library's are tested.
+        """Check the first step's result of a custom memory. The library's own memories are tested.
 
         Args:
             result: return value of `step`.

@@ -1,4 +1,4 @@
-"""Rows of values with strengths, where strength 0 means no row."""
+"""Rows of values with strengths. A strength of 0 represents an absent row."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def read_rows(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
-    """Keep rows of strength above 0 in order, and empty rows where the batch's shape needs them.
+    """Keep rows of strength above 0 in order, and empty rows as the batch's shape requires.
 
-    Exact: a row of strength 0 is neither read nor popped, adds 0 to every sum, and gets no
-    gradient. A sequence with fewer rows of positive strength than others keeps empty rows before
-    them.
+    The result is exact, because a row of strength 0 is neither read nor popped, adds 0 to every
+    sum, and has no gradient. A sequence with fewer rows of positive strength than others keeps
+    empty rows before them.
 
     Args:
         strengths: [B, N], at least 0. fields: [B, N, ...], further fields of the same rows.
@@ -24,11 +24,11 @@ def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
         the strengths and the fields with N' rows, the number of live rows in the fullest sequence.
     """
     rows = strengths.shape[1]
-    live = ~(strengths <= 0)  # keeps NaN, so that it stays visible
+    live = ~(strengths <= 0)  # keeps NaN visible
     most = int(live.sum(dim=1).max()) if live.numel() else 0
     if most == rows:
         return (strengths, *fields)
-    # A stable sort: rows of strength 0 come first, and the order is otherwise unchanged.
+    # The sort is stable: rows of strength 0 come first, and the order is otherwise unchanged.
     order = live.to(torch.int8).argsort(dim=1, stable=True)[:, rows - most :]
     taken = [strengths.gather(1, order)]
     for field in fields:

@@ -1,6 +1,6 @@
-"""Functions on states between two calls: detach, move, index.
+"""Functions that detach, move and index states between two calls.
 
-A state is a NamedTuple of tensors and of further states; these functions work on any of them.
+A state is a NamedTuple of tensors or of further states. These functions work on any state.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
 
 def portable(state_type: type[TupleT]) -> type[TupleT]:
-    """Let torch save and load a NamedTuple: torch.save, weights_only, torch.export.save.
+    """Enable torch to save and load a NamedTuple: torch.save, weights_only, torch.export.save.
 
-    A class decorator; files name the type by its module and qualified name.
+    This is a class decorator. Files name the type by its module and qualified name.
     """
     torch.serialization.add_safe_globals([state_type])
     name = f"{state_type.__module__}.{state_type.__qualname__}"
-    # torch has no public function for this; its error message names this one.
+    # Torch has no public function for this, but its error message names this function.
     torch.utils._pytree._register_namedtuple(state_type, serialized_type_name=name)
     return state_type
 
@@ -62,7 +62,7 @@ def state_tensors(state: tuple[Any, ...]) -> list[Tensor]:
 
 
 def detach_state(state: StateT) -> StateT:
-    """Cut a state off from its computation, as between chunks of truncated BPTT."""
+    """Detach a state from its computation, as between chunks of truncated BPTT."""
     return map_state(Tensor.detach, state)
 
 
@@ -90,7 +90,7 @@ def move_state(
 
 @singledispatch
 def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
-    """Pick sequences out of a batch of states.
+    """Select sequences from a batch of states.
 
     Args:
         state: every tensor [B, ...]; a layer's [L, B, H] are indexed along their second axis.

@@ -1,7 +1,7 @@
 """The declaration of a field of a memory's state, and its initial value.
 
-A field is to a state what a `Head` is to an instruction. Its initial value is constant, one-hot,
-drawn or learned.
+A `StateField` declares a field of a state, as a `Head` declares a field of an instruction. Its
+initial value is constant, one-hot, drawn or learned.
 """
 
 from __future__ import annotations
@@ -26,47 +26,48 @@ Device = torch.device | str | None
 
 
 class Initializer(ABC):
-    """The immutable rule for a field's value before the first step."""
+    """An immutable rule for a field's value before the first step."""
 
     @abstractmethod
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
-        """Return the initial value of a batch of sequences, of the given shape [B, ...]."""
+        """Return the initial value for a batch of sequences, with shape [B, ...]."""
 
 
 @dataclass(frozen=True)
 class Constant(Initializer):
-    """The same number in every element."""
+    """Initializes every element with the same number."""
 
     value: float = 0.0
 
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
-        """Return the number in the shape; see `Initializer.tensor`."""
+        """Return the number in every element; see `Initializer.tensor`."""
         return torch.full(shape, float(self.value), dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
 class Fixed(Initializer):
-    """Fixed numbers along the last axis, such as the initial position of a head in a group."""
+    """Initializes the last axis with fixed numbers, such as the initial position of a head."""
 
     values: tuple[float, ...]
 
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
-        """See `Initializer.tensor`; ShapeError if the last axis has another size."""
+        """See `Initializer.tensor`. Raise ShapeError if the last axis has another size."""
         if len(shape) < 2 or shape[-1] != len(self.values):
             raise ShapeError(
                 f"Fixed: expected a last axis of {len(self.values)} places, got {shape}."
             )
-        # Created on the device: a copy from the host would synchronize it.
+        # The tensor is created on the device, because a copy from the host would synchronize the
+        # device.
         places = [torch.full((1,), value, dtype=dtype, device=device) for value in self.values]
         return torch.cat(places).repeat(*shape[:-1], 1)
 
 
 @dataclass(frozen=True)
 class FirstOne(Initializer):
-    """1 at index 0 of the last axis and 0 elsewhere: a head at location 0."""
+    """Initializes index 0 of the last axis with 1, the rest with 0, for a head at location 0."""
 
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
-        """See `Initializer.tensor`; ShapeError if the last axis is empty."""
+        """See `Initializer.tensor`. Raise ShapeError if the last axis is empty."""
         if len(shape) < 2 or shape[-1] == 0:
             raise ShapeError(f"FirstOne: expected a last axis with a place in it, got {shape}.")
         ones = torch.ones(*shape[:-1], 1, dtype=dtype, device=device)
@@ -75,7 +76,7 @@ class FirstOne(Initializer):
 
 @dataclass(frozen=True)
 class Drawn(Initializer):
-    """A separate draw for each sequence, from torch's generator.
+    """Draws initial values separately for each sequence, from torch's generator.
 
     Args:
         rule: fills one sequence's tensor in place.
@@ -84,7 +85,7 @@ class Drawn(Initializer):
     rule: Rule
 
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
-        """See `Initializer.tensor`; elements that the rule does not fill are NaN."""
+        """See `Initializer.tensor`. Elements that the rule does not fill are NaN."""
         drawn = torch.full(shape, torch.nan, dtype=dtype, device=device)
         with torch.no_grad():
             for sequence in drawn:
@@ -94,7 +95,7 @@ class Drawn(Initializer):
 
 @dataclass(frozen=True)
 class Learned(Initializer):
-    """A parameter of the layer, shared by all sequences of a batch.
+    """Uses a parameter of the layer, which all sequences of a batch share.
 
     Args:
         rule: fills the parameter in place with its initial value.
@@ -105,7 +106,7 @@ class Learned(Initializer):
     through: Callable[[Tensor], Tensor] | None = None
 
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
-        """See `Initializer.tensor`: without a layer, the value of a fresh draw by the rule."""
+        """See `Initializer.tensor`. Without a layer, the value is drawn by the rule."""
         return self.of(Drawn(self.rule).tensor((1, *shape[1:]), dtype, device)[0], shape[0])
 
     def of(self, parameter: Tensor, batch_size: int) -> Tensor:
@@ -119,7 +120,7 @@ ROWS = "N"
 
 
 class StateField(NamedTuple):
-    """One field of a memory's state, or one tensor that a trace shows of it.
+    """One field of a memory's state, or one tensor of it that a trace shows.
 
     Fields:
         name: the field of the memory's State.
@@ -147,24 +148,27 @@ class StateField(NamedTuple):
 
     @property
     def initial_shape(self) -> Shape:
-        """The axes after the batch, before the first step."""
+        """The sizes of the axes after the batch, before the first step."""
         return self.with_rows(self.rows)
 
     @property
     def row_axis(self) -> int | None:
-        """The axis of rows, counting the batch axis; None without rows. The first of a square."""
+        """The index of the axis of rows, counting the batch axis; None without rows.
+
+        In a field with two axes of rows, it is the first.
+        """
         return 1 + self.shape.index(ROWS) if self.grows else None
 
     def with_rows(self, rows: int) -> Shape:
-        """The axes after the batch for a number of rows."""
+        """The sizes of the axes after the batch, for a number of rows."""
         return tuple(rows if isinstance(axis, str) else axis for axis in self.shape)
 
     def rows_of(self, tensor: Tensor) -> int:
-        """N of the field's tensor [B, ...]; 0 for a field without rows."""
+        """The number of rows in the field's tensor [B, ...]; 0 for a field without rows."""
         return 0 if self.row_axis is None else tensor.shape[self.row_axis]
 
     def rows_after(self, rows: int, steps: int) -> int:
-        """N after `steps` more steps, from N = `rows`."""
+        """The number of rows after `steps` more steps, starting with `rows`."""
         added = sum(self.growth)
         if self.most_rows is not None and added:
             steps = min(steps, max(0, self.most_rows - rows) // added)
@@ -181,7 +185,7 @@ class StateField(NamedTuple):
             return tensor
         before = missing * self.growth[0] // sum(self.growth)
         pads = [(before, missing - before) if axis == ROWS else (0, 0) for axis in self.shape]
-        # F.pad names the last axis first.
+        # F.pad expects the last axis first.
         return F.pad(tensor, [size for pad in reversed(pads) for size in pad], value=self.empty)
 
     def initial_tensor(
@@ -262,7 +266,7 @@ def check_fields(
         if field.grows:
             alike.setdefault((field.growth, field.rows, field.most_rows), {})[field.name] = rows
     for sizes in alike.values():
-        # Not a set: its hashes would fix N in a graph that is being captured.
+        # This is not a set, because hashes would fix N in a graph that is being captured.
         first, *others = sizes.values()
         if any(rows != first for rows in others):
             text = ", ".join(f"{name} has {rows}" for name, rows in sizes.items())

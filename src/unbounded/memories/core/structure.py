@@ -1,4 +1,4 @@
-"""The kernels' view of a memory: its declaration, and what its C++ header adds."""
+"""The kernels' view of a memory: its declaration, and the additions of its C++ header."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Buffer(NamedTuple):
 
 
 class CallSizes(NamedTuple):
-    """The sizes of a call that a memory's buffers depend on.
+    """The sizes of a call on which a memory's buffers depend.
 
     Fields:
         steps: T. batch: B. rows: N of the initial state. lanes: values in a register.
@@ -52,18 +52,20 @@ class CallSizes(NamedTuple):
 class Structure(ABC, Generic[MemoryT]):
     """The kernels' view of a memory.
 
-    Heads, state, growth and read vector are those of the memory. A subclass, one for each entry of
-    csrc/library.cpp, declares the options of its header and the buffers that it saves.
+    Heads, state, growth and read vector are the same as in the memory. Each entry of
+    csrc/library.cpp has a subclass, which declares the options of its header and the buffers that
+    it saves.
     """
 
     #: The name in csrc/library.cpp.
     name: ClassVar[str]
-    #: The memory, of exactly this type.
+    #: The type of the memory. Subclasses are excluded.
     memory_type: ClassVar[type[Memory[Any, Any]]]
     #: The options in the header's order; by default they are attributes of the memory.
     option_names: ClassVar[tuple[str, ...]]
-    #: Fields that the kernel updates in the tensor of the final state at every step. In a session
-    #: this tensor has room for later steps. Other fields are written to it after the last step.
+    #: Fields that the kernel updates in the tensor of the final state at every step. In a session,
+    #: this tensor has space for the rows of later steps. Other fields are written to the final
+    #: state after the last step.
     live_fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, memory: MemoryT) -> None:
@@ -76,7 +78,7 @@ class Structure(ABC, Generic[MemoryT]):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> Memory[Any, Any]:
-        """Build a memory with these options; other settings, such as biases, may differ.
+        """Build a memory with these options. Other settings, such as biases, may differ.
 
         Raises:
             UnboundedError: an option is out of range.
@@ -85,7 +87,7 @@ class Structure(ABC, Generic[MemoryT]):
 
     @classmethod
     def why_not(cls, memory: MemoryT) -> str | None:
-        """Why the kernel does not know a memory of its type; None if it does."""
+        """The reason why the kernel does not support a memory of its type; None if it does."""
         del memory  # all of them by default
         return None
 
@@ -94,12 +96,12 @@ class Structure(ABC, Generic[MemoryT]):
         """The buffers that the forward pass keeps, in the header's order."""
 
     def checkpoint_size(self, sizes: CallSizes) -> int:
-        """Values in a checkpoint of one sequence; 0 for none."""
+        """Number of values in a checkpoint of one sequence; 0 without checkpoints."""
         del sizes  # no checkpoints by default
         return 0
 
     def activations(self, head: str) -> tuple[str, ...]:
-        """The activations that the kernel supports for a head."""
+        """The activations of a head that the kernel supports."""
         del head  # the same for all heads by default
         return KERNEL_ACTIVATIONS
 
@@ -109,7 +111,7 @@ class Structure(ABC, Generic[MemoryT]):
         return ()
 
     def check_rows(self, rows: int) -> None:
-        """Raise ShapeError if a state cannot have this number of rows."""
+        """Raise ShapeError if the memory's state cannot have this number of rows."""
         del rows  # any number is valid
 
     def can_fail(self, rows: int, steps: int) -> bool:
@@ -118,11 +120,11 @@ class Structure(ABC, Generic[MemoryT]):
         return False
 
     def check_errors(self, errors: Tensor | None) -> None:
-        """Raise the error for the header's error numbers [B], if any is not 0."""
+        """Raise the error that the header's error numbers [B] represent, if any is not 0."""
         del errors  # no numbers by default
 
     def new_errors(self, like: Tensor, batch: int, rows: int, steps: int) -> Tensor | None:
-        """Allocate the kernel's error numbers [B] up to this step; None if no error can occur."""
+        """Allocate error numbers [B] for the kernel; None if no error can occur up to this step."""
         if not self.can_fail(rows, steps):
             return None
         return like.new_zeros(batch, dtype=torch.int32)
@@ -134,12 +136,12 @@ class Structure(ABC, Generic[MemoryT]):
 
     @cached_property
     def head_rows(self) -> int:
-        """K, rows of the heads' linear map."""
+        """K, the number of rows in the heads' linear map."""
         return sum(prod(shape) for shape in self.heads.values())
 
     @cached_property
     def read_vector(self) -> int:
-        """R, size of the read vector."""
+        """R, the size of the read vector."""
         return self.memory.read_vector_size
 
     @cached_property
@@ -149,14 +151,14 @@ class Structure(ABC, Generic[MemoryT]):
 
     @cached_property
     def _rows(self) -> StateField | None:
-        """A field with rows, all of which grow alike."""
+        """One of the fields with rows. All these fields grow in the same way."""
         return next((field for field in self.fields if field.grows), None)
 
     @property
     def growth(self) -> tuple[int, int]:
-        """Rows that a step adds before the first and after the last one."""
+        """Number of rows that a step adds before the first and after the last row."""
         return (0, 0) if self._rows is None else self._rows.growth
 
     def rows_after(self, rows: int, steps: int) -> int:
-        """Rows of the state after `steps` steps."""
+        """Number of rows of the state after `steps` steps."""
         return rows if self._rows is None else self._rows.rows_after(rows, steps)

@@ -1,4 +1,4 @@
-"""The memory of a DNC in the kernels (csrc/dnc.h)."""
+"""The kernels' memory of a DNC (csrc/dnc.h)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _ROWS = 3
 
 
 class DNCStructure(Structure[DNC]):
-    """Slots that are allocated, linked and freed."""
+    """A memory of slots that are allocated, linked and freed."""
 
     name, memory_type = "dnc", DNC
     option_names = ("slots", "width", "read_heads", "links")
 
     @property
     def options(self) -> tuple[int, ...]:
-        """The options in the header's order."""
+        """Return the options in the header's order."""
         memory = self.memory
         return memory.slots, memory.width, memory.read_heads, int(memory.links)
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> DNC:
-        """The memory with these options."""
+        """Build the memory with these options."""
         slots, width, read_heads, links = options
         return DNC(slots, width, read_heads, links=bool(links))
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The instruction of each step, and what is known of each slot after it."""
+        """Saves the instruction of each step, and the resulting usage and weights of slots."""
         leading = sizes.steps, sizes.batch
         rows = _ROWS + self.memory.read_heads
         return {
@@ -39,6 +39,6 @@ class DNCStructure(Structure[DNC]):
         }
 
     def checkpoint_size(self, sizes: CallSizes) -> int:
-        """The cells and the links."""
+        """Checkpoints hold the cells and the links."""
         rows = self.memory.width + (self.memory.slots if self.memory.links else 0)
         return rows * sizes.padded(self.memory.slots)

@@ -1,7 +1,7 @@
 """The memory of the differentiable neural computer: slots that are allocated, linked and freed.
 
-Axes: B batch, R read heads, N slots, M width. Symbols are those of Graves et al. 2016, Nature 538,
-Methods; cells are addressed by content, written and read as on a Turing tape.
+Axes: B batch, R read heads, N slots, M width. The symbols are those of Graves et al. 2016, Nature
+538, Methods. Cells are addressed by content, written and read as on a Turing tape.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from unbounded.checks import check_bool, check_positive
 from unbounded.memories.core import Head, Memory, StateField, portable
 from unbounded.memories.turing_tape.addressing import LIMIT, content_weights, read, written
 
-#: The ways of a read head, in the order of a mode's weights.
+#: The read modes of a head, in the order of a mode's weights.
 MODES: Final = ("backward", "content", "forward")
-#: Least usage in the products of `allocation_weights`, so that none of them vanishes.
+#: Least usage in the products of `allocation_weights`, so that no product vanishes.
 LEAST_USAGE: Final = 1e-6
-#: Usages are compared in steps of 1 / 4096. Without these steps, rounding would choose among slots
-#: that were never written and are otherwise equal.
+#: Usages are compared in steps of 1 / 4096. Without these steps, rounding errors would determine
+#: the order of slots that were never written.
 USAGE_STEPS: Final = 4096
 
 
@@ -54,7 +54,7 @@ class DNCInstruction(NamedTuple):
 
 @portable
 class LinklessInstruction(NamedTuple):
-    """A DNCInstruction without read modes, for a memory without links; heads read by content."""
+    """A DNCInstruction without read modes, for a memory without links. Heads read by content."""
 
     read_key: Tensor
     read_strength: Tensor
@@ -69,7 +69,7 @@ class LinklessInstruction(NamedTuple):
 
 @portable
 class DNCState(NamedTuple):
-    """The cells, and what is known of each slot.
+    """The cells, and further data about each slot.
 
     Fields:
         cells: M_t, [B, N, M].
@@ -98,10 +98,10 @@ class LinklessState(NamedTuple):
 
 
 class DNC(Memory[Any, Any]):
-    """N slots of M numbers that one head allocates and writes, and R heads read and free.
+    """N slots of M numbers. One head allocates and writes slots, and R heads read and free them.
 
-    A step finds free slots, writes by content or to a free slot, remembers in which order slots
-    were written, and reads by content or along that order.
+    A step finds free slots, writes by content or to a free slot, and reads by content or in the
+    order of writing, which it records.
 
     Args:
         slots: N. width: M. read_heads: R. The defaults are those of the released program.
@@ -157,7 +157,7 @@ class DNC(Memory[Any, Any]):
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Cells, usage, the weights of the heads, links and precedence; all initially 0."""
+        """Cells, usage, weights of the heads, links and precedence. Initially all are 0."""
         slots = self.slots
         fields = (
             StateField("cells", (slots, self.width)),
@@ -170,7 +170,7 @@ class DNC(Memory[Any, Any]):
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """All but the links, which are N^2 numbers in each step."""
+        """All fields except the links, which have N^2 numbers in each step."""
         return tuple(field for field in self.state_fields if field.name != "links")
 
     def observe(self, state: Any) -> Mapping[str, Tensor]:
@@ -188,8 +188,9 @@ class DNC(Memory[Any, Any]):
         w^r_t = pi[1] L_t' w^r_{t-1} + pi[2] C(M_t, k^r, beta^r) + pi[3] L_t w^r_{t-1}
         r_t = sum_i w^r_t[i] M_t[i]
 
-        a_t is that of `allocation_weights`, and C a softmax of beta times cosines, with the bound
-        under the root of a Turing tape. Cells and keys are limited as there.
+        a_t is computed by `allocation_weights`. C is a softmax of beta times cosines, with the same
+        number added under the root as in a Turing tape. Cells and keys have the same limits as in a
+        Turing tape.
 
         Args:
             state: see DNCState. instruction: see DNCInstruction.
@@ -233,7 +234,7 @@ class DNC(Memory[Any, Any]):
 
 
 def used(usage: Tensor, write_weights: Tensor, read_weights: Tensor, free_gates: Tensor) -> Tensor:
-    """u_t, the usage after the last write, of which read heads free a part, [B, N].
+    """u_t [B, N], the usage after the last write, reduced by the slots that read heads free.
 
     Args:
         usage, write_weights: u_{t-1} and w^w_{t-1}, [B, N].
@@ -244,11 +245,11 @@ def used(usage: Tensor, write_weights: Tensor, read_weights: Tensor, free_gates:
 
 
 def allocation_weights(usage: Tensor) -> Tensor:
-    """a[phi_j] = (1 - u[phi_j]) prod_{i<j} u[phi_i], with slots phi by rising usage, [B, N].
+    """a[phi_j] = (1 - u[phi_j]) prod_{i<j} u[phi_i], [B, N], for slots phi in rising usage.
 
-    Among equal usages, compared in steps of 1 / `USAGE_STEPS`, the first slot comes first. The
-    order has no gradient, also where usages are equal. In the formula u is at least `LEAST_USAGE`,
-    as in the released program.
+    Usages are compared in steps of 1 / `USAGE_STEPS`. Among equal usages, the first slot comes
+    first. The order has no gradient, even if usages are equal. In the formula, u is at least
+    `LEAST_USAGE`, as in the released program.
 
     Args:
         usage: u, [B, N] in [0, 1].

@@ -1,4 +1,4 @@
-"""Groups that move the keys of a Lie-access memory, one small class each.
+"""Groups that move the keys of a Lie-access memory. Each group is a small class.
 
 Axes: B batch, n coordinates of a key, A numbers of an action. No function divides by zero, for any
 input.
@@ -26,7 +26,9 @@ LENGTH_FLOOR: Final = 1e-12
 
 
 def shortened(vector: Tensor, floor: float = LENGTH_FLOOR) -> Tensor:
-    """Divide by the length: x / sqrt(|x|^2 + floor). With a floor of 1 the result is below 1.
+    """Divide vectors by their lengths: x / sqrt(|x|^2 + floor).
+
+    With a floor of 1, the result is shorter than 1.
 
     Args:
         vector: [..., K]. floor: above 0, so that at 0 the value is 0 and the derivative finite.
@@ -62,7 +64,7 @@ class Group(ABC):
         """Move keys [B, n] by actions [B, A] of the group."""
 
     def mix(self, gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
-        """Interpolate actions [B, A]; a gate [B, 1] of 1 takes the new one."""
+        """Interpolate actions [B, A]. A gate [B, 1] of 1 selects the new action."""
         return gate * new + (1 - gate) * old
 
     def normalise(self, action: Tensor) -> Tensor:
@@ -80,7 +82,8 @@ class Group(ABC):
     def distance(self, key: Tensor, keys: Tensor) -> Tensor:
         """Squared distances [...] of keys [..., n], whose other axes broadcast: |q - k|^2.
 
-        Its gradient must be finite, at equal keys too. Weightings expect the square of a distance.
+        The gradient must be finite, even for equal keys. Weightings expect the square of a
+        distance.
         """
         return (key - keys).square().sum(-1)
 
@@ -120,7 +123,7 @@ class ScalingRotation(Group):
 
 
 class Rotation(Group):
-    """SO(2): the complex product with a + bi on the circle, to which actions are normalised."""
+    """SO(2): the complex product with a + bi, where actions are normalised to the circle."""
 
     name = "rotation"
     key_size = action_size = 2
@@ -139,8 +142,8 @@ class Rotation(Group):
 class Sphere(Group):
     """SO(3) on the sphere: rotation by an angle around an axis.
 
-    An action is an axis (3) and (cos, sin) of the angle (2). Both are interpolated separately and
-    normalised to length 1, as is every key.
+    An action is an axis (3) and (cos, sin) of the angle (2). Axis and (cos, sin) are interpolated
+    separately and normalised to length 1, like every key.
     """
 
     name = "sphere"
@@ -156,11 +159,11 @@ class Sphere(Group):
         return shortened(turned)
 
     def normalise(self, action: Tensor) -> Tensor:
-        """Axis and (cos, sin) of length 1."""
+        """Normalise axis and (cos, sin) to length 1."""
         return torch.cat([shortened(action[..., :3]), shortened(action[..., 3:])], dim=-1)
 
     def place(self, key: Tensor) -> Tensor:
-        """The key of length 1, q / |q|."""
+        """Normalise a key to length 1: q / |q|."""
         return shortened(key)
 
 
@@ -184,7 +187,7 @@ class SpecialOrthogonal(Group):
     """SO(n) on R^n, n >= 2: the exponential of a skew-symmetric matrix.
 
     An action is the n (n - 1) / 2 numbers above the matrix's diagonal. Interpolation is linear in
-    these, so that 0 moves nothing and any numbers are an action.
+    these numbers, so any numbers form an action, and 0 moves no key.
     """
 
     name = "rotation"
@@ -203,8 +206,8 @@ class SpecialOrthogonal(Group):
 class ScaledSpecialOrthogonal(Group):
     """R* x SO(n) on R^n, n >= 2: a rotation, and a factor on the length.
 
-    An action is the factor, followed by the numbers of a `SpecialOrthogonal`. Its length is that of
-    the factor: "normalised" makes it 1 or -1.
+    An action is the factor, followed by the numbers of a `SpecialOrthogonal`. The length of an
+    action is that of its factor, so "normalised" makes the factor 1 or -1.
     """
 
     name = "scaling_rotation"
@@ -217,11 +220,11 @@ class ScaledSpecialOrthogonal(Group):
         self.origin = (0.0,) * key_size
 
     def act(self, action: Tensor, key: Tensor) -> Tensor:
-        """The factor times exp(X) k."""
+        """Multiply the factor by exp(X) k."""
         return action[..., :1] * rotated(action[..., 1:], key)
 
     def shorten(self, action: Tensor, floor: float) -> Tensor:
-        """The factor as c / sqrt(c^2 + floor)."""
+        """Normalise the factor: c / sqrt(c^2 + floor)."""
         return torch.cat([shortened(action[..., :1], floor), action[..., 1:]], dim=-1)
 
 
@@ -229,17 +232,17 @@ class ScaledSpecialOrthogonal(Group):
 EDGE: Final = 1e-5
 
 
-#: Below this, two terms of a series stand for the square of arsinh(sqrt x).
+#: Below this, two terms of a series replace the square of arsinh(sqrt x).
 SMALL: Final = 1e-6
 
 
 class PoincareDisk(Group):
     """SU(1, 1) on the Poincare disk |z| < 1: a rotation around 0, then a translation.
 
-    An action is a vector (2) and an angle. The vector's length is the hyperbolic distance of the
-    translation from 0, and its direction that of the translation. Interpolation is linear in these
-    three numbers, so that 0 moves nothing and any numbers are an action. Distances are hyperbolic.
-    Keys end `EDGE` before the edge, at a distance of 12.2 from 0.
+    An action is a vector (2) and an angle. The length of the vector is the hyperbolic distance by
+    which 0 is translated, and its direction is that of the translation. Interpolation is linear in
+    these three numbers, so any numbers form an action, and 0 moves no key. Distances are
+    hyperbolic. Keys stay `EDGE` away from the edge, at a distance of at most 12.2 from 0.
     """
 
     name = "poincare_disk"
@@ -260,11 +263,11 @@ class PoincareDisk(Group):
         return self.place(complex_product(turned + point, conjugate) / square)
 
     def shorten(self, action: Tensor, floor: float) -> Tensor:
-        """The vector shortened; the angle has no length."""
+        """Shorten the vector. The angle has no length."""
         return torch.cat([shortened(action[..., :2], floor), action[..., 2:]], dim=-1)
 
     def place(self, key: Tensor) -> Tensor:
-        """The nearest key of length at most 1 - EDGE."""
+        """Return the nearest key of length at most 1 - EDGE."""
         most = 1 - EDGE
         square = key.square().sum(-1, keepdim=True)
         return torch.where(square > most**2, key * (most * square.clamp(min=most**2).rsqrt()), key)
@@ -280,16 +283,16 @@ class PoincareDisk(Group):
 
 
 def rotation(key_size: int = 2) -> Group:
-    """SO(n) on R^n; for n = 2 as complex numbers."""
+    """SO(n) on R^n. For n = 2, keys are complex numbers."""
     return Rotation() if key_size == 2 else SpecialOrthogonal(key_size)
 
 
 def scaling_rotation(key_size: int = 2) -> Group:
-    """R* x SO(n) on R^n; for n = 2 as complex numbers."""
+    """R* x SO(n) on R^n. For n = 2, keys are complex numbers."""
     return ScalingRotation() if key_size == 2 else ScaledSpecialOrthogonal(key_size)
 
 
-#: The groups of the kernels, in the order of `LieGroup` in csrc/lie_heads.h.
+#: The groups that the kernels support, in the order of `LieGroup` in csrc/lie_heads.h.
 KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (
     Translation,
     ScalingRotation,
@@ -300,7 +303,7 @@ KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (
     PoincareDisk,
 )
 
-#: By the name in configurations: what makes the group, some of them for any size of keys.
+#: Functions that make a group, by its name in configs. Some groups exist for any size of keys.
 GROUPS: Final[dict[str, Callable[..., Group]]] = {
     "translation": Translation,
     "scaling_rotation": scaling_rotation,
@@ -311,7 +314,7 @@ GROUPS: Final[dict[str, Callable[..., Group]]] = {
 
 
 def chosen_group(group: str | Group, key_size: int | None) -> Group:
-    """The group with a name or import path, or the given instance.
+    """Return the group with a name or import path, or a given instance.
 
     Args:
         key_size: n; None takes the group's size, which is 2 for "translation".

@@ -1,4 +1,4 @@
-"""The Lie-access memory of the kernels (csrc/lie_access.h)."""
+"""The kernels' Lie-access memory (csrc/lie_access.h)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from unbounded.options import options_of
 #: In the order of `LieGroup` and `LieStep` in csrc/lie_heads.h.
 _GROUPS: Final = tuple(group.name for group in KERNEL_GROUPS)
 _STEPS: Final = tuple(STEPS)
-#: The most coordinates of a key that a kernel rotates; `SkewRotation` in csrc/lie_rotation.h.
+#: Greatest number of coordinates of a key that a kernel rotates (`SkewRotation` in
+#: csrc/lie_rotation.h).
 ROTATED: Final = 16
 
 
 class LieAccessStructure(Structure[LieAccessMemory]):
-    """Rows of a key, a value and a strength, read by their distances from a moving head.
+    """A memory of rows with key, value and strength, read by their distances from a moving head.
 
-    The options are those of the header: group and step are places in GROUPS and STEPS, a capacity
-    of 0 is none.
+    The options are those of the header. Group and step are indices in GROUPS and STEPS, and a
+    capacity of 0 represents no capacity.
     """
 
     name, memory_type = "lie_access", LieAccessMemory
@@ -41,7 +42,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
 
     @property
     def options(self) -> tuple[int, ...]:
-        """The options in the header's order."""
+        """Return the options in the header's order."""
         memory = self.memory
         return (
             memory.width,
@@ -59,7 +60,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> LieAccessMemory:
-        """A memory with the sizes and choices of the options."""
+        """Build a memory with these options."""
         width, key_size, group, is_softmax, step, key_gates, action_gates = options[:7]
         capacity, drop, read_heads, write_heads = options[7:]
         for name, place, choices in (("group", group, _GROUPS), ("step", step, _STEPS)):
@@ -96,7 +97,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
         return None
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The instruction and the head positions of each step, and every row."""
+        """Saves the instruction and the head positions of each step, and every row."""
         memory, group = self.memory, self.memory.group
         leading, heads = (sizes.steps, sizes.batch), memory.read_heads + memory.write_heads
         rows = sizes.rows + memory.write_heads * sizes.steps
@@ -124,7 +125,7 @@ class LieAccessStructure(Structure[LieAccessMemory]):
 
 
 def _why_not_rotated(group: Group) -> str | None:
-    """Why the kernels cannot rotate the keys of a group; None if they can, or need not."""
+    """The reason why the kernels cannot rotate the keys of a group; None if there is no reason."""
     rotates = isinstance(group, SpecialOrthogonal | ScaledSpecialOrthogonal)
     if not rotates or group.key_size <= ROTATED:
         return None

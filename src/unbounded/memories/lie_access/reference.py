@@ -1,7 +1,7 @@
-"""The memory of a Lie-access neural Turing machine: rows with keys that heads reach by a group.
+"""The memory of a Lie-access neural Turing machine: rows with keys, and heads moved by a group.
 
 Axes: B batch, N rows, n coordinates of a key, A numbers of an action, M width. A row of strength 0
-counts as absent: it is not read, changes no other weight, and gets no gradient.
+counts as absent: it is not read, has no effect on other weights, and has no gradient.
 
 Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 """
@@ -43,12 +43,12 @@ from unbounded.memories.lie_access.weightings import WEIGHTINGS, Weighting, chos
 
 INITIAL: Final = ("constant", "learned")
 GATES: Final = ("sigmoid", "hard_sigmoid")
-#: Largest coordinate; the square of a larger one overflows 32 bits.
+#: Largest coordinate of a key. The square of a larger coordinate overflows 32 bits.
 MOST: Final = 1e18
 
 
 class Step(NamedTuple):
-    """Normalisation of the length of actions.
+    """How the length of actions is normalised.
 
     Fields:
         floor: added to the square of a length before a division by the length; None leaves the
@@ -76,7 +76,7 @@ STEPS: Final[dict[str, Step]] = {
 
 
 class LieVariant(NamedTuple):
-    """The choices of a paper.
+    """A set of choices, as in a paper.
 
     Fields:
         step: one of STEPS. action_gate: whether actions are interpolated.
@@ -86,7 +86,7 @@ class LieVariant(NamedTuple):
     action_gate: bool
 
 
-#: Yang 2016, and the tables of Yang & Rush 2017.
+#: These choices are from Yang 2016, and from the tables of Yang & Rush 2017.
 VARIANTS: Final[dict[str, LieVariant]] = {
     "2016": LieVariant("normalised", action_gate=True),
     "2017": LieVariant("bounded", action_gate=False),
@@ -97,8 +97,8 @@ VARIANTS: Final[dict[str, LieVariant]] = {
 class LieAccessInstruction(NamedTuple):
     """The instruction of a read head, a write head and the new row.
 
-    With several heads, fields have an axis of R read heads or W write heads after the batch. Then
-    read_key is [B, R, n], read_key_gate [B, R], value [B, W, M], strength [B, W].
+    With several heads, fields have an axis of R read heads or W write heads after the batch. For
+    example, read_key is [B, R, n], read_key_gate [B, R], value [B, W, M], strength [B, W].
 
     Fields:
         read_key: candidate key, [B, n]. read_key_gate: g, [B] in [0, 1]; 1 takes the candidate.
@@ -156,9 +156,10 @@ INSTRUCTIONS: Final[dict[tuple[bool, bool, bool], type[Any]]] = {
 
 @portable
 class LieAccessState(NamedTuple):
-    """Rows, the oldest first, and the positions of the heads.
+    """The rows, with the oldest first, and the positions of the heads.
 
-    With several heads their fields have an axis of R read heads or W write heads after the batch.
+    With several heads, the fields of heads have an axis of R read heads or W write heads after the
+    batch.
 
     Fields:
         keys: k, [B, N, n]. values: v, [B, N, M]. strengths: s, [B, N] in [0, 1].
@@ -176,7 +177,7 @@ class LieAccessState(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of a memory, the oldest first.
+    """The rows of a memory, with the oldest first.
 
     Fields:
         keys: k, [B, N, n]. values: v, [B, N, M].
@@ -210,7 +211,7 @@ def appended(rows: Rows, new: Rows, capacity: int | None, drop: int) -> Rows:
 
 
 def _replaced(rows: Rows, new: Rows, drop: int) -> Rows:
-    """Write a row [B, 1, ...] without another place; see `appended`."""
+    """Write a row [B, 1, ...] without adding a place for it; see `appended`."""
     places = torch.arange(rows.strengths.shape[1], device=rows.strengths.device)
     is_row, writes = ~(rows.strengths <= 0), ~(new.strengths <= 0)
     lost = is_row.all(dim=1, keepdim=True) & (places < drop)
@@ -235,7 +236,7 @@ def first_strength(parameter: Tensor) -> Tensor:
 
 
 class LieAccessMemory(Memory[LieAccessState, Any]):
-    """Rows of a key, a value and a strength; heads move over the keys by actions of a Lie group.
+    """Rows with key, value and strength. Heads move over the keys by actions of a Lie group.
 
     A step moves the heads, reads the previous rows, then appends a row at each write head.
 
@@ -367,7 +368,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def weighting_name(self) -> str:
-        """The weighting's name in WEIGHTINGS, or the name of a custom function."""
+        """The name of the weighting in WEIGHTINGS, or of a custom function."""
         for name, function in WEIGHTINGS.items():
             if self._weigh is function:
                 return name
@@ -375,12 +376,12 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def dropped_beyond(self) -> int | None:
-        """The capacity: the oldest rows are dropped beyond it."""
+        """The capacity, beyond which the oldest rows are dropped."""
         return self.capacity
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Key, key gate, action and action gate of reader and writer; value, strength; T."""
+        """Key, key gate, action and action gate of reader and writer; value, strength, and T."""
         key_size, action_size = self.group.key_size, self.group.action_size
         readers, writers = _axes(self.read_heads), _axes(self.write_heads)
         heads = []
@@ -408,13 +409,13 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def read_vector_initializer(self) -> Initializer:
-        """Zeros, or a parameter through the activation of values."""
+        """Zeros, or a parameter to which the activation of values is applied."""
         through = ACTIVATIONS[self.value_activation]
         return Learned(_DRAWN, through) if self.initial == "learned" else Constant(0.0)
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Keys, values, strengths (a step adds W rows); key and action of the heads."""
+        """Keys, values and strengths, to which a step adds W rows; key and action of the heads."""
         group, learned = self.group, self.initial == "learned"
 
         def field(name: str, axes: tuple[int, ...], initializer: Initializer) -> StateField:
@@ -430,7 +431,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             keys = Learned(_DRAWN, group.place)
             values = Learned(_DRAWN, ACTIVATIONS[self.value_activation])
             strengths = Learned(_DRAWN, first_strength)
-            # Without a gate the initial value has no effect.
+            # Without a gate, the initial value has no effect.
             key_initializer = Learned(_DRAWN, group.place) if self.key_gate else key_initializer
             action_initializer = (
                 Learned(_DRAWN, group.normalise) if self.action_gate else action_initializer
@@ -451,7 +452,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths, keys and actions of the heads; a row's key is the write head's."""
+        """Strengths, and keys and actions of the heads. A row's key is that of the write head."""
         return self.state_fields[2:]
 
     def observe(self, state: LieAccessState) -> Mapping[str, Tensor]:
@@ -506,9 +507,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     def read_weights(
         self, read_key: Tensor, rows: LieAccessState, temperature: Tensor | None
     ) -> Tensor:
-        """The weight of each row, [B, N], from the read head's key [B, n].
+        """Compute the weight of each row, [B, N], from the read head's key [B, n].
 
-        With several read heads, [B, R, N] from keys [B, R, n].
+        With several read heads, the weights are [B, R, N], and the keys are [B, R, n].
 
         Raises:
             ShapeError: a custom group or weighting returns another shape.
@@ -527,11 +528,11 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     def _move(
         self, who: str, instruction: Any, key_before: Tensor, action_before: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The next keys [B, n] and actions [B, A] of the heads, or [B, R, n] and [B, R, A]."""
+        """Compute the next keys [B, n] (or [B, R, n]) and actions [B, A] of the heads."""
         group, (floor, candidate) = self.group, STEPS[self.step_length]
 
         def listed(field: Tensor) -> Tensor:
-            """To a group, the heads of a sequence are further sequences."""
+            """Treat the heads of a sequence as further sequences for the group."""
             return field.flatten(0, -2)
 
         key = listed(getattr(instruction, f"{who}_key"))
@@ -573,7 +574,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
 
 def _has_temperature(weigh: Weighting, wanted: bool | None) -> bool:
-    """Whether each step gives a temperature."""
+    """Whether the instruction of each step has a temperature."""
     name = next((name for name, function in WEIGHTINGS.items() if function is weigh), None)
     if wanted is None:
         return name == "softmax"
@@ -585,7 +586,7 @@ def _has_temperature(weigh: Weighting, wanted: bool | None) -> bool:
 
 
 def _axes(count: int) -> tuple[int, ...]:
-    """The axis of heads; none for one head."""
+    """The shape of the axis of heads, which is empty for one head."""
     return () if count == 1 else (count,)
 
 

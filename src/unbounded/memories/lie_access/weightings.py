@@ -1,4 +1,4 @@
-"""Weightings: how the distances of rows from a read head give their weights.
+"""Weightings, which compute the weights of rows from their distances to a read head.
 
 Axes: N rows; further axes come before it. A row of strength 0 counts as absent.
 
@@ -15,11 +15,13 @@ from torch import Tensor
 
 from unbounded.custom_components import find_function
 
-#: Weights [..., N] of squared distances and strengths, [..., N], and temperatures, [...] or None.
+#: Computes weights [..., N] from squared distances and strengths [..., N], and temperatures [...]
+#: or None.
 Weighting = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
-#: epsilon, added to squared distances. It limits the derivative of a weight by a key to
-#: 1 / sqrt(epsilon). The derivative at distance 0 is 0: only the squared distance is a divisor.
+#: epsilon, added to squared distances. It limits the derivative of a weight with respect to a key
+#: to 1 / sqrt(epsilon). The derivative at distance 0 is 0, because the divisor contains only the
+#: squared distance.
 DISTANCE_FLOOR: Final = 1e-10
 #: Added to temperatures.
 TEMPERATURE_FLOOR: Final = 1e-6
@@ -28,9 +30,9 @@ TOTAL_FLOOR: Final = 1e-37
 
 
 def shares(parts: Tensor, strengths: Tensor) -> Tensor:
-    """Share of each row in the sum of `parts` weighted by `strengths`, all [..., N].
+    """Share of each row in the sum of `parts` times `strengths`, all [..., N].
 
-    A row of strength 0 has share 0 and no gradient. Use it in a custom weighting.
+    A row of strength 0 has a share of 0 and no gradient. A custom weighting can use this function.
     """
     parts = torch.where(strengths <= 0, 0, strengths * parts)
     total = parts.sum(-1, keepdim=True)
@@ -57,7 +59,8 @@ def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) ->
     if temperature is None or distances.shape[-1] == 0:
         return torch.zeros_like(distances)
     is_row = ~(strengths <= 0)
-    # A common factor changes no weight. Relative to the nearest row, the largest power is 1.
+    # A common factor does not change the weights. Powers are relative to the nearest row, so the
+    # largest power is 1.
     nearest = torch.where(is_row, distances, torch.inf).amin(-1, keepdim=True).detach()
     nearest = torch.where(nearest == torch.inf, 0, nearest)
     farther = torch.where(is_row, distances, nearest) - nearest
@@ -65,12 +68,12 @@ def softmax(distances: Tensor, strengths: Tensor, temperature: Tensor | None) ->
     return shares(powers, strengths)
 
 
-#: By the name that configurations use.
+#: Weightings by their names in configs.
 WEIGHTINGS: Final[dict[str, Weighting]] = {"inverse_square": inverse_square, "softmax": softmax}
 
 
 def chosen_weighting(weighting: str | Weighting) -> Weighting:
-    """The function of a name or import path, or the given function.
+    """Return the function with a name or import path, or a given function.
 
     Raises:
         ChoiceError: no weighting has this name. ConfigError: the package of a path was not

@@ -1,4 +1,4 @@
-"""Nondeterministic stacks: the weighted sum over all runs of a pushdown automaton."""
+"""Nondeterministic stacks, which sum the weights of all runs of a pushdown automaton."""
 
 from unbounded.memories.nondeterministic_stack.reference import (
     NondeterministicInstruction,

@@ -1,4 +1,4 @@
-"""The nondeterministic stack of the kernels (csrc/nondeterministic.h)."""
+"""The kernels' nondeterministic stack (csrc/nondeterministic.h)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from unbounded.memories.nondeterministic_stack.reference import Nondeterministic
 
 
 class NondeterministicStackStructure(Structure[NondeterministicStack]):
-    """Sums over the runs between two times."""
+    """A memory of sums over the runs between two times."""
 
     name, memory_type = "nondeterministic", NondeterministicStack
     option_names = ("states", "symbols", "width", "window", "normalized")
 
     @property
     def options(self) -> tuple[int, ...]:
-        """The options in the header's order; a window of 0 is none."""
+        """Return the options in the header's order. A window of 0 represents no window."""
         memory = self.memory
         sizes = (memory.states, memory.symbols, memory.width)
         return (*sizes, memory.window or 0, int(memory.normalized))
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> NondeterministicStack:
-        """A stack with these sizes."""
+        """Build a stack with these sizes."""
         states, symbols, width, window, normalized = options
         return NondeterministicStack(
             states, symbols, width, window=window or None, normalized=bool(normalized)
         )
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The instruction of each step, from which the backward pass repeats the sums."""
+        """Saves the instruction of each step, from which the backward pass repeats the sums."""
         return {"instructions": Buffer((sizes.steps, sizes.batch, self.head_rows))}

@@ -1,4 +1,4 @@
-"""A nondeterministic stack: all runs of a weighted pushdown automaton at once."""
+"""A nondeterministic stack, which represents all runs of a weighted pushdown automaton."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unbounded.memories.core import (
 )
 from unbounded.memories.core.state_field import Device, DType, Shape
 
-#: Rows before the first step: the time before the bottom symbol is pushed, and the one after.
+#: Rows before the first step: the time before the bottom symbol is pushed, and the time after.
 FIRST_ROWS: Final = 2
 
 
@@ -48,7 +48,7 @@ class NondeterministicInstruction(NamedTuple):
 class NondeterministicState(NamedTuple):
     """The runs so far, as sums over the runs between two times.
 
-    Times are rows. Row N - 1 is the present, row 0 the oldest in the window.
+    Times are rows. Row N - 1 is the current time, and row 0 is the oldest time in the window.
 
     Fields:
         runs: entry [b, i, j, q, x, r, y] sums the weights of some runs. Such a run is in state q
@@ -68,7 +68,7 @@ class NondeterministicState(NamedTuple):
 
 @dataclass(frozen=True)
 class LogOne(Initializer):
-    """0 at some places and -inf elsewhere: the logs of 1 and of 0.
+    """Return 0 at some places and -inf elsewhere, which are the logs of 1 and of 0.
 
     Args:
         places: indices after the batch; a shorter index means all indices that begin with it.
@@ -87,14 +87,15 @@ class LogOne(Initializer):
 class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstruction]):
     """A stack in all states that a weighted pushdown automaton can reach.
 
-    A step gives each transition of the automaton a weight. The number of runs of the automaton
-    grows exponentially with the steps. The memory sums the weights of all runs in polynomial time.
-    The read vector without vectors (`width` 0, RNS-RNN) is the probability of each state and top
-    symbol, [Q S]. With vectors of W numbers on the stack (VRNS-RNN) the read vector is the mean top
-    vector of each state and top symbol, times their probability, [Q S W].
+    The instruction of a step assigns a weight to each transition of the automaton. The number of
+    runs of the automaton grows exponentially with the steps. The memory sums the weights of all
+    runs in polynomial time. Without vectors on the stack (`width` 0, RNS-RNN), the read vector is
+    the probability of each state and top symbol, [Q S]. With vectors of W numbers on the stack
+    (VRNS-RNN), it is the mean top vector of each state and top symbol, times their probability, [Q
+    S W].
 
     T steps take O(Q^3 S^3 T^2 + Q^3 S^2 T^3) time and O(Q^2 S^2 T^2) numbers, each times 1 + W. A
-    window of D makes both linear in T: a run is lost D steps after its topmost push.
+    window of D makes both linear in T, because a run is dropped D steps after its topmost push.
 
     Args:
         states: Q, at least 1.
@@ -145,12 +146,15 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
 
     @property
     def read_vector_size(self) -> int:
-        """Q S, times W with vectors."""
+        """The size is Q S, or Q S W with vectors."""
         return self.states * self.symbols * max(1, self.width)
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Runs, weights and the bottom vector; initially one run, in state 0 with symbol 0."""
+        """Runs, weights and the bottom vector.
+
+        Initially there is one run, in state 0 with symbol 0.
+        """
         top = (self.states, self.symbols)
         rows = partial(StateField, growth=(1, 0), rows=FIRST_ROWS, most_rows=self.window)
         bottom = Learned(partial(nn.init.normal_, std=1.0)) if self.width else Constant()
@@ -179,7 +183,7 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
     def step(
         self, state: NondeterministicState, instruction: NondeterministicInstruction
     ) -> tuple[Tensor, NondeterministicState]:
-        """Take all transitions at once, and read the tops.
+        """Apply all transitions at once, and read the tops.
 
         With runs g[i -> j], weights a[j], log weights D of the transitions of step j, and z the
         vector at the top of a run, all sums over logs:
@@ -207,20 +211,20 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
         self.check_state(state, batch_size, instruction.action)
         push, replace, pop = self._transitions(instruction.action)
         runs, present = state.runs, state.runs[:, :, -1]
-        # Axes [B, i, q, x, s, z, r, y, channel]; the sum is over s and z.
+        # The axes are [B, i, q, x, s, z, r, y, channel]. The sum is over s and z.
         replaced = log_sum_exp(
             present[..., None, None, :] + replace[:, None, None, None, ..., None], 4, 5
         )
-        # Axes [B, k, u, y, s, z, r].
+        # The axes are [B, k, u, y, s, z, r].
         popped = log_sum_exp(present[..., :1] + pop[:, None, None, None], 4, 5)
-        # Axes [B, i, k, q, x, u, y, r, channel]; the sum is over k and u.
+        # The axes are [B, i, k, q, x, u, y, r, channel]. The sum is over k and u.
         below = log_sum_exp(
             runs[..., None, :] + popped[:, None, :, None, None, ..., None], 2, 5
         ).transpose(4, 5)
         column = log_sum_exp(torch.stack([replaced, below]), 0)
         pushed = F.pad(F.logsigmoid(instruction.value), (1, 0))[:, None, None, None, None]
         column = torch.cat([column[:, :-1], (push[..., None] + pushed)[:, None]], dim=1)
-        # What was pushed at the start is the bottom symbol, whatever has replaced it.
+        # The symbol pushed at the start is the bottom symbol, even after it has been replaced.
         bottom = F.logsigmoid(state.bottom)[:, None, None, None, None, None]
         is_start = state.start[..., None, None, None, None, None] > 0
         vectors = torch.where(is_start, column[..., :1] + bottom, column[..., 1:])
@@ -248,10 +252,10 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
 
 
 def log_sum_exp(tensor: Tensor, *axes: int) -> Tensor:
-    """Log of the sum of exponentials; a sum of nothing but -inf is -inf, with gradient 0."""
+    """Log of the sum of exponentials. If all terms are -inf, it is -inf with gradient 0."""
     highest = tensor.detach().amax(axes, keepdim=True)
     highest = torch.where(highest > -inf, highest, torch.zeros_like(highest))
     total = (tensor - highest).exp().sum(axes)
-    empty = total == 0  # not NaN, which stays
+    empty = total == 0  # False for NaN, which is kept
     log = torch.where(empty, torch.ones_like(total), total).log()
     return torch.where(empty, torch.full_like(total, -inf), log + highest.squeeze(axes))

@@ -1,4 +1,4 @@
-"""Stack, queue and deque of the kernels (csrc/push_pop.h)."""
+"""The kernels' stack, queue and deque (csrc/push_pop.h)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from unbounded.memories.push_pop.reference import (
 
 
 class PushPopStructure(Structure[RowMemory[Any, Any]], ABC):
-    """Rows of values with strengths."""
+    """A memory of rows with values and strengths."""
 
     option_names = ("width",)
     live_fields = ("values",)
 
     @property
     def nonnegative(self) -> tuple[str, ...]:
-        """Pushes, pops and strengths."""
+        """The fields that must be at least 0: pushes, pops and strengths."""
         return (*(head.name for head in self.memory.heads if head.gate), "strengths")
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """Pushes and pops of each step, the changes by its pops, and dead rows."""
+        """Saves pushes and pops of each step, the changes by its pops, and dead rows."""
         ends = len(self.memory.ends)
         of_pops = (sizes.batch, sizes.steps, ends)
         rows = (sizes.batch, self.rows_after(sizes.rows, sizes.steps))
@@ -41,18 +41,18 @@ class PushPopStructure(Structure[RowMemory[Any, Any]], ABC):
 
 
 class StackStructure(PushPopStructure):
-    """Popped and read at the top."""
+    """A stack, which is popped and read at the top."""
 
     name, memory_type = "stack", NeuralStack
 
 
 class QueueStructure(PushPopStructure):
-    """Popped and read at the bottom."""
+    """A queue, which is popped and read at the bottom."""
 
     name, memory_type = "queue", NeuralQueue
 
 
 class DequeStructure(PushPopStructure):
-    """Pushed, popped and read at both ends."""
+    """A deque, which is pushed, popped and read at both ends."""
 
     name, memory_type = "deque", NeuralDeque

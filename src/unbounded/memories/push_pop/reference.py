@@ -43,10 +43,11 @@ class PushPop(NamedTuple):
 
 
 def strength_nearer(strengths: Tensor, end: End) -> Tensor:
-    """Sum, for each row, the strengths of the rows strictly nearer to `end`.
+    """For each row, sum the strengths of the rows strictly nearer to `end`.
 
-    The strengths are shifted and then summed. Subtracting a row's own strength from an inclusive
-    sum would leave rounding errors where sums are equal, and such ties select the gradients.
+    The strengths are shifted first and then summed. Subtracting a row's own strength from an
+    inclusive sum would leave rounding errors where sums are equal, and such ties select the
+    gradients.
 
     Args:
         strengths: [B, N].
@@ -65,7 +66,7 @@ def pop_strengths(strengths: Tensor, pop: Tensor, end: End) -> Tensor:
 
     s_t[i] = max(0, s_{t-1}[i] - max(0, u_t - sum_{nearer j} s_{t-1}[j]))         (2), (4), (7), (8)
 
-    relu has derivative 0 at 0: at a tie the derivative goes to the left argument of max(0, z).
+    relu has derivative 0 at 0, so at a tie the derivative goes to the left argument of max(0, z).
 
     Args:
         strengths: [B, N]. pop: [B].
@@ -92,7 +93,7 @@ def read_weights(strengths: Tensor, end: End) -> Tensor:
 
 
 class RowMemory(Memory[StateT, InstructionT]):
-    """Rows of values with strengths.
+    """A memory of rows with values and strengths.
 
     A subclass defines `Instruction`, `State` (a NamedTuple of values [B, N, M] and strengths
     [B, N]), `ends`, `growth`, `heads` and its equations in `step`.
@@ -100,18 +101,18 @@ class RowMemory(Memory[StateT, InstructionT]):
 
     #: The ends that are popped and read, in the order of the read vector.
     ends: ClassVar[tuple[End, ...]]
-    #: Rows that a step adds at the bottom and at the top.
+    #: Number of rows that a step adds at the bottom and at the top.
     growth: ClassVar[tuple[int, int]]
     width: int
 
     @property
     def read_vector_size(self) -> int:
-        """M for each end."""
+        """The size is M for each end."""
         return len(self.ends) * self.width
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Values [N, M] and strengths [N], initially without rows."""
+        """Values [N, M] and strengths [N]. Initially there are no rows."""
         return (
             StateField("values", ("N", self.width), self.growth),
             StateField("strengths", ("N",), self.growth),
@@ -119,7 +120,7 @@ class RowMemory(Memory[StateT, InstructionT]):
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths and the read weights of each end."""
+        """The strengths, and the read weights of each end."""
         _, strengths = self.state_fields
         return strengths, *(strengths._replace(name=name) for name in self._weights)
 
@@ -175,7 +176,7 @@ class PushPopMemory(RowMemory[StateT, PushPop]):
 
 @portable
 class StackState(NamedTuple):
-    """Rows of a stack and their strengths; row 0 is the bottom, the oldest.
+    """Rows of a stack and their strengths. Row 0, the oldest, is the bottom.
 
     Fields:
         values: V_t, [B, N, M].
@@ -231,7 +232,7 @@ class NeuralStack(PushPopMemory[StackState]):
 
 @portable
 class QueueState(NamedTuple):
-    """Rows of a queue and their strengths; row 0 is the oldest.
+    """Rows of a queue and their strengths. Row 0 is the oldest.
 
     Fields:
         values: V_t, [B, N, M].
@@ -286,7 +287,7 @@ class NeuralQueue(PushPopMemory[QueueState]):
 
 @portable
 class TwoEndedPushPop(NamedTuple):
-    """The instruction of a deque: that of a stack for each of the two ends.
+    """The instruction of a deque: for each of the two ends, the instruction of a stack.
 
     Fields:
         top_value, bottom_value: v_t of each end, [B, M] in (-1, 1).
@@ -304,7 +305,7 @@ class TwoEndedPushPop(NamedTuple):
 
 @portable
 class DequeState(NamedTuple):
-    """Rows of a deque and their strengths; row 0 is the bottom.
+    """Rows of a deque and their strengths. Row 0 is the bottom.
 
     Fields:
         values: V_t, [B, N, M].

@@ -1,4 +1,4 @@
-"""A register, the smallest memory: an example of a memory and its kernel."""
+"""A register, the smallest memory, as an example of a memory and its kernel."""
 
 from unbounded.memories.register.reference import Held, Register, Write
 

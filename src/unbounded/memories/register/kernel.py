@@ -7,11 +7,11 @@ from unbounded.memories.register.reference import Register
 
 
 class RegisterStructure(Structure[Register]):
-    """One value [M] that is overwritten."""
+    """A memory with one value [M] that is overwritten."""
 
     name, memory_type, option_names = "register", Register, ("width",)
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The instruction of each step, and the value before it."""
+        """Saves the instruction of each step, and the value before the step."""
         widths = {"instructions": self.head_rows, "before": self.read_vector}
         return {name: Buffer((sizes.steps, sizes.batch, w)) for name, w in widths.items()}

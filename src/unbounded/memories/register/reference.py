@@ -1,4 +1,4 @@
-"""A register: one value that is overwritten."""
+"""A register, a memory with one value that is overwritten."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Register(Memory[Held, Write]):
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """The value [M], initially 0."""
+        """The value [M], which is initially 0."""
         return (StateField("value", (self.width,)),)
 
     def step(self, state: Held, instruction: Write) -> tuple[Tensor, Held]:

@@ -1,4 +1,4 @@
-"""The tape that rolls under a fixed head, of Tape-RNN."""
+"""The memory of Tape-RNN, a tape that rolls under a fixed head."""
 
 from unbounded.memories.rolling_tape.reference import RollingTape, RollInstruction, RollState
 

@@ -1,4 +1,4 @@
-"""The rolling tape of the kernels (csrc/rolling_tape.h)."""
+"""The kernels' rolling tape (csrc/rolling_tape.h)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from unbounded.memories.rolling_tape.reference import RollingTape
 
 
 class RollingTapeStructure(Structure[RollingTape]):
-    """Cells in a ring under a fixed head."""
+    """A memory of cells in a ring under a fixed head."""
 
     name, memory_type = "rolling_tape", RollingTape
     option_names = ("slots", "width", "tapes", "jumps_write")
 
     @property
     def options(self) -> tuple[int, ...]:
-        """The options in the header's order."""
+        """Return the options in the header's order."""
         tape = self.memory
         return tape.slots, tape.width, tape.tapes, int(tape.jumps_write)
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> RollingTape:
-        """A tape of the variant in which jumps write, or do not."""
+        """Build a tape of the variant in which jumps write, or of the other variant."""
         slots, width, tapes, jumps_write = options
         return RollingTape(slots, width, tapes, variant="code" if jumps_write else "paper")
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The instruction of each step."""
+        """Saves the instruction of each step."""
         return {"instructions": Buffer((sizes.steps, sizes.batch, self.head_rows))}
 
     def checkpoint_size(self, sizes: CallSizes) -> int:

@@ -31,7 +31,7 @@ class RollInstruction(NamedTuple):
 
 @portable
 class RollState(NamedTuple):
-    """The tapes, and how far a jump goes.
+    """The tapes, and the length of a jump.
 
     Fields:
         cells: the ring from the head on, [B, K, N, W].
@@ -45,11 +45,12 @@ class RollState(NamedTuple):
 class RollingTape(Memory[RollState, RollInstruction]):
     """K rings of N cells of W numbers, which move under a fixed head.
 
-    A step writes the cell under the head and moves the ring: not at all, by one cell, or by the
-    length of the input, forward or back. The read vector is the cell that is then under the head.
+    A step writes the cell under the head, then moves the ring forward or back by one cell or by the
+    length of the input, or does not move it. The read vector is the cell that is under the head
+    after the move.
 
-    A layer sets `jump` to the length of each sequence, if it gets no state. Within a model that is
-    the number of symbols before the answer.
+    A layer sets `jump` to the length of each sequence, unless a state is passed to the layer.
+    In a model, this length is the number of symbols before the answer.
 
     Args:
         slots: N. The released code trains with 256 and tests with more (`with_capacity`).
@@ -95,11 +96,11 @@ class RollingTape(Memory[RollState, RollInstruction]):
 
     @property
     def capacity(self) -> int:
-        """N: a longer input may need more cells."""
+        """N, because a longer input may need more cells."""
         return self.slots
 
     def with_capacity(self, capacity: int) -> RollingTape:
-        """The same tapes with another number of cells.
+        """Return the same tapes with another number of cells.
 
         Args:
             capacity: N, at least 1.
@@ -123,14 +124,14 @@ class RollingTape(Memory[RollState, RollInstruction]):
 
     @property
     def state_fields(self) -> tuple[StateField, ...]:
-        """Cells [K, N, W] and the jump, all initially 0."""
+        """Cells [K, N, W] and the jump, which are initially 0."""
         return (
             StateField("cells", (self.tapes, self.slots, self.width)),
             StateField("jump", ()),
         )
 
     def started(self, state: RollState, lengths: Tensor) -> RollState:
-        """The state with jumps as long as the sequences.
+        """Return the state with jumps as long as the sequences.
 
         Args:
             state: before the first step. lengths: int64 [B].
@@ -142,7 +143,7 @@ class RollingTape(Memory[RollState, RollInstruction]):
 
         M' = M_{t-1} with cell 0 replaced by v_t
         M_t(i) = a_1 M'(i) + a_2 M'(i + 1) + a_3 M'(i - 1) + a_4 M(i + l) + a_5 M(i - l)
-        r_t = M_t(0); places are modulo N. In jumps M is M_{t-1}, with variant "code" M'.
+        r_t = M_t(0); places are modulo N. For jumps, M is M_{t-1}, but M' with variant "code".
 
         Args:
             state: cells [B, K, N, W]; jump l, [B].
@@ -177,6 +178,6 @@ class RollingTape(Memory[RollState, RollInstruction]):
         return after[:, :, 0].flatten(1), RollState(after, state.jump)
 
     def _at(self, cells: Tensor, places: Tensor) -> Tensor:
-        """Cells [B, K, N, W] at places [B, N], modulo N."""
+        """Select the cells [B, K, N, W] at places [B, N], modulo N."""
         index = (places % self.slots)[:, None, :, None].expand_as(cells)
         return cells.gather(2, index)

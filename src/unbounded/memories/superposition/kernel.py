@@ -1,4 +1,4 @@
-"""Superposition stacks and lists of the kernels (csrc/superposition.h)."""
+"""The kernels' superposition stacks and lists (csrc/superposition.h)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from unbounded.memories.superposition.reference import (
     SuperpositionStack,
 )
 
-# Rows of the kernel's buffers on either side of the cells.
+# Number of rows of the kernel's buffers on each side of the cells.
 _ROW_MARGIN = 2
 
 
 class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
-    """Cells that are mixed by the weights of actions.
+    """A memory of cells that are mixed by the weights of actions.
 
-    The options are those of the header; a capacity of 0 is none. `empty_bits` are those of the
-    number in an empty cell, in double precision.
+    The options are those of the header. A capacity of 0 represents no capacity. `empty_bits` are
+    the bits of the number in an empty cell, in double precision.
     """
 
     memory_type: ClassVar[type[SuperpositionStack | SuperpositionList]]
@@ -33,7 +33,7 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
 
     @property
     def options(self) -> tuple[int, ...]:
-        """The options in the header's order."""
+        """Return the options in the header's order."""
         memory = self.memory
         is_strict = memory.overflow == "error"
         sizes = memory.count, len(memory.actions), memory.depth, memory.capacity or 0
@@ -41,7 +41,7 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> SuperpositionMemory[Any]:
-        """The memory; its activation is not an option."""
+        """Build the memory. Its activation is not an option."""
         count, actions, depth, capacity, is_strict, width, empty_bits = options
         memory, basic = cls.memory_type, len(cls.memory_type.basic_actions)
         if actions not in (basic, basic + 1):
@@ -54,28 +54,28 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
         return memory(count, depth, noop, capacity or None, overflow, empty, width=width)
 
     def activations(self, head: str) -> tuple[str, ...]:
-        """Values may have no axis of their own, so softmax is excluded for them."""
+        """Values may be single numbers without an axis, so softmax is excluded for them."""
         known = super().activations(head)
         return known if head == "action" else tuple(a for a in known if a != "softmax")
 
     @abstractmethod
     def buffer_rows(self, rows: int) -> int:
-        """Rows of the kernel's buffers for a number of cells, margins included."""
+        """Number of rows in the kernel's buffers for a number of cells, including margins."""
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The weights of the actions and the values, one plane each."""
+        """Saves the weights of the actions, and the values, each in a plane."""
         planes = len(self.memory.actions) + 1
         padded = sizes.padded(self.memory.count * self.memory.width)
         return {"planes": Buffer((sizes.steps, sizes.batch, planes, padded))}
 
     def checkpoint_size(self, sizes: CallSizes) -> int:
-        """All rows of the kernel's buffer."""
+        """A checkpoint has all rows of the kernel's buffer."""
         most = self.rows_after(sizes.rows, sizes.steps)
         row = sizes.padded(self.memory.count * self.memory.width)
         return (self.buffer_rows(most) + 2 * _ROW_MARGIN) * row
 
     def can_fail(self, rows: int, steps: int) -> bool:
-        """Whether the next step would exceed the capacity, and a lost cell is an error."""
+        """Whether the memory is full before the next step, and a lost cell is an error."""
         full = self.rows_after(rows, steps + 1) == self.rows_after(rows, steps)
         return self.memory.overflow == "error" and full
 
@@ -92,22 +92,25 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
 
 
 class SuperpositionStackStructure(SuperpositionStructure):
-    """Cells below the top."""
+    """A stack, with cells below the top."""
 
     name, memory_type = "superposition_stack", SuperpositionStack
 
     def buffer_rows(self, rows: int) -> int:
-        """At least the number of cells read."""
+        """The number of rows, which is at least the number of cells that are read."""
         return max(rows, self.memory.depth)
 
 
 class SuperpositionListStructure(SuperpositionStructure):
-    """Cells on both sides of a head."""
+    """A list, with cells on both sides of a head."""
 
     name, memory_type = "superposition_list", SuperpositionList
 
     def buffer_rows(self, rows: int) -> int:
-        """On either side of the head, at least the number of cells read."""
+        """The number of rows.
+
+        Each side of the head has at least the number of cells that are read.
+        """
         return 2 * max(rows // 2, self.memory.depth - 1) + 1
 
     def check_rows(self, rows: int) -> None:

@@ -27,7 +27,7 @@ from unbounded.memories.core import (
     portable,
 )
 
-#: The number in an empty cell, unless another is chosen.
+#: The number in an empty cell, unless another number is chosen.
 EMPTY = -1.0
 #: A cell within this many machine epsilons of the empty value does not count as overflow.
 HARDENING = 64
@@ -50,10 +50,10 @@ class ActionValue(NamedTuple):
 
 
 class SuperpositionMemory(Memory[StateT, ActionValue]):
-    """Parallel structures, each with its own action and value; they interact in the controller.
+    """Parallel structures, each with its own action and value. They interact in the controller.
 
-    The only field of a state is `cells`, s_t, [B, S, N]: S structures of N cells; an empty cell
-    holds `empty`. Cells of W > 1 numbers, [B, S, N, W], move as a whole.
+    The only field of a state is `cells`, s_t, [B, S, N], which are S structures of N cells. An
+    empty cell holds `empty`. Cells of W > 1 numbers, [B, S, N, W], are moved as vectors.
 
     Args:
         count: S, number of stacks or lists.
@@ -133,7 +133,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 
     @property
     def other_options(self) -> dict[str, float | str]:
-        """The options of the cells that are not the paper's, by name."""
+        """The options of the cells that differ from the paper, by name."""
         usual: dict[str, float | str] = {"empty": EMPTY, "width": 1, "activation": "sigmoid"}
         options = {name: getattr(self, name) for name in usual}
         return {name: value for name, value in options.items() if value != usual[name]}
@@ -145,7 +145,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 
     @property
     def dropped_beyond(self) -> int | None:
-        """The capacity, with a policy that drops cells."""
+        """The capacity, if the policy drops cells."""
         return None if self.overflow == "error" else self.capacity
 
     @property
@@ -155,12 +155,12 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 
     @property
     def cells_shape(self) -> tuple[int | str, ...]:
-        """The axes of all cells: S, N, and those of a cell."""
+        """The axes of all cells: S, N, and the axes of a cell."""
         return (self.count, "N", *self.cell_shape)
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Actions A h_t (softmax) and values sigma(D h_t) of each structure; no biases."""
+        """Actions A h_t (softmax) and values sigma(D h_t) of each structure, without biases."""
         return (
             Head("action", (self.count, len(self.actions)), "softmax", gate=True),
             Head("value", (self.count, *self.cell_shape), self.activation),
@@ -191,7 +191,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         """Read k cells of each structure, [B, S k W], structure by structure, from the cells."""
 
     def _weights(self, action: Tensor) -> list[Tensor]:
-        """The weights [B, S, A] of the actions, each with the axes of cells."""
+        """The weights [B, S, A] of the actions, each expanded to the axes of cells."""
         axes = (None,) * (1 + len(self.cell_shape))
         return [weight[(..., *axes)] for weight in action.unbind(-1)]
 
@@ -210,8 +210,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         """Raise if cells that are not empty leave the memory with a weight [B, S] above 0.
 
         A mixture of empty cells is empty up to rounding, since the weights sum to 1 up to rounding.
-        Only the policy "error" checks. The check synchronizes the device and is impossible under
-        vmap.
+        The check is made only with the policy "error". The check synchronizes the device and is
+        impossible under vmap.
 
         Args:
             cells: [B, S, N, ...]. lost: one of them of each structure, [B, S, ...].
@@ -242,19 +242,19 @@ def _check_capacity(capacity: object, depth: int) -> None:
 
 
 def surrounded(cells: Tensor, before: int, after: int, empty: float) -> Tensor:
-    """Pad [B, S, N, ...] with empty cells along N."""
+    """Pad cells [B, S, N, ...] with empty cells along N."""
     return F.pad(cells, (*(0, 0) * (cells.dim() - 3), before, after), value=empty)
 
 
 def shifted(cells: Tensor, by: int, empty: float) -> Tensor:
-    """Move the cells of [B, S, N, ...] by a place (+1: to higher indices); empty cells enter."""
+    """Move cells [B, S, N, ...] by a place (+1: to higher indices). Empty cells enter."""
     if by > 0:
         return surrounded(cells[:, :, :-1], 1, 0, empty)
     return surrounded(cells[:, :, 1:], 0, 1, empty)
 
 
 def used_cells(cells: Tensor, empty: float) -> int:
-    """Number of cells up to the last one that is not empty in some list of some sequence.
+    """Number of cells up to the last cell that is not empty in some list of some sequence.
 
     Args:
         cells: [B, S, N, ...].
@@ -276,15 +276,15 @@ class StackCells(NamedTuple):
 
 
 class SuperpositionStack(SuperpositionMemory[StackCells]):
-    """Stacks of numbers or vectors; each cell is the mean of the results of PUSH, POP and NO-OP.
+    """Stacks of numbers or vectors. Each cell is the mean of the results of PUSH, POP and NO-OP.
 
-    Cell 0 is the top. All cells are initially empty (-1), and a POP brings up an empty cell from
-    below the last one. The read vector has the k topmost cells after the action. The paper's
-    controller reads them before it acts, h_t from s_{t-1}. Both orders are equivalent: the layer
-    passes a step's read vector to the next step, and the initial read vector is -1, the value of
-    empty stacks.
+    Cell 0 is the top. All cells are initially empty (-1), and a POP moves an empty cell up from
+    below the last cell. The read vector consists of the k topmost cells after the action. In the
+    paper, the controller reads these cells before the action, so h_t depends on s_{t-1}. Both
+    orders are equivalent: the layer passes a step's read vector to the next step, and the initial
+    read vector is -1, the value of empty stacks.
 
-    The paper's cells are numbers. With `width` they are vectors, each moved as a whole.
+    The paper's cells are numbers. With `width`, cells are vectors, each of which moves as one.
 
     Args:
         count: S, number of stacks.
@@ -326,12 +326,12 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
 
     @property
     def cells_field(self) -> StateField:
-        """Initially no cell; each step adds one at the bottom, up to the capacity."""
+        """Initially there is no cell. Each step adds a cell at the bottom, up to the capacity."""
         shape, empty = self.cells_shape, self.empty
         return StateField("cells", shape, (0, 1), 0, self.capacity, empty, Constant(empty))
 
     def step(self, state: StackCells, instruction: ActionValue) -> tuple[Tensor, StackCells]:
-        """Push, pop and keep, each by its weight; then read the top.
+        """Push, pop and keep, each with its weight; then read the top.
 
         s_t[0] = a_t[PUSH] sigma(D h_t) + a_t[POP] s_{t-1}[1] + a_t[NO-OP] s_{t-1}[0]            (4)
         s_t[i] = a_t[PUSH] s_{t-1}[i-1] + a_t[POP] s_{t-1}[i+1] + a_t[NO-OP] s_{t-1}[i]          (5)
@@ -365,7 +365,10 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         return trim_cells(state, self.empty)
 
     def read(self, cells: Tensor) -> Tensor:
-        """Read s^k, the k topmost cells of each stack, [B, S k W]; empty below the last cell."""
+        """Read s^k [B, S k W], the k topmost cells of each stack.
+
+        Cells below the last are empty.
+        """
         missing = max(0, self.depth - cells.shape[2])
         return surrounded(cells[:, :, : self.depth], 0, missing, self.empty).flatten(1)
 
@@ -373,8 +376,8 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
 def trim_cells(state: StackCells, empty: float = EMPTY) -> StackCells:
     """Remove the cells at the bottom that are empty in every stack of every sequence.
 
-    Exact: an empty cell equals an absent one. With one-hot actions the state of a long stream stays
-    small. Cells that are only nearly empty are kept.
+    The result is exact, because an empty cell equals an absent cell. With one-hot actions, the
+    state of a long stream stays small. Cells that are nearly but not exactly empty are kept.
 
     Args:
         state: of a SuperpositionStack, cells [B, S, N] or [B, S, N, W].
@@ -404,18 +407,18 @@ class ListCells(NamedTuple):
 class SuperpositionList(SuperpositionMemory[ListCells]):
     """Lists over all integer places; HEAD stays in the middle and the list moves.
 
-    RIGHT moves HEAD one place to the right (all values go one to the left); LEFT is the opposite.
-    INSERT writes a new value at HEAD. The old value at HEAD and all values left of it go one place
-    to the left; those right of it stay.
+    RIGHT moves HEAD one place to the right, so all values move one place to the left. LEFT does the
+    opposite. INSERT writes a new value at HEAD. The old value at HEAD and all values to its left
+    move one place to the left. Values to the right of HEAD do not move.
 
     Choices that the paper leaves open:
 
     * An empty cell is -1, as in a stack, or optionally another number.
     * The controller reads the k cells HEAD, HEAD - 1, ..., HEAD - k + 1. These cells are the newest
       insertion and the values that it displaced, like the k topmost cells of a stack.
-    * The list has no ends: each step adds an empty cell on both sides. With a `capacity` it stops
-      growing there, and empty cells enter at its ends. A value lost at an end raises an error, or
-      is optionally dropped.
+    * The list has no ends: each step adds an empty cell on both sides. With a `capacity`, the list
+      stops growing at this size, and empty cells enter at its ends. A value lost at an end raises
+      an error, or is optionally dropped.
 
     Args:
         count: S, number of lists.
@@ -455,7 +458,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
 
     @property
     def cells_field(self) -> StateField:
-        """Initially HEAD alone; each step adds a cell at both ends, up to 2 capacity - 1 cells."""
+        """Initially only HEAD. Each step adds a cell at both ends, up to 2 capacity - 1 cells."""
         most = None if self.capacity is None else 2 * self.capacity - 1
         shape, empty = self.cells_shape, self.empty
         return StateField("cells", shape, (1, 1), 1, most, empty, Constant(empty))
@@ -470,7 +473,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
             )
 
     def step(self, state: ListCells, instruction: ActionValue) -> tuple[Tensor, ListCells]:
-        """Move, insert and keep, each by its weight; then read at HEAD.
+        """Move, insert and keep, each with its weight; then read at HEAD.
 
         L_t[i] = a_t[RIGHT] L_{t-1}[i+1] + a_t[LEFT] L_{t-1}[i-1] + a_t[INSERT] X_t[i]
                  + a_t[NO-OP] L_{t-1}[i]
@@ -506,7 +509,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         return self.read(cells), ListCells(cells)
 
     def trim(self, state: ListCells) -> ListCells:
-        """Remove cells that are empty at both ends; HEAD stays in the middle."""
+        """Remove empty cells at both ends. HEAD stays in the middle."""
         head = state.cells.shape[2] // 2
         right = used_cells(state.cells[:, :, head:], self.empty)
         left = used_cells(state.cells[:, :, : head + 1].flip(2), self.empty)
@@ -514,7 +517,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         return ListCells(state.cells[:, :, head - side : head + side + 1])
 
     def read(self, cells: Tensor) -> Tensor:
-        """Read HEAD and the k - 1 cells left of it, [B, S k W]; empty beyond the last."""
+        """Read HEAD and the k - 1 cells left of it, [B, S k W]. Cells beyond the last are empty."""
         head = cells.shape[2] // 2
         leftwards = cells[:, :, : head + 1].flip(2)[:, :, : self.depth]
         return surrounded(leftwards, 0, self.depth - leftwards.shape[2], self.empty).flatten(1)

@@ -1,7 +1,8 @@
-"""How the heads of a tape address, write and read its cells, one function for each equation.
+"""The heads of a tape address, write and read its cells. Each equation has one function.
 
-Axes: B batch, H heads (R read heads, W write heads), N locations, M width, S shifts. Symbols are
-those of Graves et al. 2014, arXiv:1410.5401, section 3. No function divides by zero, for any input.
+Axes: B batch, H heads (R read heads, W write heads), N locations, M width, S shifts. The symbols
+are those of Graves et al. 2014, arXiv:1410.5401, section 3. No function divides by zero, for any
+input.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-#: Added under the root of a cosine similarity, as in the program of Deleu & Dureau 2016.
+#: Number added under the root of a cosine similarity, as in the program of Deleu & Dureau 2016.
 COSINE_FLOOR: Final = 1e-6
-#: Limit of every cell and key. A rectified controller that reads what it wrote can grow without
-#: bound; in float32 the cosine of eq. 6 overflows at |k| |M(i)| = 1.8e19. The papers have no limit.
+#: Limit of every cell and key. With a rectified controller that reads its own writes, cells can
+#: grow without bound. In float32, the cosine of eq. 6 overflows at |k| |M(i)| = 1.8e19. The papers
+#: do not limit cells and keys.
 LIMIT: Final = 2.0**24
 
 
@@ -69,7 +71,7 @@ def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
         around = torch.cat([weights[..., count - reach :], weights, weights[..., :reach]], dim=-1)
     else:
         around = F.pad(weights, (reach, reach))
-    # Window p starts at location p - s: the result of a shift by s - p.
+    # Window p starts at location p - s. It is the result of a shift by s - p.
     windows = around.unfold(-1, count, 1)
     return torch.einsum("bhs,bhsn->bhn", shifts.flip(-1), windows)
 
@@ -77,9 +79,9 @@ def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
 def sharpened(weights: Tensor, sharpening: Tensor, floor: float) -> Tensor:
     """w(i) = (w~(i) + floor)^gamma / sum_j (w~(j) + floor)^gamma, [B, H, N].
 
-    The powers are computed as logarithms minus the largest one, so no sum of powers vanishes. The
-    weights sum to 1 again, even where a shift lost some at an end. If a head lost all its weight,
-    the weights are uniform.
+    The largest logarithm is subtracted before powers are computed, so no sum of powers vanishes.
+    The weights sum to 1 again, even if a shift lost some weight at an end. If a head has lost all
+    its weight, its weights are uniform.
 
     Args:
         weights: w~, [B, H, N]. sharpening: gamma, [B, H], at least 1. floor: above 0.
@@ -91,7 +93,7 @@ def sharpened(weights: Tensor, sharpening: Tensor, floor: float) -> Tensor:
 def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
     """M_t(i) = M_{t-1}(i) prod_w (1 - w(i) e) + sum_w w(i) a, [B, N, M], over the write heads.
 
-    Each element is then limited to [-LIMIT, LIMIT].
+    Each element of M_t is limited to [-LIMIT, LIMIT].
 
     Args:
         cells: M_{t-1}, [B, N, M]. weights: w, [B, W, N].

@@ -1,4 +1,4 @@
-"""The tape of the kernels (csrc/turing_tape.h)."""
+"""The kernels' Turing tape (csrc/turing_tape.h)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from unbounded.memories.turing_tape.reference import VARIANTS, TuringTape
 
 
 class TapeStructure(Structure[TuringTape]):
-    """Locations that soft heads read and write.
+    """A memory of locations that soft heads read and write.
 
-    The options are those of the header; 10^-floor_digits is added to weights before sharpening.
+    The options are those of the header. The number 10^-floor_digits is added to weights before
+    sharpening.
     """
 
     name, memory_type = "turing_tape", TuringTape
@@ -23,7 +24,7 @@ class TapeStructure(Structure[TuringTape]):
 
     @property
     def options(self) -> tuple[int, ...]:
-        """The options in the header's order."""
+        """Return the options in the header's order."""
         tape = self.memory
         sizes = tape.slots, tape.width, tape.read_heads, tape.write_heads, tape.shift_range
         choices = int(tape.shift == "circular"), int(tape.reads == "before")
@@ -31,7 +32,7 @@ class TapeStructure(Structure[TuringTape]):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> TuringTape:
-        """A tape with the activations of the variant that has this floor."""
+        """Build a tape with the activations of the variant that has this floor."""
         slots, width, readers, writers, shift_range, is_circular, reads_before, digits = options
         variants = {variant.floor_digits: name for name, variant in VARIANTS.items()}
         if digits not in variants:
@@ -48,7 +49,7 @@ class TapeStructure(Structure[TuringTape]):
         )
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """The instruction of each step, and all heads' weights after it."""
+        """Saves the instruction of each step, and all heads' weights after the step."""
         leading, heads = (
             (sizes.steps, sizes.batch),
             self.memory.read_heads + self.memory.write_heads,

@@ -37,14 +37,14 @@ SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
 #: Initial value of every cell.
 SMALL: Final = 1e-6
-#: The kinds of head that are gates; a key or a sharpening is a quantity.
+#: The kinds of heads that are gates. A key or a sharpening is a quantity.
 _GATES: Final = ("gate", "shift", "erase")
 #: The fields of a head's instruction that address it, in the order of `TuringTape._address`.
 _ADDRESSING: Final = ("key", "strength", "gate", "shift", "sharpening")
 
 
 class TapeVariant(NamedTuple):
-    """A set of choices.
+    """A set of choices that the paper leaves open.
 
     Fields:
         activations: by kind of head.
@@ -62,10 +62,10 @@ class TapeVariant(NamedTuple):
         return float(f"1e-{self.floor_digits}")
 
 
-#: By name. Graves et al. 2014 give the range of each field but no activation; these are the
-#: activations of Collier & Beel 2018, and the floor is so small that it only replaces zero. Deleu &
-#: Dureau 2016 give ReLU for key and add and a hard sigmoid for erase; the other activations, the
-#: floor and the biases come from their program.
+#: By name. Graves et al. 2014 define the range of each field but no activation. These are the
+#: activations of Collier & Beel 2018. The floor is so small that it only replaces zero. Deleu &
+#: Dureau 2016 use ReLU for key and add, and a hard sigmoid for erase. The other activations, the
+#: floor and the biases are from their program.
 VARIANTS: Final[dict[str, TapeVariant]] = {
     "graves2014": TapeVariant(
         {
@@ -98,7 +98,7 @@ VARIANTS: Final[dict[str, TapeVariant]] = {
 
 @portable
 class TapeInstruction(NamedTuple):
-    """The instruction of R read heads and W write heads; S shifts go from -s to s.
+    """The instruction of R read heads and W write heads. The S shifts go from -s to s.
 
     Fields:
         read_key: k, [B, R, M]. read_strength: beta, [B, R], at least 0.
@@ -151,8 +151,8 @@ _WEIGHTS: Final = ("first", "uniform", "learned")
 class TuringTape(Memory[TapeState, TapeInstruction]):
     """N locations of M numbers with R read heads and W write heads, all of them soft.
 
-    A step addresses every head on the previous cells, writes with all write heads, then reads.
-    Write heads have no order: their erasures are multiplied and their additions summed.
+    A step addresses every head by the previous cells, writes with all write heads, then reads.
+    Write heads have no order, because erasures are multiplied and additions are summed.
 
     Args:
         slots: N. width: M. read_heads: R. write_heads: W.
@@ -242,7 +242,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Key, strength, gate, shift and sharpening of the readers and the writers; erase, add."""
+        """Key, strength, gate, shift and sharpening of readers and writers; erase and add."""
         bias = VARIANTS[self.variant].bias
         shapes: dict[str, tuple[int, ...]] = {
             "key": (self.width,),
@@ -280,7 +280,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
 
     @property
     def read_vector_initializer(self) -> Constant:
-        """The read vector of constant cells, 1e-6; zeros for other initial cells."""
+        """The read vector is 1e-6 for constant cells, and zero for other initial cells."""
         return Constant(SMALL if self.initial_cells == "constant" else 0.0)
 
     @property
@@ -333,7 +333,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
     def first_write(
         self, state: TapeState, instruction: TapeInstruction
     ) -> tuple[Tensor, TapeState]:
-        """Write and read at the heads' locations, without a move.
+        """Write and read at the heads' locations, without moving the heads.
 
         M_0(i) = M(i) prod_w (1 - w^w_0(i) e^w) + sum_w w^w_0(i) a^w; r_0 = sum_i w^r_0(i) M_0(i)
 
@@ -373,7 +373,7 @@ def _check_range(shift_range: int, slots: int) -> None:
 
 
 def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """The activation of each kind of head: the variant's, or the chosen replacement.
+    """The activation of each kind of head, from the variant or from a chosen replacement.
 
     Raises:
         ChoiceError: no kind of head or no activation has such a name.

@@ -1,7 +1,7 @@
-"""The hooks of training by the option that names them: a new one is a file here and a line below.
+"""The hooks of training, by option. A new hook is a file in this folder and a line below.
 
-A hook's signature is the schema of its options. What the run provides, such as `model` or `seed`,
-is not an option (`unbounded.experiments.config.components`).
+A hook's signature is the schema of its options. Parameters that the run provides, such as `model`
+or `seed`, are not options (`unbounded.experiments.config.components`).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ TEMPERATURE_NOISES: Final[dict[str, Callable[..., Hook | None]]] = {
     "none": no_noise,
     "doubling": TemperatureNoise,
 }
-#: The curricula of `--training.curriculum`: the range of lengths of each batch.
+#: The curricula of `--training.curriculum`, which set the range of lengths of each batch.
 CURRICULA: Final[dict[str, Callable[..., LengthRange | Curriculum]]] = {
     "none": whole_range,
     "growing": Growing,
     "doubling": Doubling,
     "one_length": OneLength,
 }
-#: The schedules of `--training.schedule`: the factor on the learning rate at each batch.
+#: The schedules of `--training.schedule`, which set the factor on the learning rate at each batch.
 SCHEDULES: Final[dict[str, Callable[..., Factor]]] = {
     "constant": constant,
     "linear": linear,

@@ -22,7 +22,7 @@ class Accuracy(Hook):
         self._lengths, self._count, self._every = lengths, count, every
 
     def after_batch(self, state: LoopState, assess: Assess, record: Record) -> None:
-        """Assess the model when it is due."""
+        """Assess the model if an assessment is due."""
         if state.batch % self._every:
             return
         score = assess(self._lengths, state.drawn, self._count)

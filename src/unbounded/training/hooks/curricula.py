@@ -1,4 +1,4 @@
-"""Curricula: the range of lengths of each batch, by its number or by the training loss."""
+"""Curricula, which set the length range of each batch by its number or by the training loss."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from unbounded.training.state import LoopState
 # Block of the random stream that no example reaches.
 _BLOCK = 2**32 - 1
 
-#: The range of lengths of each batch by its number. With a state it is a hook too. With an
-#: attribute `final`, its last range, it has stages.
+#: Returns the range of lengths of a batch, given its number. A curriculum with a state is a hook
+#: too. A curriculum with stages has an attribute `final`, which is its last range.
 Curriculum = Callable[[int], LengthRange]
 
 
 def stage(lengths: LengthRange | Curriculum, batch: int) -> int | None:
-    """The longest length that batch number `batch` may have, while longer ones are to come.
+    """The longest length of batch number `batch`, while later batches have longer ones.
 
     Args:
         lengths: a curriculum, or the range of all batches.
@@ -41,7 +41,7 @@ def stage(lengths: LengthRange | Curriculum, batch: int) -> int | None:
 
 @dataclass(frozen=True)
 class Growing:
-    """Start with the shortest length and add the next one after every `every` batches.
+    """Start with the shortest length, and add the next length after every `every` batches.
 
     Args:
         lengths: the final range.
@@ -76,7 +76,7 @@ class Growing:
 
 
 class Doubling(Hook):
-    """Start with short lengths, and double the longest whenever the loss is low enough.
+    """Start with short lengths, and double the longest length whenever the loss is low enough.
 
     Args:
         lengths: the final range.
@@ -137,10 +137,10 @@ class OneLength:
 
 @dataclass(frozen=True)
 class ShorterToo:
-    """Draw every other bucket of batches from lengths below those of training.
+    """Draw every other bucket of batches from lengths below the training lengths.
 
-    Lengths that are uniform from 1 to 64 have few short strings. A hardened model may lose those,
-    and a saturated gate has no gradient with which to get them back.
+    With uniform lengths from 1 to 64, few strings are short. A hardened model may forget how to
+    process short strings. A saturated gate has no gradient with which to learn them again.
 
     Args:
         lengths: the range of training.
@@ -154,7 +154,7 @@ class ShorterToo:
 
     @property
     def final(self) -> LengthRange:
-        """The range of training."""
+        """Return the range of training."""
         return self.lengths
 
     def __call__(self, batch: int) -> LengthRange:
@@ -165,10 +165,10 @@ class ShorterToo:
 
 
 def whole_range(lengths: LengthRange) -> LengthRange:
-    """All lengths of the training range in each batch."""
+    """Use all lengths of the training range in each batch."""
     return lengths
 
 
 def _first(lengths: LengthRange, first: int | None) -> int:
-    """The longest length of the first batches, clipped to the range."""
+    """The longest length in the first batches, clipped to the range."""
     return lengths.minimum if first is None else min(max(first, lengths.minimum), lengths.maximum)

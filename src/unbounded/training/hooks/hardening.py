@@ -1,4 +1,4 @@
-"""Hardening: raise the inverse temperature stepwise, while all weights train, to saturated gates.
+"""Hardening: raise the inverse temperature in steps until gates saturate, while all weights train.
 
 Source: Joulin & Mikolov 2015 (NIPS), section 3, who call it rounding; the schedule, the guard and
 the stop rule are added here.
@@ -25,14 +25,15 @@ from unbounded.training.hook import Assess, Hook, Record
 from unbounded.training.hooks.schedules import scale_rate
 from unbounded.training.state import LoopState
 
-#: Steps back that end hardening: the factor's logarithm is then a 64th of the first.
+#: Number of restorations that end hardening. The logarithm of the factor is then a 64th of its
+#: first value.
 _MOST_STEPS_BACK = 6
-#: Checks in a row beyond the tolerance before the weights are restored.
+#: Number of checks in a row beyond the tolerance before the weights are restored.
 _PATIENCE = 3
-#: Validation error up to which a hardened model counts as settled: every sequence is correct, and
-#: the rest of the error measures uncertainty.
+#: Validation error up to which a hardened model counts as settled. Then every sequence is correct,
+#: and the remaining error measures uncertainty.
 _SETTLED = 1e-3
-#: Checks after a closer check with an error before the next one.
+#: Number of checks between a closer check with an error and the next closer check.
 _BETWEEN = 5
 #: Ratio of validation errors below which a hardened model is clearly better than an earlier one.
 _CLEARLY = 0.9
@@ -42,7 +43,7 @@ _COOLING = 0.8
 
 @dataclass
 class _Numbers:
-    """The progress of a hardening; a checkpoint holds all of it."""
+    """The progress of a hardening, all of which is in a checkpoint."""
 
     #: Validation errors of the model and of its hardened model at the last check.
     soft: float = math.inf
@@ -50,62 +51,67 @@ class _Numbers:
     least_soft: float = math.inf
     least_hard: float = math.inf
     saturated: float = 0.0
-    #: The inverse temperature at the last check, and its factor since then.
+    #: The inverse temperature at the last check, and the factor by which it has risen since.
     inverse_temperature: float = 1.0
     pending: float = 1.0
     factor: float = 1.0
     steps_back: int = 0
-    #: Checks in a row at which the model was beyond the tolerance.
+    #: Number of checks in a row at which the model was beyond the tolerance.
     waited: int = 0
-    #: Checks in a row at which the hardened model's error was at most `_SETTLED`.
+    #: Number of checks in a row at which the hardened model's error was at most `_SETTLED`.
     settled: int = 0
-    #: Whether `recheck` found no error, checks before it is called again, its least error so far.
+    #: Whether `recheck` found no error, the number of checks before its next call, and its least
+    #: error so far.
     confirmed: bool = False
     refused: int = 0
     rechecked: float = math.inf
-    #: The inverse temperature of the last weights within the tolerance.
+    #: The inverse temperature of the last weights that were within the tolerance.
     sound_inverse_temperature: float = 1.0
-    #: Checks of the cooling so far.
+    #: Number of checks during the cooling so far.
     cooled: int = 0
     #: Whether the last hardened model is to be checked more closely at the end.
     check_last: bool = False
-    #: Checks in a row without a clearly better hardened model; `mark` is the error of the last one.
+    #: Number of checks in a row without a clearly better hardened model, and the error (`mark`) of
+    #: the last such model.
     stalled: int = 0
     mark: float = math.inf
 
 
 class Harden(Hook):
-    """Hardens a trained model during its fine-tuning; training ends with the hardening.
+    """Hardens a trained model while it is fine-tuned. Training ends when the hardening ends.
 
-    The trained model is validated before any batch, for the comparison with later weights. A check
-    comes after the first batch and then after every `every`. Each check validates the model and
-    its hardened model (`unbounded.models.discretized`). Two sets of weights are kept: the weights
-    of the best hardened model so far (the later of two equal ones), and the last sound weights.
-    From the first call of `recheck` on, its error alone decides which hardened model is best.
-    Weights are sound while the model's error exceeds its least by at most `tolerance`. If they are,
-    the gates' inverse temperature is multiplied by `factor`. If not, the model trains on unchanged.
-    If it is still unsound three checks later, the sound weights are restored. The factor becomes
-    its square root, and the learning rate is halved.
+    The trained model is validated before the first batch, for comparison with later weights. The
+    model is checked after the first batch and then after every `every` batches. Each check
+    validates the model and its hardened model (`unbounded.models.discretized`). Two sets of weights
+    are kept: the weights of the best hardened model so far, and the last sound weights. Of two
+    equally good models, the later one is kept. From the first call of `recheck` on, only its error
+    determines which hardened model is best. Weights are sound while the model's error exceeds its
+    least error by at most `tolerance`. If the weights are sound, the gates' inverse temperature is
+    multiplied by `factor`. If not, the inverse temperature stays the same. If the weights are still
+    not sound three checks later, the last sound weights are restored. Then the factor is replaced
+    by its square root, and the learning rate is halved.
 
     Hardening ends
 
     - when the least saturated gate on `batch` has at least the certainty `saturated`,
-    - when the product of the factors is `largest`: the model hardly uses a gate that is still soft,
+    - when the product of the factors is `largest`, because the model hardly uses gates that are
+    still soft,
     - after `settle` checks in a row with a hardened error of at most 0.001,
     - when the validation errors of the model and the hardened model are at most `enough`,
     - after `patience` checks in a row without a clearly better hardened model,
-    - after six steps back: the model cannot do the task with harder gates.
+    - after six restorations, because the model cannot solve the task with harder gates.
 
-    With `cool`, that number of checks follows without sharpening, and the learning rate falls by a
-    fifth at each. Single errors of a hardened model, such as one in ten thousand pairs of symbols,
-    come from the noise of a high rate.
+    With `cool`, this number of checks follows without sharpening. At each of them, the learning
+    rate falls by a fifth. A high learning rate adds noise, which causes single errors of a hardened
+    model, such as one in ten thousand pairs of symbols.
 
-    Three of these ends claim success: all gates saturated, settled, and enough. They need
-    `recheck`, a closer check of the hardened model on more and on other strings. If `recheck` finds
-    an error, training goes on. It is called again five checks later, and for the last model.
+    Three of these conditions mean success: all gates saturated, settled, and enough. Success must
+    be confirmed by `recheck`, a closer check of the hardened model on more and on other strings. If
+    `recheck` finds an error, training continues. `recheck` is called again five checks later, and
+    for the last model.
 
     At the end the best weights are restored: those of the hardened model if it is within the
-    tolerance, else the last sound ones; `is_saturated` says which.
+    tolerance, otherwise the last sound weights. `is_saturated` shows which were restored.
 
     Args:
         model: the trained model, with a memory that has gates; not wrapped.
@@ -195,7 +201,7 @@ class Harden(Hook):
         self._chunk_steps, self._device = chunk_steps, device
         self._at = _Numbers(factor=factor)
         self._best, self._sound = Backup(model), Backup(model)
-        self._at.saturated = self._least()  # fails here, before any training, without gates
+        self._at.saturated = self._least()  # without gates, this fails before any training
         self._measure()
         self._sound.keep()
 
@@ -205,12 +211,12 @@ class Harden(Hook):
         return self._at.inverse_temperature
 
     def inverse_temperature_now(self) -> float:
-        """The product of all factors, with that of the last check."""
+        """The product of all factors, including the factor of the last check."""
         return self._at.inverse_temperature * self._at.pending
 
     @property
     def steps_back(self) -> int:
-        """How often the sound weights were restored."""
+        """Number of times that the sound weights were restored."""
         return self._at.steps_back
 
     @property
@@ -220,12 +226,12 @@ class Harden(Hook):
 
     @property
     def is_saturated(self) -> bool:
-        """Whether a hardened model is no worse than the model, within the tolerance."""
+        """Whether a hardened model is as good as the model, within the tolerance."""
         at = self._at
         return at.least_hard <= at.least_soft + self._tolerance
 
     def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Check the model when a check is due."""
+        """Check the model if a check is due."""
         at = self._at
         if state.batch != 1 and state.batch % self._every:
             return None
@@ -233,7 +239,7 @@ class Harden(Hook):
         try:
             self._look(state.batch)
         except BaseException:
-            self._at = before  # an interrupted check is repeated
+            self._at = before  # because an interrupted check is repeated
             raise
         record(
             {
@@ -286,7 +292,7 @@ class Harden(Hook):
         return None
 
     def _success(self) -> str | None:
-        """Why hardening may end with this hardened model, before `recheck`; None to go on."""
+        """The reason to end with this hardened model, before `recheck`; None to continue."""
         at = self._at
         if at.saturated >= self._bound:
             return f"every gate is saturated at inverse temperature {at.inverse_temperature:.3g}"
@@ -304,7 +310,7 @@ class Harden(Hook):
         return None
 
     def _ask(self) -> None:
-        """Check more closely if hardening would end and the last closer check is not recent."""
+        """Make a closer check if hardening would end and the last closer check is not recent."""
         at = self._at
         at.confirmed, at.refused = False, max(0, at.refused - 1)
         if self._success() is None or at.refused or not self._holds():
@@ -363,7 +369,10 @@ class Harden(Hook):
             self._best.keep()
 
     def _has_no_error(self) -> bool:
-        """Whether a closer check finds no error; the hardened model is kept if it is the best."""
+        """Make a closer check, and return whether it finds no error.
+
+        Keep the hardened model if it is the best.
+        """
         at = self._at
         error = 0.0
         if self._recheck is not None:
@@ -390,9 +399,9 @@ class Harden(Hook):
         )
 
     def at_end(self) -> None:
-        """Restore the best weights, after a closer check of the last hardened model if it is due.
+        """Restore the best weights, after a closer check of the last hardened model if one is due.
 
-        Without a check so far nothing changes.
+        Without any check so far, this does nothing.
         """
         at = self._at
         if at.check_last and self._recheck is not None:
@@ -402,7 +411,7 @@ class Harden(Hook):
         (self._best if self.is_saturated else self._sound).restore()
 
     def state_dict(self) -> dict[str, Any]:
-        """The numbers, the best and the last sound weights."""
+        """Return the numbers, the best weights and the last sound weights."""
         best, sound = self._best.state_dict(), self._sound.state_dict()
         return {"numbers": asdict(self._at), "best": best, "sound": sound}
 

@@ -1,4 +1,4 @@
-"""Logit noise: a random offset on the logit of each gate, for each gradient step of hardening."""
+"""Logit noise: a random offset on each gate's logit in each gradient step of hardening."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from unbounded.training.hook import Hook
 class LogitNoise(Hook):
     """Adds a random offset to the biases of a model's gates during a gradient step.
 
-    A hardened gate is 0 or 1 by the sign of its logit. After pairs of symbols that are rare in
-    training the sign may be wrong, or right by chance, and no gradient shows it. An offset gives
-    those pairs an error whose logit is nearer to 0 than the offset. So every logit learns to keep
-    that distance.
+    The sign of its logit determines whether a hardened gate is 0 or 1. After pairs of symbols that
+    are rare in training, the sign may be wrong, or correct by chance, but no gradient corrects it.
+    With an offset, pairs whose logit is nearer to 0 than the offset cause an error. So every logit
+    learns to keep at least that distance from 0.
 
-    The offset of a gate is most (k - 1) or its negative, equally likely, where k is the inverse
-    temperature: gates that are still soft get no offset, because a queue of half pushed vectors
-    would fail with it. It follows from seed, batch and chunk. The gradient is taken in the network
-    with the offset, and the offset is subtracted after the step.
+    The offset of a gate is most (k - 1) or its negative, with equal probability, where k is the
+    inverse temperature. Gates that are still soft have no offset, because a queue of half pushed
+    vectors would fail with an offset. The offset depends only on seed, batch and chunk. The
+    gradient is computed in the network with the offset, which is subtracted after the step.
 
     Args:
         model: has a memory with gates. Heads without biases, as of superposition stacks, have no
@@ -43,7 +43,7 @@ class LogitNoise(Hook):
         self._inverse_temperature = inverse_temperature
 
     def around_step(self, batch: int, chunk: int) -> AbstractContextManager[None] | None:
-        """The offsets of a gradient step; None while the gates have their own temperature."""
+        """The offsets of a gradient step; None while the gates' temperature is the original one."""
         size = self._most * (self._inverse_temperature() - 1)
         return self._shifted(size, batch, chunk) if size > 0 else None
 

@@ -22,12 +22,13 @@ _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 class HalveOnPlateau(Hook):
     """Keeps a backup of the best weights and lowers the learning rate.
 
-    At each check the weights become the backup if validation is the best so far. The learning
-    rate is halved if validation did not improve on its best by `threshold` in `patience` checks. It
-    is never halved in the first `hold` batches. The weights then return to the backup; the
-    optimizer's state stays. With a window, a check is compared with the best of the last `window`
-    checks, and the rate is halved if the check is worse. The run is over when the learning rate is
-    below `least`. The backup is restored at the end, for the test.
+    At each check, the weights are copied into the backup if validation is the best so far. The
+    learning rate is halved if validation has not improved on its best value by `threshold` within
+    `patience` checks. The rate is never halved in the first `hold` batches. Whenever the rate is
+    halved, the weights are restored from the backup, but the optimizer's state is kept. With a
+    window, the rate is halved if a check is worse than the best of the last `window` checks. The
+    run is over when the learning rate is below `least`. At the end, the backup is restored for the
+    test.
 
     Args:
         model: the model that `optimizer` trains; not wrapped.
@@ -85,14 +86,14 @@ class HalveOnPlateau(Hook):
         self._asked = 1 - threshold
         self._name = _NAMES[measure]
         self.best = math.inf
-        #: Checks without an improvement.
+        #: Number of checks without an improvement.
         self.waited = 0
-        #: The values of the window.
+        #: The validation values in the window.
         self.before = [math.inf] * window
         self.backup = Backup(model)
 
     def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Check the model when a check is due."""
+        """Check the model if a check is due."""
         if state.batch % self._every == 0:
             nats, is_better = self._look(state.batch)
             record(
@@ -109,7 +110,7 @@ class HalveOnPlateau(Hook):
         return f"plateau: the learning rate is below {self._least:g}"
 
     def _look(self, batch: int) -> tuple[float, bool]:
-        """Validate; return the value and whether it is better than ever."""
+        """Validate, and return the value and whether it is the best so far."""
         training = self._model.training
         self._model.eval()
         try:
@@ -134,7 +135,7 @@ class HalveOnPlateau(Hook):
         return nats, is_better
 
     def at_end(self) -> None:
-        """Restore the best weights; before the first check nothing changes."""
+        """Restore the best weights. Before the first check, this does nothing."""
         self.backup.restore()
 
     def _rate(self) -> float:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: the factor on the learning rate at each batch."""
+"""Learning-rate schedules, which compute the factor on the learning rate at each batch."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import torch
 
 from unbounded.options import Count, Share
 
-#: The factor at a batch by its number, in [0, 1].
+#: Maps the number of a batch to a factor in [0, 1].
 Factor = Callable[[int], float]
 
 
 class Cooldown:
-    """The learning-rate factor at a batch: 1, and from `begin` on a linear decay to 0.
+    """The learning-rate factor at a batch: 1 before `begin`, then decaying linearly to 0.
 
-    A rate that decays from the first batch on slows learning before there is any. A constant rate
-    leaves the weights with the noise of the last steps. Torch's schedule saves these fields in
-    its state, and so in checkpoints.
+    A rate that decays from the first batch on slows learning at its start. With a constant rate,
+    the weights keep the noise of the last steps. Torch's schedule saves these fields in its state,
+    and so in checkpoints.
 
     Args:
         batches: length of the decay.
@@ -29,7 +29,7 @@ class Cooldown:
         self.reason = ""
 
     def __call__(self, batch: int) -> float:
-        """The factor at a batch, in [0, 1]; the first batch is 0."""
+        """The factor at a batch, in [0, 1]. The first batch has number 0."""
         if self.begin is None or batch < self.begin:
             return 1.0
         return max(0.0, 1.0 - (batch - self.begin) / self.batches)
@@ -39,24 +39,24 @@ class Cooldown:
         self.begin, self.reason = batch, reason
 
     def over(self, batch: int) -> str | None:
-        """Why training is over after `batch` batches, or None."""
+        """The reason why training is over after `batch` batches, or None."""
         if self.begin is None or batch < self.begin + self.batches:
             return None
         return f"{self.reason}; the learning rate then fell to 0 over {self.batches} batches"
 
 
 def constant(budget: int) -> Factor:
-    """The learning rate does not change."""
+    """Keep the learning rate constant."""
     return lambda batch: 1.0
 
 
 def linear(budget: int) -> Factor:
-    """The learning rate decays linearly to 0 at the end of the budget."""
+    """Let the learning rate decay linearly, to 0 at the end of the budget."""
     return lambda batch: max(0.0, 1.0 - batch / budget)
 
 
 def cooldown(budget: int, *, batches: Count = 500) -> Factor:
-    """The learning rate stays until the run would stop, and then decays linearly to 0.
+    """Keep the learning rate constant until the run would stop, then let it decay linearly to 0.
 
     Args:
         budget: of the run, in batches.
@@ -66,7 +66,7 @@ def cooldown(budget: int, *, batches: Count = 500) -> Factor:
 
 
 def decay(budget: int, *, after: Count = 3000, every: Count = 20, factor: Share = 0.99) -> Factor:
-    """The learning rate stays at first, and is then multiplied by a factor again and again.
+    """Keep the learning rate constant at first, then multiply it by a factor repeatedly.
 
     Args:
         budget: of the run, in batches.
@@ -79,7 +79,7 @@ def decay(budget: int, *, after: Count = 3000, every: Count = 20, factor: Share 
 
 
 def cooldown_length(budget: int, batches: int) -> int:
-    """The length of a cooldown in a budget: half of the budget at most."""
+    """The length of a cooldown within a budget, which is at most half of the budget."""
     return min(batches, budget // 2)
 
 
@@ -98,6 +98,6 @@ def scale_rate(
     """Multiply the learning rate, now and for later batches."""
     for group in optimizer.param_groups:
         group["lr"] *= factor
-    # A schedule multiplies its base rates at each batch; accelerate wraps it.
+    # A schedule multiplies its base rates by a factor at each batch. accelerate wraps it.
     schedule = getattr(schedule, "scheduler", schedule)
     schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]

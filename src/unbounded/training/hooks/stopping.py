@@ -1,4 +1,4 @@
-"""Stop rules: when a run is over before its budget."""
+"""Stop rules, which end a run before its budget is used up."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from unbounded.training.state import LoopState
 
 AboveOne = Annotated[float, Range(1, above=True)]
 
-#: Prefix of the reason where a run is aborted early; such a run counts as failed.
+#: Prefix of the reason if a run is aborted early. Such a run counts as failed.
 FAILED = "failed early"
-#: Prefix of the reason where the task is solved.
+#: Prefix of the reason if the task is solved.
 SOLVED = "solved"
 
 
 class WhenSolved(Hook):
-    """Stop when `count` fresh validation sequences are correct, at `times` checks in a row.
+    """Stop when `count` new validation sequences are correct at each of `times` checks in a row.
 
-    Each check first scores a few of these sequences, which is cheap and often decides.
+    Each check first scores a few of these sequences, which is cheap and often sufficient.
 
     Args:
         lengths: range of the validation sequences.
@@ -53,7 +53,7 @@ class WhenSolved(Hook):
         self.solved_in_a_row = 0
 
     def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:
-        """Check the model when a check is due."""
+        """Check the model if a check is due."""
         if state.batch % self._every:
             return None
         start, count = state.drawn, self._few
@@ -69,7 +69,7 @@ class WhenSolved(Hook):
                 "kind": "validation",
                 "batch": state.batch,
                 "lengths": str(self._lengths),
-                "count": score.count,  # a split may have fewer than requested
+                "count": score.count,  # a split may have fewer sequences than requested
                 "exact_match": score.exact_match,
                 "partial_accuracy": score.partial_accuracy,
                 "solved_in_a_row": self.solved_in_a_row,
@@ -92,11 +92,12 @@ class _OfOneStage(Hook, ABC):
     saved: tuple[str, ...] = ("stage",)
 
     def __init__(self) -> None:
-        #: Longest length of the last report's batches while longer ones are to come, else None.
+        #: Longest length in the batches of the last report while later batches have longer ones,
+        #: otherwise None.
         self.stage: int | None = None
 
     def on_report(self, state: LoopState, loss: float) -> dict[str, Any]:
-        """Start again where the lengths differ from the last report's."""
+        """Start again if the lengths differ from those in the last report."""
         if state.stage != self.stage:
             self.restart()
         self.stage = state.stage
@@ -110,8 +111,9 @@ class _OfOneStage(Hook, ABC):
 class WhenConverged(_OfOneStage):
     """Stop when training perplexity has stayed at or below a bound for several reports.
 
-    It uses no accuracy: the paper's protocol chooses by training perplexity only. Reports of a
-    curriculum before its full range do not count: short lengths are easy.
+    This rule does not use accuracies, because the paper's protocol selects by training perplexity
+    only. Reports before a curriculum reaches its full range do not count, because short lengths are
+    easy.
 
     Args:
         report_every: batches between reports of training perplexity.
@@ -146,7 +148,7 @@ class WhenConverged(_OfOneStage):
 
 
 class WhenStalled(_OfOneStage):
-    """Stop when training perplexity has reached no new minimum for some batches.
+    """Stop if training perplexity has not reached a new minimum for some batches.
 
     If lengths grow, only reports with the same lengths are compared.
 
@@ -182,7 +184,7 @@ class WhenStalled(_OfOneStage):
 
 
 class EarlyAbort(Hook):
-    """Stop when training perplexity is still high at some batch: an early failure is cheaper.
+    """Stop if training perplexity is still high at some batch, because early failure is cheaper.
 
     Args:
         after: the batch at which perplexity is compared, once; a multiple of the batches between
@@ -209,8 +211,8 @@ class EarlyAbort(Hook):
 
 
 def only_budget() -> None:
-    """Stop when the budget is used up, and not before."""
+    """Stop only when the budget is used up."""
 
 
 def no_early_abort() -> None:
-    """A run is not aborted early."""
+    """Never abort a run early."""

@@ -21,25 +21,27 @@ from unbounded.training.state import LoopState
 
 #: The largest permitted factor; beyond it a sigmoid has no gradient left.
 MOST = 1024
-#: The greatest factor halves at a loss so many times as high as the one at which it doubles.
+#: The greatest factor is halved at a loss this many times as high as the loss at which it is
+#: doubled.
 _TOO_HIGH = 10
 
 
 class TemperatureNoise(Hook):
     """Sharpens a model's gates and its controller's units during a gradient step.
 
-    A network may solve its task with soft gates: for binary addition it learns to store the carry
-    as a mixture of pushed and not pushed. A hardened model cannot do this. Its units may hold
-    values that decay within the training lengths, or drift beyond them. Each step has a new random
-    inverse temperature, and only saturated gates and units work at all inverse temperatures. The
-    gradient is taken in the sharper network, and the weights are restored after the step.
+    A network may solve its task with soft gates. For binary addition, it learns to store the carry
+    as a mixture of a pushed and an absent value. A hardened model cannot do this. The units of a
+    network may hold values that decay within the training lengths, or drift beyond them. Each step
+    has a new random inverse temperature. Only saturated gates and units work at all inverse
+    temperatures. The gradient is computed in the sharper network, and the weights are restored
+    after the step.
 
-    Two factors are drawn for a step, one for the gates and one for the controller. They are powers
-    of two, so multiplying by them is exact. They follow from seed, batch, chunk and the greatest
-    factor so far.
+    Two factors are drawn for a step, one for the gates and one for the controller. Both factors are
+    powers of two, so multiplying by them is exact. The factors depend only on seed, batch, chunk
+    and the greatest factor so far.
 
-    A large factor destabilizes a network that has not yet been sharpened. So the greatest factor is
-    1 at first and doubles whenever the task is learned at the current factors (`on_report`).
+    A large factor makes a network unstable that has not yet been sharpened. So the greatest factor
+    is 1 at first and doubles whenever the task is learned at the current factors (`on_report`).
 
     Args:
         model: has a memory with gates.
@@ -77,7 +79,7 @@ class TemperatureNoise(Hook):
         self.most = 1
 
     def on_report(self, state: LoopState, loss: float) -> dict[str, Any]:
-        """Double the greatest factor, halve it where unstable, or leave it."""
+        """Double the greatest factor, halve it if training is unstable, or leave it."""
         before = self.most
         if state.stage is None and state.window_tokens:
             if loss < self._below:
@@ -87,11 +89,11 @@ class TemperatureNoise(Hook):
         return {"greatest_factor": before}
 
     def clip(self, bound: float) -> float:
-        """The bound divided by the root of the greatest factor."""
+        """Return the bound divided by the square root of the greatest factor."""
         return bound / math.sqrt(self.most)
 
     def factors(self, batch: int, chunk: int) -> tuple[float, float]:
-        """The factors of a gradient step.
+        """Return the factors of a gradient step.
 
         Args:
             batch: number of the batch.
@@ -125,11 +127,11 @@ class TemperatureNoise(Hook):
 
 
 def is_factor(value: object) -> bool:
-    """Whether a value is a factor: 1 for none, or another power of two up to MOST."""
+    """Whether a value is a valid factor: 1 for no noise, or another power of two up to MOST."""
     if not isinstance(value, int) or isinstance(value, bool):
         return False
     return 1 <= value <= MOST and value.bit_count() == 1
 
 
 def no_noise() -> None:
-    """Gates have their own inverse temperature in every step."""
+    """Keep the original inverse temperature of the gates in every step."""

@@ -8,7 +8,7 @@ from typing import Final
 from unbounded.experiments.config import plain_yaml
 
 COUNTING: Final = ("streams.yaml", "counting.yaml")
-#: Tasks of a preset without changes of their own.
+#: Tasks that share one preset, without changes of their own.
 QUESTIONS: Final = (
     "even_pairs",
     "modular_arithmetic",
@@ -33,7 +33,7 @@ STATE_TRACKING: Final = (
     "next_modular_arithmetic",
 )
 #: Preset files of each task; later files change earlier ones, and tasks may share files. A custom
-#: task has the general defaults.
+#: task uses the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "copy": ("transduction.yaml", "copy.yaml"),
     "reversal": ("transduction.yaml", "reversal.yaml"),
@@ -76,12 +76,12 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     **dict.fromkeys(STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
 }
 
-#: Protocols; each has a folder of files that change the presets of the same name.
+#: Protocols. Each has a folder of files that change the presets of the same names.
 PROTOCOLS: Final = ("paper",)
 
 
 def preset_paths(task: str, protocol: str | None = None) -> list[Path]:
-    """The files of a task's preset, followed by the protocol's changes; none for a custom task."""
+    """The files of a task's preset, then those of the protocol; none for a custom task."""
     names = PRESETS.get(task, ())
     names = (names,) if isinstance(names, str) else names
     here = Path(__file__).parent
@@ -90,7 +90,7 @@ def preset_paths(task: str, protocol: str | None = None) -> list[Path]:
 
 
 def summary(task: str) -> str:
-    """The memory and budget of a task's preset in one line."""
+    """One line with the memory and budget of a task's preset."""
     memory, batches = "queue", 0
     for path in preset_paths(task):
         data = plain_yaml.load(path.read_text(encoding="utf-8"))

@@ -1,7 +1,8 @@
 """The phases of the controller: gates and cell of a step, and their gradients.
 
-A tile is some units of some sequences; its program computes all lanes of these units. Lanes, H
-units each: i, f, g, o of an LSTM; r, z and both parts of n of a GRU; one of an Elman network.
+A tile consists of some units of some sequences. Its program computes all lanes of these units.
+Each lane has H units. The lanes are i, f, g, o for an LSTM; r, z and both parts of n for a GRU; and
+a single lane for an Elman network.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import triton.language as tl
 
 from unbounded.kernels.gpu.programs.tiles import add_product, lane_of, sigmoid, tanh
 
-#: Values of CELL in the phases, by `ControllerKind`'s names.
+#: Values of CELL in the phases, by the names of `ControllerKind`.
 CELLS = {"lstm": 0, "gru": 1, "elman_tanh": 2, "elman_sigmoid": 3, "elman_relu": 4}
 
 
@@ -23,7 +24,7 @@ def cell_phase(
     CELL: tl.constexpr, LANES: tl.constexpr, UNITS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr, SAVES: tl.constexpr,
 ):  # fmt: skip
-    """Compute h_t and, with a cell, c_t from h_{t-1}, r_{t-1} and the part of x_t.
+    """Compute h_t, and c_t if there is a cell, from h_{t-1}, r_{t-1} and the part of x_t.
 
     of_x [T, B, LANES H]; weight [LANES H, R + H], for read vector and h; gates [T, B, LANES H].
     """
@@ -99,7 +100,7 @@ def cell_gradient_phase(
     CELL: tl.constexpr, LANES: tl.constexpr, UNITS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of the gates of step t from those of h_t and of the heads.
+    """Compute the gradient of the gates of step t from the gradients of h_t and of the heads.
 
     head_weight [H, K], transposed; of_heads [T, B, K]; of_hidden, of_cell [B, H]: first the part
     from the next step, then the part that bypasses the product to the previous step; of_gates
@@ -170,7 +171,7 @@ def before_gradient_phase(
     LANES: tl.constexpr, COLUMNS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of r_{t-1} and h_{t-1} from those of the gates of step t.
+    """Compute the gradients of r_{t-1} and h_{t-1} from the gradients of the gates of step t.
 
     weight [R + H, LANES H], transposed. of_read_vector [B, R] is overwritten; of_hidden [B, H] is
     added to.

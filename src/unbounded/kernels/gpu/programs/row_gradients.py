@@ -1,10 +1,10 @@
-"""The gradients of `rows`: a step is undone, which restores its previous rows.
+"""The gradients of `rows`. Each step is undone, which restores the previous rows.
 
 At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1). So a row
-that a pop reduced to 0, or that was 0 before, has no derivative through its own strength. It still
-has the derivative through the sums over nearer rows. When the removal of a row is undone, its
-gradient therefore restarts with this part. Gradients accumulated while its strength was 0 are
-discarded.
+that a pop reduced to 0, or that already was 0, has no derivative through its own strength. Such a
+row still has the derivative through the sums over nearer rows. When the removal of a row is undone,
+its gradient therefore restarts with this part. Gradients accumulated while the row's strength was 0
+are discarded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_back(
     strengths, values, of_strengths, of_values, of_read_vector, pushed, other, low, high, M,
     CHUNK: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, IS_TOP: tl.constexpr,
 ):  # fmt: skip
-    """Add a read vector's gradient [M] to those of strengths [N] and values [N, M].
+    """Add a read vector's gradient [M] to the gradients of strengths [N] and values [N, M].
 
     pushed, other: the rows of this step, whose strength counts even if it is 0.
     """
@@ -75,7 +75,7 @@ def read_back(
             of_room = tl.sum(tl.where(place == first, of_weight, 0.0), axis=0)
         above += tl.sum(strength, axis=0)
         begin += CHUNK
-    # A row of this step beyond the read rows, with strength 0 and no room: a tie.
+    # A row of this step beyond the read rows, with strength 0 and no remaining weight, is a tie.
     for which_row in range(2):
         row = tl.where(which_row == 0, pushed, other)
         place = place_of(row, low, high, IS_TOP)
@@ -105,10 +105,11 @@ def pop_back(
     fresh, other, initial, initial_count,
     CHUNK: tl.constexpr, IS_TOP: tl.constexpr,
 ):  # fmt: skip
-    """Undo a pop: restore strengths and their gradients. Returns the gradient of its amount.
+    """Undo a pop: restore strengths and their gradients. Return the gradient of the pop's amount.
 
     fresh, other: rows pushed in the previous step, or a row below `low`; initial, initial_count:
-    initial rows, in the first step. Among these, a row of strength 0 is dead without a pop.
+    initial rows, in the first step. Among these rows, a row of strength 0 counts as dead without a
+    pop.
     """
     count = high - low
     begin = count * 0
@@ -158,7 +159,7 @@ def pop_back(
 
 @triton.jit
 def push_back(values, of_strengths, of_values, gates, of_heads, row, M, WIDTH: tl.constexpr):
-    """Gradients of the outputs of the heads of value and push, before their activations."""
+    """Compute the gradients of the value and push heads' outputs, before their activations."""
     column = tl.arange(0, WIDTH)
     at = row.to(tl.int64) * M + column
     value = tl.load(values + at, mask=column < M, other=0.0)
@@ -221,7 +222,8 @@ def rows_gradient_phase(
                 values + own * M, of_strengths + own, of_values + own * M, gates + 2,
                 heads + M + 2, bottom, M, WIDTH,
             )  # fmt: skip
-        # Rows that may be 0 without a death: those of the previous step, and initial ones.
+        # Rows that may be 0 although no pop removed them: rows of the previous step, and initial
+        # rows.
         fresh = pushed_row(0, t - 1, T, N0, KIND)
         other = pushed_row(ENDS - 1, t - 1, T, N0, KIND)
         initial_count = low * 0

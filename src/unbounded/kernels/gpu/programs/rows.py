@@ -1,12 +1,12 @@
-"""The phase of neural stack, queue and deque: rows are popped, pushed and read.
+"""The memory phase of neural stack, queue and deque, in which rows are popped, pushed and read.
 
-One program runs a memory's step for each sequence. No two programs add to one number, so results
-are bitwise reproducible. Rows of all steps have fixed places from the start (those of a deque's
-bottom before the initial ones); rows `low` to `high` exist.
+One program runs a memory's step for each sequence. No two programs add to the same number, so
+results are bitwise reproducible. The rows of all steps have fixed places from the start. A deque's
+bottom rows come before the initial rows. Rows `low` to `high` exist.
 
-A pop scans the rows from its end in chunks until its quantity is used up. It takes the whole
-strength of some rows, which are then called dead, and a part of the strength of at most one row,
-whose previous strength is recorded.
+A pop scans the rows from its end in chunks until its quantity is used up. A pop removes the full
+strength of some rows, which are then called dead. It removes a part of the strength of at most one
+row, whose previous strength is recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def first_row(t, T, KIND: tl.constexpr):
 
 @triton.jit
 def pushed_row(end, t, T, N0, KIND: tl.constexpr):
-    """The row that step t pushes at an end: 0 the only one or the top, 1 the bottom."""
+    """The row that step t pushes at an end (0 for the top or the only end, 1 for the bottom)."""
     if KIND == 2:
         return tl.where(end == 0, T + N0 + t, T - 1 - t)
     return N0 + t + end * 0
@@ -36,7 +36,7 @@ def pushed_row(end, t, T, N0, KIND: tl.constexpr):
 
 @triton.jit
 def row_at(place, low, high, IS_TOP: tl.constexpr):
-    """The row at a number of places from an end."""
+    """The row at a given number of places from an end."""
     if IS_TOP:
         return high - 1 - place
     return low + place
@@ -54,7 +54,7 @@ def place_of(row, low, high, IS_TOP: tl.constexpr):
 def nearer_sum(
     strengths, begin, count, low, high, above, CHUNK: tl.constexpr, IS_TOP: tl.constexpr
 ):
-    """For each row of a chunk the sum of all nearer ones; shifted, then summed, for exact ties."""
+    """For each row of a chunk, sum the nearer rows. Rows are shifted first, for exact ties."""
     place = begin + tl.arange(0, CHUNK)
     shifted = tl.load(
         strengths + row_at(place - 1, low, high, IS_TOP),
@@ -105,7 +105,7 @@ def pop(
 
 @triton.jit
 def part_of(vector, part, CHUNK: tl.constexpr, PART: tl.constexpr):
-    """One part of a vector [CHUNK]."""
+    """Select one part of a vector [CHUNK]."""
     which = tl.arange(0, CHUNK // PART)[:, None]
     parts = tl.reshape(vector, (CHUNK // PART, PART))
     return tl.sum(tl.where(which == part, parts, 0), axis=0)
@@ -166,7 +166,7 @@ def rows_phase(
         code = 1 + t * ENDS
         push = tl.load(gates, cache_modifier=".cg")
         amount = tl.load(gates + 1, cache_modifier=".cg")
-        # Nearer rows would hide a NaN here; in the sums of eq. 1-11 it is not hidden.
+        # Nearer rows would hide a NaN here, but the sums of eq. 1-11 do not hide it.
         column = tl.arange(0, WIDTH)
         value = tl.load(
             values + (own + high) * M + column, mask=column < M, other=0.0, cache_modifier=".cg"

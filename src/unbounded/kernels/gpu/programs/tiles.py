@@ -1,4 +1,4 @@
-"""Building blocks of all phases, in Triton: tiles of matrix products, activations, a barrier."""
+"""Building blocks for all phases, in Triton: tiles of matrix products, activations, a barrier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sigmoid(x):
 
 @triton.jit
 def tanh(x):
-    # Of the absolute value: no power overflows, and NaN stays NaN.
+    # The absolute value is used, so that no power overflows and NaN stays NaN.
     power = tl.exp(-2.0 * tl.abs(x))
     size = (1.0 - power) / (1.0 + power)
     return tl.where(x < 0, -size, size)
@@ -24,7 +24,7 @@ def add_product(
     total, weight, stride, rows, row_mask, taken, taken_stride, batch, batch_mask, size,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """`total` [rows, batch] + weight[rows, :size] taken[batch, :size]^T.
+    """Return `total` [rows, batch] + weight[rows, :size] taken[batch, :size]^T.
 
     Values that another program wrote in this launch are read past the first-level cache.
     """
@@ -48,18 +48,20 @@ def add_product(
 
 @triton.jit
 def lane_of(parts, lane, LANES: tl.constexpr):
-    """One of the lanes of [LANES, units, batch]."""
+    """Select one of the lanes of [LANES, units, batch]."""
     which = tl.arange(0, LANES)[:, None, None]
     return tl.sum(tl.where(which == lane, parts, 0.0), axis=0)
 
 
 @triton.jit
 def wait_for_all(counter, target):
-    """Wait until every program is here; each adds 1 to `counter`, which only rises.
+    """Wait until every program has arrived.
 
-    The last addition acquires the others' writes. Without it a copy in the first-level cache
-    remains: loads past it (".cg") of less than 16 bytes go through it if a loop has several in
-    flight.
+    Each program adds 1 to `counter`, which never decreases.
+
+    The last addition makes the writes of the other programs visible. Without this addition, an old
+    copy stays in the first-level cache. Loads that bypass this cache (".cg") use it after all if
+    they have less than 16 bytes and a loop has several in flight.
     """
     tl.debug_barrier()
     here = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") + 1

@@ -1,8 +1,8 @@
-"""The two programs, forward and backward: all phases of all steps, or one phase of one step.
+"""The forward and backward programs, which run all phases of all steps or one phase of one step.
 
-On a device all programs of a launch run at once, step after step, and wait for each other between
-two phases (RUNS is ALL). Where programs run sequentially, as in Triton's interpreter, each phase is
-a separate launch.
+On a device, all programs of a launch run simultaneously, step after step. They wait for each other
+between two phases (RUNS is ALL). If programs run sequentially, as in Triton's interpreter, each
+phase is a separate launch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def heads_phase(
     KIND: tl.constexpr, ENDS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr,
     CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Compute step t's instruction: values to their rows [B, N, M], strengths to [T, B, 2 ENDS]."""
+    """Compute the instruction of step t: values into their rows, strengths into [T, B, 2 ENDS]."""
     of_end = M + 2
     size = ENDS * of_end
     tiles = tl.cdiv(size, ROWS)
@@ -49,7 +49,7 @@ def heads_phase(
     tl.store(pushes_pops + strength, sigmoid(total), mask=mask & (place >= M)[:, None])
 
 
-#: Values of RUNS: everything, or one of the three phases.
+#: Values of RUNS: all phases, or one of the three phases.
 ALL = 3
 
 
