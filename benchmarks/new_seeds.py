@@ -6,8 +6,9 @@
 
 Each seed is trained by its preset, hardened and scored on the test split, by the commands that a
 user types. What is there already is not done again, so that the command can be interrupted. A seed
-that has not solved its task by the preset's own budget is in the table too. A seed of dyck is the
-first of up to four restarts, which end with the first that is solved on validation.
+that has not solved its task by the preset's own budget is in the table as not solved, and is not
+hardened. A seed of dyck is the first of up to four restarts, which end with the first that is
+solved on validation.
 """
 
 from __future__ import annotations
@@ -65,6 +66,16 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     if not (folder / "report.json").is_file():
         return {"task": task, "seed": seed, "rule": rule_of(task), "trained": None}
     report = json.loads((folder / "report.json").read_text())
+    if not report["stopped"].startswith("solved"):
+        return {
+            "task": task,
+            "seed": seed,
+            "rule": rule_of(task),
+            "batches": report["batches"],
+            "minutes": round(report["minutes"], 1),
+            "stopped": report["stopped"],
+            "torch": report["versions"]["torch"],
+        }
     if "hardened" not in report:
         run_command("harden", str(folder), "--quiet")
         report = json.loads((folder / "report.json").read_text())
@@ -208,8 +219,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     for row in rows:
         if not row.get("rows"):
+            state = f"{row['batches']}, not solved" if "stopped" in row else "not finished"
             lines.append(
-                f"| {row['task']} | {row['seed']} | {row['rule']} | not finished |" + " |" * 8
+                f"| {row['task']} | {row['seed']} | {row['rule']} | {state} "
+                f"| {row.get('minutes', '')} |" + " |" * 7
             )
             continue
         scores = " | ".join(f"{right} of {count}" for right, count in row["rows"].values())
