@@ -171,8 +171,8 @@ def is_traced() -> bool:
 def is_batched(tensor: Tensor) -> bool:
     """Whether a tensor is batched by vmap, so that its values cannot be read.
 
-    This is true under torch.func.vmap, and in a backward pass with `is_grads_batched`, but not
-    under only torch.func.grad. While a graph is captured, the result is False.
+    The result is True under torch.func.vmap, and in a backward pass with `is_grads_batched`, but
+    not under only torch.func.grad. While a graph is captured, the result is False.
     """
     if torch.compiler.is_compiling():
         return False

@@ -1,7 +1,7 @@
 """Check options by name against the signature or dataclass that defines them.
 
-Only this module defines which values an annotated type accepts. It checks the options of tasks,
-memories, controllers and optimizers, and every field of a run's config.
+Only this module defines which values an annotated type accepts. The module checks the options of
+tasks, memories, controllers and optimizers, and every field of a run's config.
 """
 
 from __future__ import annotations

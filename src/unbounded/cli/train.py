@@ -62,7 +62,10 @@ _SECTIONS: Final[dict[str, type]] = {
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The argument parser of this verb. Its help shows the config of the given task."""
+    """The argument parser of this verb.
+
+    The help of this parser shows the config of the given task.
+    """
     words = sorted_words([word for word in arguments if word not in ("--help", "-h")])
     task = protocol = None
     with suppress(UsageError, ConfigError):

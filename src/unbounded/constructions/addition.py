@@ -29,7 +29,7 @@ def binary_addition() -> MemoryModel:
     units = {
         "second": Unit({"x:+": 1.0, "second": 1.0, "x:=": -2.0}),
         "answering": Unit({**_ANSWERS, "x:.": -2.0}),
-        # This unit is off at the very first input, before which no unit was on, because a stream
+        # The unit is off at the very first input, before which no unit was on, because a stream
         # starts with a symbol that does not belong to a sum.
         "push1": Unit({**_DIGITS, ONE: 1.0, "second": -1.0, "answering": -1.0}, above=1.5),
         "push2": Unit({**_DIGITS, "second": 1.0}, above=1.5),

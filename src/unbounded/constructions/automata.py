@@ -29,7 +29,9 @@ def automaton(
     outputs: Callable[[Any, int], Sequence[float]],
     count: int,
 ) -> MemoryModel:
-    """Build a network that runs a finite automaton. Its memory, a stack, stays empty.
+    """Build a network that runs a finite automaton.
+
+    The memory of the network, a stack, stays empty.
 
     For each state and input there is a unit, which is on if the input is read in this state. The
     units of the previous step determine the current state.

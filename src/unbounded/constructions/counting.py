@@ -53,7 +53,9 @@ def anb2n() -> MemoryModel:
 
 
 def _counter(letters: str, stacks: Sequence[tuple[str, str]]) -> MemoryModel:
-    """Some letters fill a stack, and one letter empties it. Then the next letter follows.
+    """Some letters fill a stack, and one letter empties it.
+
+    The next letter follows when the stack is empty.
 
     Args:
         letters: in their order.

@@ -47,7 +47,7 @@ def bigram_flip(symbols: int = 128) -> MemoryModel:
     read = reads(task)
     units = {
         "answering": Unit(ANSWERS),
-        # This unit is on after the first symbol of a pair.
+        # The unit "within" is on after the first symbol of a pair.
         "within": Unit({**either(read), "within": -1.0}),
         **_output_units(symbols),
     }
@@ -78,7 +78,7 @@ def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
 def _output_units(symbols: int) -> dict[str, Unit]:
     """Units that output a symbol.
 
-    They are on if the read vector is this symbol during the answer.
+    Such a unit is on if the read vector is its symbol during the answer.
     """
     return {f"say{i}": Unit({f"r:{i}": 1.0, **ANSWERS}, above=1.5) for i in range(symbols)}
 

@@ -160,7 +160,7 @@ def controller_outputs(
     """The inputs of a model's heads and output, and the layer's state.
 
     For a layer with `output_read_vector` the inputs are concat(h, r) [B, T, H + R], of which the
-    heads use h. Otherwise they are only h.
+    heads use h. For other layers, the inputs are only h.
 
     Args and errors as for `SequenceModel.forward`.
     """

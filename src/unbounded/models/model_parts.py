@@ -41,7 +41,8 @@ BASELINES: Final[dict[str, Baseline]] = {
     "deltanet": DeltaNet,
     "deltaproduct": DeltaProduct,
 }
-#: Layers that are only baselines. They do not accept a memory, and no kernel is built for them.
+#: Layers that are only baselines. Such layers do not accept a memory, and no kernel is built for
+#: them.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.

@@ -106,9 +106,9 @@ class Controller(nn.Module, ABC):
     """A recurrent cell with its weights.
 
     A custom controller is created with (input_size, hidden_size, device=, dtype=), where input_size
-    is I + R. It needs `hidden_size`, `state_size` (number of tensors in its state; the first is the
-    output h) and `forward(inputs, state) -> state`. A custom controller runs on the reference
-    implementation.
+    is I + R. A custom controller needs `hidden_size`, `state_size` (number of tensors in its state;
+    the first is the output h) and `forward(inputs, state) -> state`. A custom controller runs on
+    the reference implementation.
     """
 
     def __init_subclass__(cls, **options: object) -> None:

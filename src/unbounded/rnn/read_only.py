@@ -1,7 +1,7 @@
 """A layer that writes during the input phase and only reads during the answer phase.
 
 The answer phase is a separate call, in which the bias of the write-strength heads is so low that
-each strength is exactly 0. This requires no change of the memory or the kernel.
+each strength is exactly 0. The answer phase requires no change of the memory or the kernel.
 
 Source: Yang 2016, arXiv:1602.08671: no writes in the response phase.
 """

@@ -30,7 +30,10 @@ class Doubled(PairSource):
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`. It counts every number whose digits are below `symbols`."""
+        """See `PairSource.count_of`.
+
+        The result counts every number whose digits are below `symbols`.
+        """
         return int(min(symbols, 10) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -58,7 +61,7 @@ class Added(PairSource):
     def count_of(self, length: int, symbols: int) -> int:
         """See `PairSource.count_of`.
 
-        It counts all pairs of numbers whose digits are below `symbols`.
+        All pairs of numbers whose digits are below `symbols` are counted.
         """
         return int(min(symbols, 10) ** (2 * length)) if length > 0 else 0
 

@@ -130,7 +130,7 @@ class WordProblem(Task):
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`. It counts strings over all elements."""
+        """See `Task.count_of`. The result counts strings over all elements."""
         return int(len(self.input_vocabulary) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:

@@ -96,8 +96,8 @@ def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
     """Lay out each sequence as its own stream. The mask selects its determined symbols.
 
     The last step reads the last symbol. If all sequences start with the same symbol, the target of
-    this step is the first symbol of the next sequence, which the end determines. Otherwise this
-    step is not scored.
+    this step is the first symbol of the next sequence, which the end determines. If sequences start
+    with different symbols, this step is not scored.
 
     Args:
         drawn: K sequences of `source`.

@@ -97,7 +97,10 @@ class RandomSymbols(PairSource):
         return self.symbols
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`. It counts every string, if the order supports its length."""
+        """See `PairSource.count_of`.
+
+        The result counts every string if the order supports its length.
+        """
         if length < 1 or (self._needs_even and not self._pads and length % 2):
             return 0
         return int(min(symbols, self.symbols) ** (self.unit * length))

@@ -222,7 +222,8 @@ class Checkpoints:
                 f"this run has {self._accelerator.num_processes}"
             )
         try:
-            # accelerate ignores random states that it cannot read. Here they cause an error.
+            # accelerate ignores random states that it cannot read. Here, unreadable random states
+            # cause an error.
             load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
             self._accelerator.load_state(str(folder))
             states = torch.load(folder / HOOKS, map_location="cpu", weights_only=True)

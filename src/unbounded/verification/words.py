@@ -26,8 +26,8 @@ Look = Callable[[str, float], None]
 
 #: Number of strings in one tree. The states of all these strings are in memory at once.
 _TREE = 4096
-#: Number of strings of one length for which read vectors are measured. They are evenly spaced among
-#: all strings, or are the first of the drawn strings.
+#: Number of strings of one length for which read vectors are measured. Measured strings are evenly
+#: spaced among all strings, or are the first of the drawn strings.
 _READ = 50
 
 

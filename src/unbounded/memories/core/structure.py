@@ -78,7 +78,9 @@ class Structure(ABC, Generic[MemoryT]):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> Memory[Any, Any]:
-        """Build a memory with these options. Other settings, such as biases, may differ.
+        """Build a memory with these options.
+
+        Settings that are not options, such as biases, may differ.
 
         Raises:
             UnboundedError: an option is out of range.

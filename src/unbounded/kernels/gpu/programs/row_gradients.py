@@ -1,10 +1,10 @@
 """The gradients of `rows`. Each step is undone, which restores the previous rows.
 
 At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1). So a row
-that a pop reduced to 0, or that already was 0, has no derivative through its own strength. Such a
-row still has the derivative through the sums over nearer rows. When the removal of a row is undone,
-its gradient therefore restarts with this part. Gradients accumulated while the row's strength was 0
-are discarded.
+that a pop reduced to 0, or that already was 0, has no derivative through its own strength. The row
+still has the derivative through the sums over nearer rows. When the removal of a row is undone, its
+gradient therefore restarts with this part. Gradients accumulated while the row's strength was 0 are
+discarded.
 """
 
 from __future__ import annotations
