@@ -220,7 +220,7 @@ def check_symbol(name: str, value: object, symbols: int) -> int:
         value = value.item()
     number = None
     if not isinstance(value, bool | Tensor) and hasattr(value, "__index__"):
-        with contextlib.suppress(TypeError):  # an array of several numbers
+        with contextlib.suppress(TypeError):  # fails for an array of several numbers
             number = operator.index(value)
     if number is None or not 0 <= number < symbols:
         raise ShapeError(f"{name}: expected a symbol of 0..{symbols - 1}, got {value!r}.")

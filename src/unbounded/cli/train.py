@@ -234,7 +234,7 @@ def _composed(given: Namespace, words: Words, files: Sequence[Path]) -> Composed
         protocol=given.protocol,
         imports=[] if given.imports is None else [given.imports],
     )
-    if given.data is not None:  # a file may be named null
+    if given.data is not None:  # not YAML, because a file may be named null
         result.data["hardware"]["data"] = given.data
     return result
 

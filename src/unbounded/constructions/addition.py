@@ -1,6 +1,6 @@
 """A constructed network for binary addition: two numbers on stacks, added digit by digit.
 
-The task is from Joulin & Mikolov 2015, section 5.2. The network is added here.
+The task is from Joulin & Mikolov 2015, section 5.2. The network is not from the paper.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Constructed networks for finite automata, and for stacks and queues that answer without feedback.
 
 The tasks are from Delétang et al. 2023, arXiv:2207.02098, Merrill et al. 2024, arXiv:2404.08819,
-and Butoi et al. 2025, arXiv:2411.07107. The networks are added here.
+and Butoi et al. 2025, arXiv:2411.07107. The networks are not from these papers.
 """
 
 from __future__ import annotations

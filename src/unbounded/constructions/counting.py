@@ -1,6 +1,7 @@
 """Constructed networks for counting, in which a superposition stack counts the symbols to come.
 
-The tasks are from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The networks are added here.
+The tasks are from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The networks are not from the
+paper.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Constructed networks for copy, reversal and bigram flip.
 
-The tasks are from Grefenstette et al. 2015, arXiv:1506.02516, section 4.1. The networks are added
-here.
+The tasks are from Grefenstette et al. 2015, arXiv:1506.02516, section 4.1. The networks are not
+from the paper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def copy(symbols: int = 128) -> MemoryModel:
 def reversal(symbols: int = 128) -> MemoryModel:
     """Reverse the source with a stack: as in `copy`, but the top is the last symbol.
 
-    Args and errors as for `copy`.
+    Args and errors are as for `copy`.
     """
     return _first_in_memory("reversal", "stack", symbols)
 
@@ -40,7 +40,7 @@ def reversal(symbols: int = 128) -> MemoryModel:
 def bigram_flip(symbols: int = 128) -> MemoryModel:
     """Swap the two symbols of each pair, with a queue into which the second is pushed first.
 
-    The first of a pair waits in the controller for two steps. Args and errors as for `copy`.
+    The first of a pair waits in the controller for two steps. Args and errors are as for `copy`.
     """
     task = transduction_task("bigram_flip", symbols)
     places = range(symbols)

@@ -35,7 +35,7 @@ from unbounded.memories.core.structure import Structure
 #: Maps the tensors of a call to its results, in plain torch; see `recurrence` and `unroll`.
 Reference = Callable[..., Sequence[Tensor]]
 
-_STATIC = 6  # arguments of RecurrenceFunction before the tensors
+_STATIC = 6  # number of arguments of RecurrenceFunction before tensors
 
 
 class Tensors(NamedTuple):

@@ -124,11 +124,11 @@ def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[s
     if memory == NO_MEMORY and options.get("recurrent") is False:
         return ["recurrent: without it and a memory nothing is remembered; leave it out"]
     try:
-        if name in ONLY_BASELINES:  # sizes must fit each other
+        if name in ONLY_BASELINES:  # a baseline's sizes must fit each other
             with torch.device("meta"):
                 factory(2, hidden_size, **options)
             return []
-        with torch.random.fork_rng(devices=[]):  # these weights are discarded
+        with torch.random.fork_rng(devices=[]):  # the drawn weights are discarded
             factory(2, 2, **options)
     except (ConfigError, ValueError, TypeError) as error:
         return _texts(error)

@@ -422,7 +422,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         return first_weight(self)
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return input_width(self.controller, self.input_size)
 
     def unchecked_initial_state(self, batch_size: int) -> ControllerState:
@@ -621,7 +621,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         return as_called(self.layers[0], lstm_weights(self.layers[0])[0])
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return lstm_weights(self.layers[0])[0].shape[1]
 
     def unchecked_initial_state(self, batch_size: int) -> DeepLSTMState:
@@ -847,7 +847,7 @@ class SRCN(PlainLayer[SRCNState]):
         return self.weight_ih
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return self.weight_ih.shape[1]
 
     def unchecked_initial_state(self, batch_size: int) -> SRCNState:

@@ -373,7 +373,7 @@ def _check_signature(controller: ControllerFactory) -> None:
     """Raise DTypeError unless a callable accepts a controller's arguments."""
     try:
         signature = inspect.signature(controller)
-    except ValueError:  # a class not written in Python
+    except ValueError:  # the class is not written in Python
         return
     try:
         signature.bind(1, 1, device=None, dtype=None)

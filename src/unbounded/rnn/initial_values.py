@@ -132,7 +132,7 @@ class FirstWrite(nn.Module):
 class InitialController(nn.ParameterList):
     """The learned initial state of a controller, one parameter [H] for each of its tensors."""
 
-    __call__ = nn.Module.__call__  # because the method of ParameterList raises
+    __call__ = nn.Module.__call__  # because ParameterList's method raises an error
 
     def forward(self) -> tuple[Tensor, ...]:
         """Return the parameters. This is a call, so that hooks that load them run."""

@@ -94,7 +94,7 @@ def run_phases(
     """
     batch, steps = x.shape[:2]
     if state is None and not layer.training:
-        warn_of_drops(layer.memory, steps)  # here, as the answer phase is a call with a state
+        warn_of_drops(layer.memory, steps)  # later calls have a state, so warn here
     lengths = as_lengths(lengths, x.device)
     check_lengths(lengths, batch, steps)
     before = x.new_zeros(batch, dtype=torch.bool)

@@ -47,7 +47,7 @@ def input_weight(layer: nn.Module) -> Tensor | None:
     name = input_weight_name(layer)
     try:
         return None if name is None else layer.get_parameter(name)
-    except AttributeError:  # replaced by a parametrization
+    except AttributeError:  # a parametrization has replaced it
         return None
 
 

@@ -25,7 +25,7 @@ class Doubled(PairSource):
     source_vocabulary = target_vocabulary = DIGITS
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`. A length is k."""
+        """See `PairSource.draw`. The length of a pair is k."""
         digits, count = _digits(stream, start, size, lengths, 1)
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
@@ -53,7 +53,7 @@ class Added(PairSource):
     source_vocabulary = target_vocabulary = DIGITS
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`. A length is k; the source has 2k digits."""
+        """See `PairSource.draw`. The length of a pair is k; the source has 2k digits."""
         digits, count = _digits(stream, start, size, lengths, 2)
         sums = digits[:, 0::2] + digits[:, 1::2]
         return Pairs(digits, 2 * count, carried(sums), count + 1)

@@ -206,7 +206,7 @@ class DyckMembership(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is twice the longest semi-length."""
+        """See `Task.batch`. The number of steps T is twice the longest semi-length."""
         words, semi_lengths = self._draw(seed, split, start, size, lengths)
         return self.labelled(words, 2 * semi_lengths)
 

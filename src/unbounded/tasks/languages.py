@@ -203,7 +203,7 @@ class CycleNavigation(Counted):
     _DONE = 5
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`. A state is the place on the cycle."""
+        """See `Language.step`. The state is the place on the cycle."""
         if state == self._DONE:
             return None
         if symbol < 3:

@@ -156,7 +156,7 @@ def _read(path: Path, characters: bool) -> list[Line]:
 
     def check(text: str) -> str | None:
         if not text.strip():
-            return None  # a trailing blank line; others are refused below
+            return None  # a blank line at the end; others are errors below
         sides = sides_of(text)
         if len(sides) != 2:
             return f"expected a source, one tab and a target, got {len(sides) - 1} tabs"

@@ -182,7 +182,10 @@ class Recognition(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the number of symbols of the longest string, plus 1."""
+        """See `Task.batch`.
+
+        The number of steps T is the number of symbols of the longest string, plus 1.
+        """
         return self._lay_out(self._strings(seed, split, start, size, lengths))
 
     def examples(

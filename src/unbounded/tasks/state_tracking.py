@@ -114,7 +114,7 @@ class WordProblem(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the length of the longest string."""
+        """See `Task.batch`. The number of steps T is the length of the longest string."""
         return self._lay_out(*self._draw(seed, split, start, size, lengths))
 
     def examples(

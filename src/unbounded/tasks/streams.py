@@ -225,7 +225,7 @@ class StreamTask(Task):
     ) -> JudgedStreams:
         """Return the streams of `batch`, with the sequence to whose score each step belongs.
 
-        Args and errors as for `batch`.
+        Args and errors are as for `batch`.
         """
         start = whole_number("start", start, 0, LAST_INDEX // self.sequences)
         size = whole_number("size", size, 1, LAST_INDEX // self.sequences - start + 1)
@@ -237,7 +237,7 @@ class StreamTask(Task):
     ) -> list[Example]:
         """The sequences `start`, ... of all streams, split into given and determined symbols.
 
-        Args and errors as for `batch`; sequence i is in stream i // sequences.
+        Args and errors are as for `batch`; sequence i is in stream i // sequences.
         """
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)

@@ -142,7 +142,7 @@ class Checkpoints:
         except (OSError, CheckpointError):
             raise
         except Exception as error:
-            if str(error).startswith(_OF_A_GPU):  # for example, out of memory
+            if str(error).startswith(_OF_A_GPU):  # for example, the GPU is out of memory
                 raise
             # safetensors and torch's zip writer raise their own errors for a refused write.
             free = shutil.disk_usage(self.folder).free // 2**20

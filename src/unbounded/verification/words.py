@@ -36,7 +36,7 @@ def word_findings(
 ) -> Iterator[Finding]:
     """The findings at each length, first for all strings, then for drawn strings.
 
-    Args and errors as for `stream_findings`.
+    Args and errors are as for `stream_findings`.
     """
     read_vector = ReadVectorRange()
     training_range = _with_examples(task, task.train_lengths.maximum)

@@ -239,7 +239,7 @@ class Harden(Hook):
         try:
             self._look(state.batch)
         except BaseException:
-            self._at = before  # because an interrupted check is repeated
+            self._at = before  # an interrupted check will be repeated
             raise
         record(
             {

@@ -37,7 +37,7 @@ def read_back(
     of_read = tl.load(of_read_vector + column, mask=column < M, other=0.0, cache_modifier=".cg")
     above = tl.sum(of_read, axis=0) * 0.0
     of_room = above
-    last = begin - 1  # place of the partly read row
+    last = begin - 1  # the place of the partly read row
     while (begin < count) & (above < 1):
         place = begin + tl.arange(0, CHUNK)
         row = row_at(place, low, high, IS_TOP)
