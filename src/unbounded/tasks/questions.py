@@ -193,7 +193,7 @@ class QuestionTask(Task):
     ) -> Batch:
         """See `Task.batch`.
 
-        T is the greatest sum of the lengths of source, computation and answer.
+        The number of steps T is the greatest sum of the lengths of source, computation and answer.
         """
         return self.lay_out(self._draw(seed, split, start, size, lengths))
 

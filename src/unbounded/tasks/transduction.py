@@ -233,7 +233,7 @@ class TransductionTask(Task):
     def lay_out(self, pairs: Pairs) -> Batch:
         """Return pairs as a batch.
 
-        T is the greatest sum of the lengths of source and target, plus 2.
+        The number of steps T is the greatest sum of the lengths of source and target, plus 2.
         """
         steps = pairs.source_lengths + pairs.target_lengths + 2
         inputs = self._prompts(pairs, int(steps.max()))
