@@ -324,7 +324,7 @@ def open_session(
     kind = weights.weight_ih.device.type
     if kind not in SESSIONS:
         raise BackendError(
-            f"open_session: on {kind} a kernel runs whole sequences, not a few steps at a time."
+            f"open_session: on {kind} a kernel runs complete sequences, not a few steps at a time."
         )
     session = SESSIONS[kind]
     return session(structure, activations, controller, weights, initial, room)

@@ -563,7 +563,9 @@ def _derived(
     root = rules.nonterminals.index(grammar.root)
     weights = table.inside[root, lengths.minimum : lengths.maximum + 1]
     if not weights.any():
-        raise ConfigError([f"lengths: grammar {grammar.name} derives nothing of length {lengths}"])
+        raise ConfigError(
+            [f"lengths: grammar {grammar.name} derives no sentence of length {lengths}"]
+        )
     if length_distribution == "uniform":
         weights = (weights > 0).astype(np.float64)
     indices = start + np.arange(size)

@@ -256,7 +256,7 @@ def checkpoint_folders(folder: Path) -> Sequence[Path]:
     """
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(
-            f"{folder} is a file, where the folder of the checkpoints belongs: move it away"
+            f"{folder} is a file, but the folder of checkpoints has this name: move it away"
         )
     if not folder.is_dir():
         return []
