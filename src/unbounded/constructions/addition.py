@@ -18,7 +18,8 @@ _FIRST, _FIRST_THERE, _SECOND, _SECOND_THERE = (f"r:{k}" for k in range(4))
 
 def binary_addition() -> MemoryModel:
     """Add with a carry, lowest digit first, with four superposition stacks."""
-    # An empty stack is read as -1. With the weight -0.5 of "there", it adds as much as a digit 0.
+    # An empty stack is read as -1. With the weight -0.5 of "there", an empty stack adds as much as
+    # a digit 0.
     total = {
         **{_FIRST: 1.0, _FIRST_THERE: -0.5, _SECOND: 1.0, _SECOND_THERE: -0.5},
         "carry": 1.0,

@@ -157,11 +157,11 @@ class DyckMembership(Task):
     """Classify balanced words as Dyck words or not.
 
     Lengths are semi-lengths n: a word has 2n symbols, n of them open. With probability 1/2 a word
-    is a uniform Dyck word. With probability 1/2 it is a uniform balanced word that is not a Dyck
-    word. With several kinds of brackets, each pair of a Dyck word has a uniform kind. A word that
-    is not a Dyck word is drawn in one of two ways, with equal probabilities. The word is either a
-    balanced word whose path goes below 0, with uniform kinds, or a uniform Dyck word with one
-    closing bracket of a wrong kind.
+    is a uniform Dyck word. Otherwise the word is a uniform balanced word that is not a Dyck word.
+    With several kinds of brackets, each pair of a Dyck word has a uniform kind. A word that is not
+    a Dyck word is drawn in one of two ways, with equal probabilities. The word is either a balanced
+    word whose path goes below 0, with uniform kinds, or a uniform Dyck word with one closing
+    bracket of a wrong kind.
 
     Symbols are u and d for one kind of bracket, and u1 to uk and d1 to dk for several kinds.
     Opening brackets come first: with one kind, u is 0 and d is 1.

@@ -71,7 +71,8 @@ def _of_cudnn(precision: str | None) -> Iterator[None]:
         cudnn.allow_tf32 = before
 
 
-#: Torch starts another thread for each this many elements (its grain size for simple operations).
+#: Number of elements per thread for which torch starts another thread (its grain size for simple
+#: operations).
 _A_THREADS = 32768
 
 
