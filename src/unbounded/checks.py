@@ -171,8 +171,8 @@ def is_traced() -> bool:
 def is_batched(tensor: Tensor) -> bool:
     """Whether a tensor is batched by vmap, so that its values cannot be read.
 
-    This is true under torch.func.vmap, and in a backward pass with `is_grads_batched`, but not
-    under only torch.func.grad. While a graph is captured, the result is False.
+    The result is True under torch.func.vmap, and in a backward pass with `is_grads_batched`, but
+    not under only torch.func.grad. While a graph is captured, the result is False.
     """
     if torch.compiler.is_compiling():
         return False
@@ -220,7 +220,7 @@ def check_symbol(name: str, value: object, symbols: int) -> int:
         value = value.item()
     number = None
     if not isinstance(value, bool | Tensor) and hasattr(value, "__index__"):
-        with contextlib.suppress(TypeError):  # an array of several numbers
+        with contextlib.suppress(TypeError):  # fails for an array of several numbers
             number = operator.index(value)
     if number is None or not 0 <= number < symbols:
         raise ShapeError(f"{name}: expected a symbol of 0..{symbols - 1}, got {value!r}.")

@@ -1,7 +1,7 @@
 """Check options by name against the signature or dataclass that defines them.
 
-Only this module defines which values an annotated type accepts. It checks the options of tasks,
-memories, controllers and optimizers, and every field of a run's config.
+Only this module defines which values an annotated type accepts. The module checks the options of
+tasks, memories, controllers and optimizers, and every field of a run's config.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def fits(value: Any, kind: Any) -> bool:
     if plain is float:
         try:
             return isinstance(value, (int, float)) and math.isfinite(value)
-        except OverflowError:  # an integer too large for a float
+        except OverflowError:  # the integer is too large for a float
             return False
     if plain in _LISTS:
         return isinstance(value, (list, tuple)) and _parts_fit(value, plain, parts)
@@ -216,7 +216,7 @@ def fits(value: Any, kind: Any) -> bool:
         return True
     try:
         return isinstance(value, plain)
-    except TypeError:  # a protocol that does not support isinstance
+    except TypeError:  # the protocol does not support isinstance
         return True
 
 
@@ -339,5 +339,5 @@ def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
     try:
         owner = factory.__init__ if _has_init(factory) else factory
         return typing.get_type_hints(owner, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # a name imported only for type checkers
+    except (NameError, TypeError, AttributeError):  # a name is imported only for type checkers
         return {}

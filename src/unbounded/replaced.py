@@ -1,8 +1,8 @@
 """Detect replaced methods.
 
 Detect replaced methods, because a fused kernel computes only the library's own methods. For
-example, accelerate.add_hook_to_module replaces `forward` of an object. Other code replaces it in a
-class.
+example, accelerate.add_hook_to_module replaces `forward` of an object. Other code replaces
+`forward` in a class.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_the_names_of_one_place(capsys: Capture) -> None:
     assert main(["list", "schedule"]) == 0
     out = capsys.readouterr().out
     assert "schedules:" in out
-    assert "  cooldown  The learning rate stays until" in out
+    assert "  cooldown  Keep the learning rate constant until" in out
     assert "copy" not in out
     assert main(["list", "stop", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["stop_rules"]) == {

@@ -72,7 +72,7 @@ def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):
 
 
 def test_a_error_on_the_way_leaves_no_file(tmp_path):
-    with pytest.raises(ConfigError, match="derives nothing"):
+    with pytest.raises(ConfigError, match="derives no sentence"):
         sample(make_task("gender"), lengths=LengthRange(1, 2), out=tmp_path / "pairs.jsonl")
     assert not list(tmp_path.iterdir())
 

@@ -158,7 +158,7 @@ def test_checkpoints_that_are_a_file_are_told_before_anything_is_trained(folder:
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "checkpoints")
     (folder / "checkpoints").write_text("")
-    with pytest.raises(CheckpointError, match="is a file, where the folder of the checkpoints"):
+    with pytest.raises(CheckpointError, match="is a file, but the folder of checkpoints"):
         resumed(folder)
 
 

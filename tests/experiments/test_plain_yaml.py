@@ -17,7 +17,7 @@ BAD = {
     "an alias refers to the value that contains it": "&a [*a]",
     "nested more than 50 levels deep": "[" * 2000 + "]" * 2000,
     "an integer of 5000 digits": "seed: " + "9" * 5000,
-    "its aliases stand for more than 100000 values": LAUGHS,
+    "its aliases expand to more than 100000 values": LAUGHS,
     r"the key 'batches' is already in line 2\n.*line 4, column 3": (
         "training:\n  batches: 3\n  seed: 1\n  'batches': 4"
     ),

@@ -163,7 +163,7 @@ def test_a_mixed_read_vector_is_refused():
     row[names.index("read_vector")] = row[names.index("following")].clone()
     row[names.index("following")] = 0
     message = (
-        r"its heads are at no single place: in \d+ of \d+ moves the likeliest cell has less than"
+        r"its heads are not at single places: in \d+ of \d+ moves the likeliest cell has less than"
     )
     with pytest.raises(ConfigError, match=message):
         extract(model, make_task("reversal", symbols=3), budget=300)

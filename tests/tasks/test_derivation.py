@@ -202,7 +202,7 @@ def test_uniform_lengths():
 
 @pytest.mark.parametrize(("name", "lengths"), [("svo_sov", "1:2"), ("gender", "1:4")])
 def test_a_range_the_grammar_does_not_reach(name, lengths):
-    with pytest.raises(ConfigError, match=f"{name} derives nothing of length {lengths}"):
+    with pytest.raises(ConfigError, match=f"{name} derives no sentence of length {lengths}"):
         make_task(name).batch(0, "train", 0, 1, LengthRange.parse(lengths))
 
 

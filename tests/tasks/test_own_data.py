@@ -179,7 +179,7 @@ def test_the_digest_is_of_the_parsed_lines(tmp_path, lines):
         (b"\x1f\x8b\x08\x00", "it is compressed by gzip; decompress it first"),
         ("a\tb\n".encode("utf-16"), "it is UTF-16; save it as UTF-8"),
         (b"a\tb\rc\td\r", "its lines end in CR alone"),
-        (b"a\tb\n\nc\td\n", "line 2: blank; blank lines stand at the end alone"),
+        (b"a\tb\n\nc\td\n", "line 2: blank; only the end of the file may have blank lines"),
         (b"a |||\tb\n", "line 1: ||| is a mark of the task"),
         (b"a\tb </s>\n", "line 1: </s> is a mark of the task"),
         (b"<s>\tb\n", "line 1: <s> is a mark of the task"),

@@ -126,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
-    superposition_layer(model)  # fails without stacks or lists, before parsing INPUT
+    superposition_layer(model)  # a run needs stacks or lists to parse INPUT
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)

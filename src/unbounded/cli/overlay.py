@@ -466,7 +466,7 @@ def import_modules(modules: Sequence[str]) -> None:
         except ImportError as error:
             first = module.partition(".")[0]
             here = Path(first).is_dir() or Path(f"{first}.py").is_file()
-            is_missing = here and error.name == first  # not another module that it imports
+            is_missing = here and error.name == first  # no other module is missing
             hint = f". {first} is in this folder: PYTHONPATH=. before the command"
             errors.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
     if errors:

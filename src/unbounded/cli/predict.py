@@ -149,7 +149,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     on_device(model, torch.device(given.device)).eval()
     inputs = read_inputs(task, lines, name)
     longest = max(map(len, inputs))
-    if task.layout == "labels":  # if a length is half of the number of symbols
+    if task.layout == "labels":  # a length may be half of the symbols
         warn_of_room(model, task, [LengthRange(1, max(1, longest // 2))])
     endless = 0
     for start in _with_bar(range(0, len(inputs), given.batch), len(inputs)):

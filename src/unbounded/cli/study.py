@@ -109,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Return 0 if every run is finished, 1 if one failed, 75 if some are left.
     """
-    if any(word in PAPERS for word in arguments[:1]):  # a study in the package
+    if any(word in PAPERS for word in arguments[:1]):  # the package has this study
         from unbounded.cli import reproduce
 
         return reproduce.run(arguments)

@@ -62,7 +62,10 @@ _SECTIONS: Final[dict[str, type]] = {
 
 
 def parser(arguments: Sequence[str]) -> Parser:
-    """The argument parser of this verb. Its help shows the config of the given task."""
+    """The argument parser of this verb.
+
+    The help of this parser shows the config of the given task.
+    """
     words = sorted_words([word for word in arguments if word not in ("--help", "-h")])
     task = protocol = None
     with suppress(UsageError, ConfigError):
@@ -231,7 +234,7 @@ def _composed(given: Namespace, words: Words, files: Sequence[Path]) -> Composed
         protocol=given.protocol,
         imports=[] if given.imports is None else [given.imports],
     )
-    if given.data is not None:  # a file may be named null
+    if given.data is not None:  # not YAML, because a file may be named null
         result.data["hardware"]["data"] = given.data
     return result
 

@@ -1,8 +1,8 @@
 """Constructed networks, which have memories and weights set by hand, and are exact at any length.
 
 Each network is an ordinary model, such as `unbounded.constructions.copy()`. The networks show
-whether a memory can express a task that was not learned. They serve as references for tests and
-figures. docs/constructions.md explains one of them line by line.
+whether a memory can express a task that was not learned. The networks also serve as references for
+tests and figures. docs/constructions.md explains one of them line by line.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """A constructed network for binary addition: two numbers on stacks, added digit by digit.
 
-The task is from Joulin & Mikolov 2015, section 5.2. The network is added here.
+The task is from Joulin & Mikolov 2015, section 5.2. The network is not from the paper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _FIRST, _FIRST_THERE, _SECOND, _SECOND_THERE = (f"r:{k}" for k in range(4))
 
 def binary_addition() -> MemoryModel:
     """Add with a carry, lowest digit first, with four superposition stacks."""
-    # An empty stack is read as -1. With the weight -0.5 of "there", it adds as much as a digit 0.
+    # An empty stack is read as -1. With the weight -0.5 of "there", an empty stack adds as much as
+    # a digit 0.
     total = {
         **{_FIRST: 1.0, _FIRST_THERE: -0.5, _SECOND: 1.0, _SECOND_THERE: -0.5},
         "carry": 1.0,
@@ -29,7 +30,7 @@ def binary_addition() -> MemoryModel:
     units = {
         "second": Unit({"x:+": 1.0, "second": 1.0, "x:=": -2.0}),
         "answering": Unit({**_ANSWERS, "x:.": -2.0}),
-        # This unit is off at the very first input, before which no unit was on, because a stream
+        # The unit is off at the very first input, before which no unit was on, because a stream
         # starts with a symbol that does not belong to a sum.
         "push1": Unit({**_DIGITS, ONE: 1.0, "second": -1.0, "answering": -1.0}, above=1.5),
         "push2": Unit({**_DIGITS, "second": 1.0}, above=1.5),

@@ -1,7 +1,7 @@
 """Constructed networks for finite automata, and for stacks and queues that answer without feedback.
 
 The tasks are from Delétang et al. 2023, arXiv:2207.02098, Merrill et al. 2024, arXiv:2404.08819,
-and Butoi et al. 2025, arXiv:2411.07107. The networks are added here.
+and Butoi et al. 2025, arXiv:2411.07107. The networks are not from these papers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def automaton(
     outputs: Callable[[Any, int], Sequence[float]],
     count: int,
 ) -> MemoryModel:
-    """Build a network that runs a finite automaton. Its memory, a stack, stays empty.
+    """Build a network that runs a finite automaton.
+
+    The memory of the network, a stack, stays empty.
 
     For each state and input there is a unit, which is on if the input is read in this state. The
     units of the previous step determine the current state.

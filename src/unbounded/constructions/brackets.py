@@ -1,6 +1,6 @@
 """A constructed network for Dyck words with any number of kinds of brackets.
 
-The task is from Deleu & Dureau 2016, arXiv:1612.00827. The network is added here.
+The task is from Deleu & Dureau 2016, arXiv:1612.00827. The network is not from the paper.
 """
 
 from __future__ import annotations

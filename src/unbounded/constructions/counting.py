@@ -1,6 +1,7 @@
 """Constructed networks for counting, in which a superposition stack counts the symbols to come.
 
-The tasks are from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The networks are added here.
+The tasks are from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The networks are not from the
+paper.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def anb2n() -> MemoryModel:
 
 
 def _counter(letters: str, stacks: Sequence[tuple[str, str]]) -> MemoryModel:
-    """Some letters fill a stack, and one letter empties it. Then the next letter follows.
+    """Some letters fill a stack, and one letter empties it.
+
+    The next letter follows when the stack is empty.
 
     Args:
         letters: in their order.

@@ -1,6 +1,7 @@
 """A constructed network for memorization as a stream of sequences: 1 2 2 = 2 2 1, and so on.
 
-The task is from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The network is added here.
+The task is from Joulin & Mikolov 2015, arXiv:1503.01007, Table 1. The network is not from the
+paper.
 """
 
 from __future__ import annotations

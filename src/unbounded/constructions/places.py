@@ -1,7 +1,7 @@
 """Constructed networks with a tape (copy, reversal, a^n b^n) and with keyed rows (reversal).
 
 No head uses content addressing. Every head moves relative to its position. The tasks are from
-Grefenstette et al. 2015 and Joulin & Mikolov 2015. The networks are added here.
+Grefenstette et al. 2015 and Joulin & Mikolov 2015. The networks are not from these papers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def copy_on_tape(symbols: int = 128, slots: int = 128) -> MemoryModel:
 def reversal_on_tape(symbols: int = 128, slots: int = 128) -> MemoryModel:
     """Reverse the source: the read head follows the write head, and then moves back.
 
-    Args and errors as for `copy_on_tape`.
+    Args and errors are as for `copy_on_tape`.
     """
     task = transduction_task("reversal", symbols)
     return _on_tape("reversal", symbols, slots, forward=reads(task), back=list(ANSWERS))

@@ -1,7 +1,7 @@
 """A constructed network for a^n b^m c^(nm), which counts n down m times without losing it.
 
 The task is the fifth in the program of Joulin & Mikolov 2015, but is not in their paper. The
-network is added here.
+network is not from that program.
 """
 
 from __future__ import annotations

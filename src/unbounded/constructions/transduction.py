@@ -1,7 +1,7 @@
 """Constructed networks for copy, reversal and bigram flip.
 
-The tasks are from Grefenstette et al. 2015, arXiv:1506.02516, section 4.1. The networks are added
-here.
+The tasks are from Grefenstette et al. 2015, arXiv:1506.02516, section 4.1. The networks are not
+from the paper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def copy(symbols: int = 128) -> MemoryModel:
 def reversal(symbols: int = 128) -> MemoryModel:
     """Reverse the source with a stack: as in `copy`, but the top is the last symbol.
 
-    Args and errors as for `copy`.
+    Args and errors are as for `copy`.
     """
     return _first_in_memory("reversal", "stack", symbols)
 
@@ -40,14 +40,14 @@ def reversal(symbols: int = 128) -> MemoryModel:
 def bigram_flip(symbols: int = 128) -> MemoryModel:
     """Swap the two symbols of each pair, with a queue into which the second is pushed first.
 
-    The first of a pair waits in the controller for two steps. Args and errors as for `copy`.
+    The first of a pair waits in the controller for two steps. Args and errors are as for `copy`.
     """
     task = transduction_task("bigram_flip", symbols)
     places = range(symbols)
     read = reads(task)
     units = {
         "answering": Unit(ANSWERS),
-        # This unit is on after the first symbol of a pair.
+        # The unit "within" is on after the first symbol of a pair.
         "within": Unit({**either(read), "within": -1.0}),
         **_output_units(symbols),
     }
@@ -78,7 +78,7 @@ def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
 def _output_units(symbols: int) -> dict[str, Unit]:
     """Units that output a symbol.
 
-    They are on if the read vector is this symbol during the answer.
+    Such a unit is on if the read vector is its symbol during the answer.
     """
     return {f"say{i}": Unit({f"r:{i}": 1.0, **ANSWERS}, above=1.5) for i in range(symbols)}
 

@@ -58,8 +58,8 @@ def comparison_sets(
     """The comparison sets for a model: each range, far longer strings, and shifted inputs.
 
     Shifted inputs are strings over two symbols and over one repeated symbol, if the task can
-    restrict its symbols. They are also strings shorter than in training, and strings of the
-    shortest length.
+    restrict its symbols. Other shifted inputs are strings shorter than in training, and strings of
+    the shortest length.
 
     Args:
         evaluator: task, seed, place and lengths of training.

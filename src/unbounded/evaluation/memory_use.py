@@ -1,7 +1,7 @@
 """The mean gates of a memory on validation sequences, which show whether a model uses it.
 
-A Stack-LSTM can be correct on its training lengths with pushes near 0. In this case only the LSTM
-solves the task, and longer sequences may fail.
+A Stack-LSTM can be correct on its training lengths with pushes near 0. If the LSTM solves the task
+without the stack, longer sequences may fail.
 """
 
 from __future__ import annotations

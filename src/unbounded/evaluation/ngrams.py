@@ -132,7 +132,7 @@ class NGramModel:
         tokens, age = _with_starts(text, words, end)
         self._orders: list[_Order] = []
         self.discounts: list[Discounts] = []
-        numbers = [np.zeros(len(tokens), dtype=np.int64)]  # for the context of no words
+        numbers = [np.zeros(len(tokens), dtype=np.int64)]  # the empty context has number 0
         keys, firsts = [], []
         for length in range(1, order + 1):
             key = _keys(numbers[-1], tokens, age, length, words)
@@ -145,7 +145,7 @@ class NGramModel:
             own, first, number = keys[length - 1], firsts[length - 1], numbers[length]
             counts = np.bincount(number[number >= 0], minlength=len(own))
             if length < order:
-                longer = number[firsts[length]]  # the last words of each longer n-gram
+                longer = number[firsts[length]]  # the n-grams at the end of longer ones
                 before = np.bincount(longer, minlength=len(own))
                 starts = age[first] == length - 1  # the n-gram starts with the sentence's start
                 counts = np.where(starts, counts, before)

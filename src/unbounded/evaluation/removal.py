@@ -39,7 +39,7 @@ def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
     layer, memory = superposition_layer(model)
     kept = _check(model, layer, memory.count, set(removed))
     config = model.config
-    with torch.random.fork_rng(devices=[]):  # these weights are discarded
+    with torch.random.fork_rng(devices=[]):  # the drawn weights are discarded
         smaller = MemoryModel(**{**config, "memory": {**config["memory"], "count": len(kept)}})
     weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     _slice_heads(weights, layer, kept)

@@ -65,7 +65,7 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where logits are NaN because the model overflowed. Such strings are incorrect."""
+    """Where logits are NaN because the model overflowed. Strings with NaN logits are incorrect."""
     return [
         f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
         for row in rows

@@ -63,7 +63,7 @@ def cross_entropy_of(value: float | None) -> float:
 def wilson(right: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval for the share of `right` among `count`.
 
-    It is written out here because importing scipy.stats takes longer than most scores.
+    The interval is computed here because importing scipy.stats takes longer than most scores.
 
     Source: Wilson 1927, Probable inference, the law of succession, and statistical inference.
     """

@@ -185,8 +185,8 @@ def score_lengths(
     without a capacity grows over a full stream. A memory with a capacity is enlarged for the
     longest sequence (`with_room`).
 
-    If only n determines a sequence, as in a^n b^n, all streams of one n are equal. In this case one
-    stream is scored instead of `streams`. With a carried state, all streams are scored.
+    If only n determines a sequence, as in a^n b^n, all streams of one n are equal. Then one stream
+    of each n is scored instead of `streams`. With a carried state, all streams are scored.
 
     Args:
         model: called as model(inputs, state), returns logits [B, T, V] and the next state.

@@ -32,7 +32,7 @@ def model_data(model: MemoryModel) -> dict[str, Any]:
     sequence = model.sequence
     layer = sequence.layer
     kind = "embedding" if sequence.embedding is not None else "one_hot"
-    # This entry exists only if it is used, so that pages of other memories stay the same.
+    # "length_token" exists only if it is used, so that pages of other memories stay the same.
     own: dict[str, Any] = {"length_token": sequence.length_token} if sequence.uses_lengths else {}
     if sequence.input_number != "plain":
         own["input_number"] = sequence.input_number

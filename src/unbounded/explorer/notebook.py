@@ -50,7 +50,8 @@ class Page:
     def _repr_html_(self) -> str:
         """An iframe with the page, and a picture, which a script removes.
 
-        Notebook viewers that remove scripts also remove iframes. In this case, the picture stays.
+        Notebook viewers that remove scripts also remove iframes. Viewers without scripts therefore
+        show the picture.
         """
         image = base64.b64encode(self.picture.encode()).decode("ascii")
         return (

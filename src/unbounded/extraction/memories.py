@@ -157,8 +157,8 @@ class Tape:
 
     The actions are the moves of the heads, with the read heads first.
 
-    A step moves all heads, then writes. It shows the cells below the read heads, either after or
-    before writing.
+    A step moves all heads, then writes. A step shows the cells below the read heads, either after
+    or before writing.
     """
 
     def __init__(self, slots: int, circular: int, readers: int, writers: int, before: int) -> None:

@@ -62,7 +62,7 @@ class Placement:
         if bool(soft.any()):
             raise ConfigError(
                 [
-                    f"model: its heads are at no single place: in {int(soft.sum())} of "
+                    f"model: its heads are not at single places: in {int(soft.sum())} of "
                     f"{soft.numel()} moves the likeliest cell has less than {SINGLE_PLACE} of the "
                     f"weight, {float(weights.min()):.4f} at the least, so the read vector is a "
                     "mixture"

@@ -1,7 +1,7 @@
 """Figures of saved runs, traces and tables, as SVG.
 
-Functions in this folder draw files, or rows of numbers from `unbounded.evaluation`. They do not run
-models.
+Functions in this folder draw files, or rows of numbers from `unbounded.evaluation`. The functions
+do not run models.
 """
 
 from unbounded.figures.actions import draw_action_table, draw_actions, read_actions

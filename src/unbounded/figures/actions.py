@@ -141,7 +141,7 @@ def draw_action_table(
 ) -> list[Path]:
     """Draw the paper's Table 3: symbols, prediction, actions and tops of each step.
 
-    Args, errors and returns are as for `draw_actions`. There are at most 100 rows.
+    Args, errors and returns are as for `draw_actions`. The table has at most 100 rows.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
     """
     _check(rows)

@@ -39,9 +39,9 @@ def draw_convergence(
     """Draw perplexity, exact match and partial accuracy against batches, as far as available.
 
     Each group has a line with the values of its single run, or the median over its runs. Solid
-    lines show training perplexity, and accuracies at the longest lengths. They have a band from the
-    least to the greatest value of the runs. Lines for shorter lengths are dotted or dashed, and
-    validation perplexity is dashed. A run that ended early keeps its last value.
+    lines show training perplexity, and accuracies at the longest lengths. Solid lines have a band
+    from the least to the greatest value of the runs. Lines for shorter lengths are dotted or
+    dashed, and validation perplexity is dashed. A run that ended early keeps its last value.
 
     Args:
         groups: label -> runs that differ only in seed.

@@ -160,9 +160,9 @@ def draw_worked_example(
 ) -> list[Path]:
     """Draw a memory after each of a few steps, like Figure 1a of Grefenstette et al. 2015.
 
-    Each step is a panel. It shows the push and pop strengths, and one box for each row with its
-    strength (the oldest at the bottom). The row's share of the read vector is orange, and the read
-    vector is a sum below.
+    Each step is a panel. A panel shows the push and pop strengths, and one box for each row with
+    its strength (the oldest at the bottom). The row's share of the read vector is orange, and the
+    read vector is a sum below.
 
     Args:
         trace: of a memory with one push, one pop and one read vector, of 1 to 8 steps.

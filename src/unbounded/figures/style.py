@@ -51,7 +51,7 @@ _SETTINGS: dict[str, object] = {
 def style() -> Iterator[None]:
     """Draw and save inside this context.
 
-    It restores the caller's matplotlib settings at its end.
+    The caller's matplotlib settings are restored after it.
     """
     with mpl.rc_context(rc=mpl.rcParamsDefault):
         mpl.rcParams.update(_SETTINGS)  # type: ignore[arg-type]

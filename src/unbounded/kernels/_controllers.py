@@ -78,5 +78,5 @@ def weights_with_gradients(controller: str, weights: Weights) -> tuple[str, ...]
     """Names of the weights for which the backward operator computes gradients."""
     without = set() if weights.weight_hh is not None else {"weight_hh"}
     if not CONTROLLERS[controller].has_two_biases:
-        without.add("bias_hh")  # equals that of bias_ih, which is added to the same sum
+        without.add("bias_hh")  # has the gradient of bias_ih, as both are added
     return tuple(name for name in Weights._fields if name not in without)

@@ -35,7 +35,7 @@ from unbounded.memories.core.structure import Structure
 #: Maps the tensors of a call to its results, in plain torch; see `recurrence` and `unroll`.
 Reference = Callable[..., Sequence[Tensor]]
 
-_STATIC = 6  # arguments of RecurrenceFunction before the tensors
+_STATIC = 6  # number of arguments of RecurrenceFunction before tensors
 
 
 class Tensors(NamedTuple):
@@ -324,7 +324,7 @@ def open_session(
     kind = weights.weight_ih.device.type
     if kind not in SESSIONS:
         raise BackendError(
-            f"open_session: on {kind} a kernel runs whole sequences, not a few steps at a time."
+            f"open_session: on {kind} a kernel runs complete sequences, not a few steps at a time."
         )
     session = SESSIONS[kind]
     return session(structure, activations, controller, weights, initial, room)

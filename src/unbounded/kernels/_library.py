@@ -190,7 +190,7 @@ def product_precision() -> str:
         return PRECISIONS[0]
     try:
         return torch.get_float32_matmul_precision()
-    except RuntimeError:  # cannot be read once torch's newer settings are used
+    except RuntimeError:  # torch's newer settings prevent reading it
         newer = attrgetter("matmul.fp32_precision")(torch.backends.mkldnn)
         return _OF_BACKEND.get(newer, PRECISIONS[0])
 

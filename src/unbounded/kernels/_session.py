@@ -63,7 +63,7 @@ class CpuSession:
         self._memory0 = [state.pop(name).contiguous() for name in names]
         self._carried, self._room, self._done = state, room, 0
         self._sizes = replace(self._sizes, rows=rows_of(structure, self._memory0))
-        self._sizes_by_steps: dict[int, Sizes] = {}  # cached: hashing takes a tenth of a step
+        self._sizes_by_steps: dict[int, Sizes] = {}  # a cache, as hashing is slow
         shapes, like = self._sizes.state_after(room), self._carried["hidden"]
         self._live = {
             name: like.new_empty(shapes[name])

@@ -2,7 +2,8 @@
 
 A call of `recurrence` also creates about thirty tensors, checks them and builds a graph of
 gradients. For a small network on one sequence this takes most of the time, and so do torch's
-separate calls for the output layer and its cross entropy. These classes do this work only once.
+separate calls for the output layer and its cross entropy. The classes of this module do this work
+only once.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def has_name(memory: Memory[Any, Any]) -> bool:
 
 
 def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
-    """Build a memory from the data of `memory_data`. Its steps are the same as the original's.
+    """Build a memory from the data of `memory_data`. The steps of both memories are the same.
 
     Raises:
         ConfigError: there is no such kind, or its options are not those of its class.

@@ -27,13 +27,13 @@ from unbounded.rnn import MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
-#: In a hardened model the largest weight of a gate is about 2 to this power. Then the gate's
-#: distance from 0 or 1 underflows, and the weight is far below float32's largest number.
+#: In a hardened model the largest weight of a gate is about 2 to this power. With such a weight,
+#: the gate's distance from 0 or 1 underflows, but the weight is far below float32's largest number.
 HARD_EXPONENT = 64
 
 
 def deciding_layers(model: nn.Module) -> list[MemoryLayer]:
-    """The layers of a model whose memories have gates. There is at least one.
+    """The layers of a model whose memories have gates. At least one layer is returned.
 
     Raises:
         ConfigError: there is none.
@@ -148,7 +148,7 @@ def discretized(model: ModelT) -> ModelT:
 
     Two actions with exactly equal logits keep half of the weight each, as `least_saturated` shows.
     The copy is for evaluation in float32 or float64, because float16 cannot represent its weights.
-    Its parameters require no gradient. The operation is idempotent.
+    The copy's parameters require no gradient. The operation is idempotent.
 
     Args:
         model: has a memory with gates; stays unchanged.

@@ -40,7 +40,7 @@ def least_saturated(
 ) -> float:
     """The certainty of the least saturated gate, which is 1 if all gates are 0 or 1.
 
-    Args and errors as for `certainties`.
+    Args and errors are as for `certainties`.
     """
     by_head = certainties(model, batch, chunk_steps=chunk_steps, device=device)
     return min(certainty.least for certainty in by_head.values())
@@ -104,7 +104,7 @@ def mean_gates(
         steps) -> name of a head -> the mean of its field: a number in [0, 1], or nested lists of
         the field's shape, such as one weight for each stack and action.
 
-    Args and errors as for `certainties`.
+    Args and errors are as for `certainties`.
     """
     sums: dict[str, dict[str, tuple[Tensor, int]]] = {"unscored": {}, "scored": {}}
     for head, field, counts, mask in _gate_fields(model, batch, chunk_steps, device):
@@ -160,9 +160,9 @@ def controller_outputs(
     """The inputs of a model's heads and output, and the layer's state.
 
     For a layer with `output_read_vector` the inputs are concat(h, r) [B, T, H + R], of which the
-    heads use h. Otherwise they are only h.
+    heads use h. For other layers, the inputs are only h.
 
-    Args and errors as for `SequenceModel.forward`.
+    Args and errors are as for `SequenceModel.forward`.
     """
     bare = copy.copy(sequence)
     bare._modules = {**sequence._modules, "layer": _without_readout(sequence.layer)}

@@ -78,7 +78,7 @@ def generate(
         prompt.device
     )
     end_token = check_symbol("end_token", end_token, outputs)
-    steps = prompt.shape[1] + max_length - 1  # the last token is not fed back
+    steps = prompt.shape[1] + max_length - 1  # the last generated token is not fed back
     if room:
         sequence, _ = with_room(sequence, steps)
     else:

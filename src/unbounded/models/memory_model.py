@@ -307,7 +307,7 @@ class MemoryModel(
     def _repr_html_(self) -> str:
         """In a notebook, show the explorer's page with the running model.
 
-        Its symbols are numbers.
+        The symbols on the page are numbers.
         """
         return shown(self)
 

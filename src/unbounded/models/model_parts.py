@@ -41,7 +41,8 @@ BASELINES: Final[dict[str, Baseline]] = {
     "deltanet": DeltaNet,
     "deltaproduct": DeltaProduct,
 }
-#: Layers that are only baselines. They do not accept a memory, and no kernel is built for them.
+#: Layers that are only baselines. Such layers do not accept a memory, and no kernel is built for
+#: them.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
@@ -123,11 +124,11 @@ def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[s
     if memory == NO_MEMORY and options.get("recurrent") is False:
         return ["recurrent: without it and a memory nothing is remembered; leave it out"]
     try:
-        if name in ONLY_BASELINES:  # sizes must fit each other
+        if name in ONLY_BASELINES:  # a baseline's sizes must fit each other
             with torch.device("meta"):
                 factory(2, hidden_size, **options)
             return []
-        with torch.random.fork_rng(devices=[]):  # these weights are discarded
+        with torch.random.fork_rng(devices=[]):  # the drawn weights are discarded
             factory(2, 2, **options)
     except (ConfigError, ValueError, TypeError) as error:
         return _texts(error)

@@ -139,7 +139,7 @@ def _sizes(
             return build(**keywords).state_dict()
     except Exception as error:
         if keywords != saved:
-            _sizes(path, build, saved, saved)  # raises if the file itself is invalid
+            _sizes(path, build, saved, saved)  # raises an error if the file itself is invalid
             raise
         if isinstance(error, ConfigError):
             raise ConfigError(f"{path}: {error}" for error in error.errors) from error

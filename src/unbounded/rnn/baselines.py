@@ -66,7 +66,7 @@ Shape = tuple[int | str, ...]
 class PlainLayer(nn.Module, ABC, Generic[StateT]):
     """A recurrent layer with the interface of MemoryRNN and no memory.
 
-    Its state is a tuple of tensors [B, H], or of such tuples; each tensor has its own H.
+    The state of a layer is a tuple of tensors [B, H], or of such tuples; each tensor has its own H.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -91,7 +91,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
     @abstractmethod
     def weight(self) -> Tensor:
-        """One of the weights. Its dtype and device are those that x and states must have."""
+        """One of the weights. The dtype and device of x and states must be those of this weight."""
 
     @abstractmethod
     def inputs_seen(self) -> int:
@@ -216,8 +216,8 @@ def is_transformed() -> bool:
     return is_forward or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-# cuDNN warns if substituted weights replace those of a layer, as in `run_symbols`. It recommends
-# flatten_parameters, which would not help.
+# cuDNN warns if substituted weights replace those of a layer, as in `run_symbols`. The warning
+# recommends flatten_parameters, which would not help.
 warnings.filterwarnings(
     "ignore", "RNN module weights are not part of single contiguous", module=re.escape(__name__)
 )
@@ -422,7 +422,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         return first_weight(self)
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return input_width(self.controller, self.input_size)
 
     def unchecked_initial_state(self, batch_size: int) -> ControllerState:
@@ -475,7 +475,10 @@ class ControllerRNN(PlainLayer[ControllerState]):
 
 
 def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
-    """Whether torch has a loop for a controller. Such a loop is about ten times as fast."""
+    """Whether torch has a loop for a controller.
+
+    Torch's loop is about ten times as fast as single steps.
+    """
     return (
         type(controller) is ElmanController
         and controller.weight_hh is not None
@@ -618,7 +621,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         return as_called(self.layers[0], lstm_weights(self.layers[0])[0])
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return lstm_weights(self.layers[0])[0].shape[1]
 
     def unchecked_initial_state(self, batch_size: int) -> DeepLSTMState:
@@ -746,8 +749,8 @@ class SRCN(PlainLayer[SRCNState]):
     h_t = sigma(P s_t + A x_t + R h_{t-1} + b)
 
     The output is concat(h_t, s_t), for y_t = softmax(U h_t + V s_t). The paper has no bias b. The
-    context needs no loop over time. It is linear, so a block of steps is one product with the
-    powers of alpha.
+    context needs no loop over time. The context is linear, so a block of steps is one product with
+    the powers of alpha.
 
     Args:
         input_size: I, size of x_t.
@@ -844,7 +847,7 @@ class SRCN(PlainLayer[SRCNState]):
         return self.weight_ih
 
     def inputs_seen(self) -> int:
-        """I; within `run_symbols`, the width of the substituted weights."""
+        """The input size I, or the width of the substituted weights within `run_symbols`."""
         return self.weight_ih.shape[1]
 
     def unchecked_initial_state(self, batch_size: int) -> SRCNState:

@@ -158,7 +158,8 @@ def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
 def as_called(module: nn.Module, weight: Tensor) -> Tensor:
     """Return a tensor with the dtype and device of a module's weight during a call.
 
-    accelerate.cpu_offload leaves weights on the meta device. Its hooks load them for a call.
+    accelerate.cpu_offload leaves weights on the meta device. The hooks of accelerate load the
+    weights for a call.
 
     Args:
         weight: of the module; returned unchanged unless hooks offload it.

@@ -106,9 +106,9 @@ class Controller(nn.Module, ABC):
     """A recurrent cell with its weights.
 
     A custom controller is created with (input_size, hidden_size, device=, dtype=), where input_size
-    is I + R. It needs `hidden_size`, `state_size` (number of tensors in its state; the first is the
-    output h) and `forward(inputs, state) -> state`. A custom controller runs on the reference
-    implementation.
+    is I + R. A custom controller needs `hidden_size`, `state_size` (number of tensors in its state;
+    the first is the output h) and `forward(inputs, state) -> state`. A custom controller runs on
+    the reference implementation.
     """
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -373,7 +373,7 @@ def _check_signature(controller: ControllerFactory) -> None:
     """Raise DTypeError unless a callable accepts a controller's arguments."""
     try:
         signature = inspect.signature(controller)
-    except ValueError:  # a class not written in Python
+    except ValueError:  # the class is not written in Python
         return
     try:
         signature.bind(1, 1, device=None, dtype=None)

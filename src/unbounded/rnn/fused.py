@@ -222,10 +222,10 @@ for _cls in (nn.Linear, nn.Embedding):
     remember_methods(_cls)
 
 
-#: The register that replaces the memory for a controller without one. It is a number that is never
-#: written.
+#: The register that replaces the memory for a controller without one. The register holds a number
+#: that is never written.
 REGISTER: Final = kernels.structure_of("register", (1,))
-_REGISTER_SIZES: Final = (1, 1)  # of the read vector and of the register's value
+_REGISTER_SIZES: Final = (1, 1)  # sizes of read vector and register value
 
 
 def why_not_alone(

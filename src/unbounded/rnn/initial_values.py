@@ -84,8 +84,8 @@ class InitialMemory(nn.Module):
 class FirstWrite(nn.Module):
     """A hidden state h_0 from which the heads compute the first write.
 
-    h_0 is drawn once from Glorot's distribution. It is a buffer that is saved but never learned.
-    The written values are learned through the weights of the heads.
+    h_0 is drawn once from Glorot's distribution. The buffer h_0 is saved but never learned. The
+    written values are learned through the weights of the heads.
 
     Args:
         hidden_size: H. device, dtype: of the buffer.
@@ -132,7 +132,7 @@ class FirstWrite(nn.Module):
 class InitialController(nn.ParameterList):
     """The learned initial state of a controller, one parameter [H] for each of its tensors."""
 
-    __call__ = nn.Module.__call__  # because the method of ParameterList raises
+    __call__ = nn.Module.__call__  # because ParameterList's method raises an error
 
     def forward(self) -> tuple[Tensor, ...]:
         """Return the parameters. This is a call, so that hooks that load them run."""

@@ -196,7 +196,7 @@ class MemoryLayer(nn.Module):
         self, x: Tensor, state: LoopState, backend: str, recorder: Recorder | None
     ) -> bool:
         if recorder is not None:
-            return False  # no warning, because traces are documented to run on the reference
+            return False  # no warning, because the documentation says that traces use the reference
         reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(backend, "MemoryRNN", reason, x.device.type)
 

@@ -1,7 +1,7 @@
 """A layer that writes during the input phase and only reads during the answer phase.
 
 The answer phase is a separate call, in which the bias of the write-strength heads is so low that
-each strength is exactly 0. This requires no change of the memory or the kernel.
+each strength is exactly 0. The answer phase requires no change of the memory or the kernel.
 
 Source: Yang 2016, arXiv:1602.08671: no writes in the response phase.
 """
@@ -94,7 +94,7 @@ def run_phases(
     """
     batch, steps = x.shape[:2]
     if state is None and not layer.training:
-        warn_of_drops(layer.memory, steps)  # here, as the answer phase is a call with a state
+        warn_of_drops(layer.memory, steps)  # later calls have a state, so warn here
     lengths = as_lengths(lengths, x.device)
     check_lengths(lengths, batch, steps)
     before = x.new_zeros(batch, dtype=torch.bool)

@@ -72,7 +72,7 @@ def parted(
         raise ShapeError(
             f"state: expected a MemoryRNNState as an earlier call returned it, got "
             f"{type(state).__name__}. ub.detach_state(state) detaches a state, ub.index_state "
-            "picks sequences out of it."
+            "selects sequences from it."
         )
     cells = state.cell if isinstance(state.cell, tuple) else (state.cell,)
     parts = (state.hidden, *cells)
@@ -167,7 +167,7 @@ def check_axes(state: MemoryRNNState, is_unbatched: bool, batch_size: int) -> No
     if hidden.dim() == 3 and not is_unbatched and hidden.shape[1] != batch_size:
         raise ShapeError(
             f"state: expected hidden [L, B, H] with B = {batch_size}, as x has it, got {shape}. "
-            "ub.index_state picks sequences out of a state."
+            "ub.index_state selects sequences from a state."
         )
     if hidden.dim() != (3 if is_unbatched else 2):
         return

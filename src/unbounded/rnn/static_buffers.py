@@ -118,7 +118,10 @@ class StaticBufferLayer(Protocol):
 
     @property
     def state(self) -> Any:
-        """The carried state in the layer's form. Its tensors are overwritten by `advance`."""
+        """The carried state in the layer's form.
+
+        The tensors of this state are overwritten by `advance`.
+        """
 
     def set_state(self, state: Any) -> None:
         """Set the carried state to a detached state of the layer; None for the initial state."""

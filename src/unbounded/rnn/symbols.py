@@ -1,8 +1,8 @@
 """Run layers on symbols without one-hot vectors, by a lookup instead of a product.
 
-With x_t one-hot, U x_t is a column of U. These columns become the layer's input, and the identity
-replaces U. The results are equal, with much less work for large vocabularies. For the layers, the
-only difference is that the input size is the number of the matrix's rows.
+With x_t one-hot, U x_t is a column of U. The columns of U become the layer's input, and the
+identity replaces U. The results are equal, with much less work for large vocabularies. For the
+layers, the only difference is that the input size is the number of the matrix's rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def input_weight(layer: nn.Module) -> Tensor | None:
     name = input_weight_name(layer)
     try:
         return None if name is None else layer.get_parameter(name)
-    except AttributeError:  # replaced by a parametrization
+    except AttributeError:  # a parametrization has replaced it
         return None
 
 
@@ -95,8 +95,8 @@ def _columns(weight: Tensor, size: int, symbols: Tensor) -> tuple[Tensor, Tensor
     """
     rest = weight.shape[1] - size
     if weight.is_cuda:
-        # On CUDA, the backward pass of index_select adds in no fixed order. That of embedding adds
-        # in a fixed order.
+        # On CUDA, the backward pass of index_select adds in no fixed order. The backward pass of
+        # embedding adds in a fixed order.
         columns, others = weight.split([size, rest], dim=1)
         return F.embedding(symbols, columns.t()), others
     # The gradient of an embedding of columns has the transposed layout; with ten thousand words,

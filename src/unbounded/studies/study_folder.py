@@ -22,7 +22,7 @@ _MOST_NAMED: Final = 5
 
 
 class StudyFolder:
-    """The folder of a study. Its files are described in docs/studies.md.
+    """The folder of a study. The files in this folder are described in docs/studies.md.
 
     Args:
         path: the folder, which may be missing.

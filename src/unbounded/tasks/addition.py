@@ -37,7 +37,10 @@ class BinaryAddition(SequenceSource):
         return _of_digits(digits, share, total)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`. It counts every pair of numbers with n digits together."""
+        """See `SequenceSource.count_of`.
+
+        The result counts every pair of numbers with n digits together.
+        """
         # There are 2^(k-1) numbers of k digits; a number without digits is written 0.
         return 0 if n < 1 else 2**n + (n - 1) * 2**n // 4
 

@@ -150,7 +150,7 @@ def anbmcndm(
 ) -> StreamTask:
     """Count two crossed: a^n b^m c^n d^m; lengths are n + m.
 
-    Args and errors as for `anbn`. This task is not in the paper, but is task 6 of the authors'
+    Args and errors as for `anbn`. The task is not in the paper, but is task 6 of the authors'
     program.
     """
     return _streams(

@@ -25,12 +25,15 @@ class Doubled(PairSource):
     source_vocabulary = target_vocabulary = DIGITS
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`. A length is k."""
+        """See `PairSource.draw`. The length of a pair is k."""
         digits, count = _digits(stream, start, size, lengths, 1)
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`. It counts every number whose digits are below `symbols`."""
+        """See `PairSource.count_of`.
+
+        The result counts every number whose digits are below `symbols`.
+        """
         return int(min(symbols, 10) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -50,7 +53,7 @@ class Added(PairSource):
     source_vocabulary = target_vocabulary = DIGITS
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`. A length is k; the source has 2k digits."""
+        """See `PairSource.draw`. The length of a pair is k; the source has 2k digits."""
         digits, count = _digits(stream, start, size, lengths, 2)
         sums = digits[:, 0::2] + digits[:, 1::2]
         return Pairs(digits, 2 * count, carried(sums), count + 1)
@@ -58,7 +61,7 @@ class Added(PairSource):
     def count_of(self, length: int, symbols: int) -> int:
         """See `PairSource.count_of`.
 
-        It counts all pairs of numbers whose digits are below `symbols`.
+        All pairs of numbers whose digits are below `symbols` are counted.
         """
         return int(min(symbols, 10) ** (2 * length)) if length > 0 else 0
 

@@ -93,7 +93,7 @@ class AssociativeQueries(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is `steps` times the greatest number of pairs."""
+        """See `Task.batch`. The number of steps T is `steps` times the greatest number of pairs."""
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)
         if errors:

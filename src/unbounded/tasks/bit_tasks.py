@@ -293,7 +293,7 @@ class BitCopy(BitTask):
         super().__init__("ntm_copy", bits, ("end of input",), train_lengths, test_lengths)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`. T is 2 k + 1."""
+        """See `BitTask.draw`. The number of steps T is 2 k + 1."""
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)
         inputs = np.zeros((len(indices), 2 * vectors.shape[1] + 1), dtype=np.int64)
         targets = np.zeros_like(inputs)
@@ -330,7 +330,7 @@ class RepeatCopy(BitTask):
         self.repeats = {"train": train_repeats, "validation": test_repeats, "test": test_repeats}
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`. T is k + 1 + N k + 1."""
+        """See `BitTask.draw`. The number of steps T is k + 1 + N k + 1."""
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)
         repeats = self.repeats[stream.split]
         _, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
@@ -369,7 +369,7 @@ class AssociativeRecall(BitTask):
         super().__init__("associative_recall", bits, flags, train_lengths, test_lengths)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`. T is 4 k + 8."""
+        """See `BitTask.draw`. The number of steps T is 4 k + 8."""
         if lengths.minimum < 2:
             raise ConfigError(
                 [
@@ -438,7 +438,7 @@ class VectorPrioritySort(BitTask):
         return _sorted_errors(lengths, self.kept, self.levels)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
-        """See `BitTask.draw`. T is k + 1 + `kept`."""
+        """See `BitTask.draw`. The number of steps T is k + 1 + `kept`."""
         if errors := self.range_errors(lengths):
             raise ConfigError([f"lengths: {line}" for line in errors])
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)

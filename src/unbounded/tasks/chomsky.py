@@ -351,7 +351,7 @@ class StackManipulation(QuestionSource):
         return "expected a stack of 0 and 1, at least one, and then actions"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`. It sums over the heights of the stack."""
+        """See `QuestionSource.count`. The number is a sum over the heights of the stack."""
         return sum(2**height * 3 ** (length - height) for height in _heights(length))
 
     def listed(self, length: int) -> Integers:
@@ -408,7 +408,10 @@ class MissingDuplicate(QuestionSource):
         return "expected w w with one symbol hidden by _, and # after it if the length is odd"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`. It counts each w with each place that may be hidden."""
+        """See `QuestionSource.count`.
+
+        The result counts each w with each place that may be hidden.
+        """
         half = length // 2
         return int(2**half * 2 * half)
 
@@ -472,7 +475,7 @@ class BinaryOperation(QuestionSource):
         return f"expected two numbers with {self._operator} between them"
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`. It counts all pairs of numbers above 0."""
+        """See `QuestionSource.count`. The result counts all pairs of numbers above 0."""
         firsts = range(1, length - 1)
         return sum((2**first - 1) * (2 ** (length - 1 - first) - 1) for first in firsts)
 
@@ -516,7 +519,7 @@ class SquareRoot(QuestionSource):
         return _whole(np.array([bits_of(root, size)[:: self._step] for root in roots]))
 
     def count(self, length: int) -> int:
-        """See `QuestionSource.count`. It counts all numbers above 0."""
+        """See `QuestionSource.count`. The result counts all numbers above 0."""
         return int(2**length - 1)
 
     def listed(self, length: int) -> Integers:

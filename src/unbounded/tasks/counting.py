@@ -107,7 +107,10 @@ class Counting(SequenceSource):
         return self._of_runs(n, m, letter)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`. It multiplies the choices of lengths and of a letter."""
+        """See `SequenceSource.count_of`.
+
+        The result is the product of the choices of lengths and of a letter.
+        """
         form = FORMS[self.form]
         return max(0, n - 1 if form.free == 2 else int(n > 0)) * self._choices
 

@@ -337,7 +337,7 @@ class Sentences:
     def _list(self, length: int) -> None:
         """List each nonterminal's sentences of one length, composed of shorter sentences."""
         # A nonterminal that rewrites to only one other has that one's sentences of the same length.
-        # Such rules have no cycle, so as many rounds as there are nonterminals suffice.
+        # Rules of this kind have no cycle, so as many rounds as there are nonterminals suffice.
         for _ in self._grammar.nonterminals:
             for rule in self._grammar.rules:
                 sentences = self._of.setdefault((rule.left, length), set())
@@ -471,9 +471,9 @@ class Nodes(NamedTuple):
 class GrammarPairs(PairSource):
     """Pairs derived by a grammar, sampled exactly given that their length is in range.
 
-    The paper draws from the grammar and rejects lengths out of range. This is the distribution
-    "grammar" here: P(length) and P(pair | length) are as in the grammar, so short pairs dominate.
-    With "uniform", all lengths in the range that the grammar has are equally probable.
+    The paper draws from the grammar and rejects lengths out of range. The distribution "grammar"
+    has the same effect: P(length) and P(pair | length) are as in the grammar, so short pairs
+    dominate. With "uniform", all lengths in the range that the grammar has are equally probable.
 
     Args:
         grammar: the rules.
@@ -516,13 +516,13 @@ class GrammarPairs(PairSource):
 
     @property
     def most_symbols(self) -> int:
-        """See `PairSource.most_symbols`. It is the number of words of the largest class."""
+        """See `PairSource.most_symbols`. The result is the number of words of the largest class."""
         return max((word_class.count for word_class in self.grammar.classes), default=1)
 
     def count_of(self, length: int, symbols: int) -> int | None:
         """See `PairSource.count_of`.
 
-        It counts sentences with the first `symbols` words of each class.
+        The result counts sentences with the first `symbols` words of each class.
         """
         sentences = sentences_of(self.grammar, symbols).of(length)
         return None if sentences is None else len(sentences)
@@ -563,7 +563,9 @@ def _derived(
     root = rules.nonterminals.index(grammar.root)
     weights = table.inside[root, lengths.minimum : lengths.maximum + 1]
     if not weights.any():
-        raise ConfigError([f"lengths: grammar {grammar.name} derives nothing of length {lengths}"])
+        raise ConfigError(
+            [f"lengths: grammar {grammar.name} derives no sentence of length {lengths}"]
+        )
     if length_distribution == "uniform":
         weights = (weights > 0).astype(np.float64)
     indices = start + np.arange(size)

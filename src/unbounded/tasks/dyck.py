@@ -157,11 +157,11 @@ class DyckMembership(Task):
     """Classify balanced words as Dyck words or not.
 
     Lengths are semi-lengths n: a word has 2n symbols, n of them open. With probability 1/2 a word
-    is a uniform Dyck word. Otherwise it is a uniform balanced word that is not a Dyck word. With
-    several kinds of brackets, each pair of a Dyck word has a uniform kind. A word that is not a
-    Dyck word is drawn in one of two ways, with equal probabilities. It is either a balanced word
-    whose path goes below 0, with uniform kinds, or a uniform Dyck word with one closing bracket of
-    a wrong kind.
+    is a uniform Dyck word. Otherwise the word is a uniform balanced word that is not a Dyck word.
+    With several kinds of brackets, each pair of a Dyck word has a uniform kind. A word that is not
+    a Dyck word is drawn in one of two ways, with equal probabilities. The word is either a balanced
+    word whose path goes below 0, with uniform kinds, or a uniform Dyck word with one closing
+    bracket of a wrong kind.
 
     Symbols are u and d for one kind of bracket, and u1 to uk and d1 to dk for several kinds.
     Opening brackets come first: with one kind, u is 0 and d is 1.
@@ -206,7 +206,7 @@ class DyckMembership(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is twice the longest semi-length."""
+        """See `Task.batch`. The number of steps T is twice the longest semi-length."""
         words, semi_lengths = self._draw(seed, split, start, size, lengths)
         return self.labelled(words, 2 * semi_lengths)
 
@@ -246,7 +246,7 @@ class DyckMembership(Task):
         return (1 - 2 * (inputs >= self.kinds).to(torch.int64)).cumsum(dim=1)
 
     def most_held(self, lengths: LengthRange) -> int:
-        """See `Task.most_held`. It is n, because n brackets may be open at once."""
+        """See `Task.most_held`. The result is n, because n brackets may be open at once."""
         return lengths.maximum
 
     def count_of(self, length: int, symbols: int) -> int:
@@ -445,7 +445,7 @@ class DyckPrefixes(Task):
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`. It counts every string of brackets, balanced or not."""
+        """See `Task.count_of`. The result counts every string of brackets, balanced or not."""
         return int(2**length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:

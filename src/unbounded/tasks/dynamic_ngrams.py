@@ -87,7 +87,7 @@ class DynamicNGrams(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the number of bits of the longest sequence."""
+        """See `Task.batch`. The number of steps T is the number of bits of the longest sequence."""
         bits, steps = self._drawn(seed, split, start, size, lengths)
         mask = np.arange(bits.shape[1]) < steps[:, None]
         inputs = np.zeros_like(bits)

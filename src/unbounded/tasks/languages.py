@@ -203,7 +203,7 @@ class CycleNavigation(Counted):
     _DONE = 5
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`. A state is the place on the cycle."""
+        """See `Language.step`. The state is the place on the cycle."""
         if state == self._DONE:
             return None
         if symbol < 3:
@@ -365,7 +365,10 @@ class MissingDuplicate(Language):
         return length > 0 and length % 2 == 0
 
     def count(self, length: int) -> int:
-        """See `Language.count`. It multiplies places of _ by choices of the other symbols of w."""
+        """See `Language.count`.
+
+        The result is the number of places of _ times the choices of other symbols.
+        """
         return int(length * 2 ** (length // 2 - 1)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
@@ -595,8 +598,8 @@ class BinaryMultiplication(Binary):
     """u × v = p.
 
     No formula is known for the number of strings. Strings are drawn with all pairs of bit lengths
-    whose product may fit, and drawn again if the product does not fit. This happens for at most 61
-    % of the pairs of two lengths.
+    whose product may fit, and drawn again if the product does not fit. At most 61 % of the pairs of
+    two lengths do not fit.
     """
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ class RepeatedSymbols(PairSource):
         self.source_vocabulary = (*self.target_vocabulary, MARK)
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`. A length is N."""
+        """See `PairSource.draw`. The length of a pair is N."""
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, self.said)
         times = lengths.minimum + bounded(length_words, len(lengths))
@@ -72,7 +72,10 @@ class PrioritySort(PairSource):
         self.source_vocabulary = (*self.target_vocabulary, MARK)
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`. A length is k; the source has k (k + 1) / 2 symbols."""
+        """See `PairSource.draw`.
+
+        The length of a pair is k; its source has k (k + 1) / 2 symbols.
+        """
         indices = start + np.arange(size)
         # The symbol and the place of an item have their own random words, which do not depend on
         # the greatest k.

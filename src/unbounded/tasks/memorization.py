@@ -41,7 +41,7 @@ class Memorization(SequenceSource):
         return _mirrored(drawn, n)
 
     def count_of(self, n: int) -> int:
-        """See `SequenceSource.count_of`. It counts every string of n symbols."""
+        """See `SequenceSource.count_of`. The result counts every string of n symbols."""
         return int(self.symbols**n) if n >= self.shortest else 0
 
     def every(self, n: int) -> Sequences:

@@ -156,7 +156,7 @@ def _read(path: Path, characters: bool) -> list[Line]:
 
     def check(text: str) -> str | None:
         if not text.strip():
-            return None  # a trailing blank line; others are refused below
+            return None  # a blank line at the end; others are errors below
         sides = sides_of(text)
         if len(sides) != 2:
             return f"expected a source, one tab and a target, got {len(sides) - 1} tabs"
@@ -173,5 +173,7 @@ def _read(path: Path, characters: bool) -> list[Line]:
         texts.pop()
     blank = [number for number, text in enumerate(texts, start=1) if not text.strip()]
     if blank:
-        raise ConfigError([f"{path}, line {blank[0]}: blank; blank lines stand at the end alone"])
+        raise ConfigError(
+            [f"{path}, line {blank[0]}: blank; only the end of the file may have blank lines"]
+        )
     return [(source, target) for source, target in map(sides_of, texts)]

@@ -82,7 +82,10 @@ class ProgramTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the greatest length of program and answer, plus 2."""
+        """See `Task.batch`.
+
+        The number of steps T is the greatest length of program and answer, plus 2.
+        """
         drawn = self.programs(seed, split, start, size, lengths)
         answers = [_answer(program) for program in drawn]
         read = np.array([len(program.text) for program in drawn])
@@ -121,7 +124,7 @@ class ProgramTask(Task):
     ) -> list[Program]:
         """The programs of `batch`, with their outputs.
 
-        Args and errors as for `batch`.
+        Args and errors are as for `batch`.
         """
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
         errors = self.range_errors(chosen)

@@ -123,7 +123,7 @@ class QuestionSource(PairSource):
         return all_strings(len(self.source_vocabulary), length)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `PairSource.count_of`. It counts sources over all symbols."""
+        """See `PairSource.count_of`. The result counts sources over all symbols."""
         return self.count(length) if length >= self.shortest else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -193,7 +193,7 @@ class QuestionTask(Task):
     ) -> Batch:
         """See `Task.batch`.
 
-        T is the greatest sum of the lengths of source, computation and answer.
+        The number of steps T is the greatest sum of the lengths of source, computation and answer.
         """
         return self.lay_out(self._draw(seed, split, start, size, lengths))
 
@@ -232,7 +232,7 @@ class QuestionTask(Task):
         return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`. It counts examples over all symbols."""
+        """See `Task.count_of`. The result counts examples over all symbols."""
         return self.pairs.count_of(length, symbols)
 
     def every(self, length: int, symbols: int) -> Batch:

@@ -101,10 +101,10 @@ class Recognition(Task):
 
     Both labels are drawn with equal probability. The length of a positive string is uniform over
     the lengths in the range that the language has. The string is uniform among the strings of that
-    length. A negative string is drawn in one of two ways, with equal probabilities. It is a uniform
-    string of a uniform length, or a positive string with K random edits: insert, replace or delete
-    a symbol. K is geometric with parameter 1/2. The string is drawn again until it is not in the
-    language, as in the authors' program.
+    length. A negative string is drawn in one of two ways, with equal probabilities. A negative
+    string is a uniform string of a uniform length, or a positive string with K random edits:
+    insert, replace or delete a symbol. K is geometric with parameter 1/2. The string is drawn again
+    until it is not in the language, as in the authors' program.
 
     A range that begins at 1 also includes the empty string, because a range cannot begin at 0.
 
@@ -182,7 +182,10 @@ class Recognition(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the number of symbols of the longest string, plus 1."""
+        """See `Task.batch`.
+
+        The number of steps T is the number of symbols of the longest string, plus 1.
+        """
         return self._lay_out(self._strings(seed, split, start, size, lengths))
 
     def examples(
@@ -197,7 +200,7 @@ class Recognition(Task):
         ]
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """See `Task.available`. It is the number of strings in a file."""
+        """See `Task.available`. The result is the number of strings in a file."""
         file = self._file(split, lengths)
         return None if file is None else len(_within(file, lengths))
 
@@ -232,7 +235,10 @@ class Recognition(Task):
         return loss * (len(batch.lengths) / max(1, len(rows)))
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`. It counts every string of a length, in the language or not."""
+        """See `Task.count_of`.
+
+        The result counts every string of a length, in the language or not.
+        """
         return int(len(self.language.alphabet) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:

@@ -185,7 +185,10 @@ class LanguageModel(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the number of symbols of the longest string, plus 1."""
+        """See `Task.batch`.
+
+        The number of steps T is the number of symbols of the longest string, plus 1.
+        """
         strings = self._strings(seed, split, start, size, lengths)
         steps = np.array([len(string) + 1 for string in strings])
         inputs = np.zeros((size, int(steps.max())), dtype=np.int64)

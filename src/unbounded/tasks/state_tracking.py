@@ -114,7 +114,7 @@ class WordProblem(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the length of the longest string."""
+        """See `Task.batch`. The number of steps T is the length of the longest string."""
         return self._lay_out(*self._draw(seed, split, start, size, lengths))
 
     def examples(
@@ -130,7 +130,7 @@ class WordProblem(Task):
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `Task.count_of`. It counts strings over all elements."""
+        """See `Task.count_of`. The result counts strings over all elements."""
         return int(len(self.input_vocabulary) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:

@@ -96,8 +96,8 @@ def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
     """Lay out each sequence as its own stream. The mask selects its determined symbols.
 
     The last step reads the last symbol. If all sequences start with the same symbol, the target of
-    this step is the first symbol of the next sequence, which the end determines. Otherwise this
-    step is not scored.
+    this step is the first symbol of the next sequence, which the end determines. If sequences start
+    with different symbols, this step is not scored.
 
     Args:
         drawn: K sequences of `source`.
@@ -225,7 +225,7 @@ class StreamTask(Task):
     ) -> JudgedStreams:
         """Return the streams of `batch`, with the sequence to whose score each step belongs.
 
-        Args and errors as for `batch`.
+        Args and errors are as for `batch`.
         """
         start = whole_number("start", start, 0, LAST_INDEX // self.sequences)
         size = whole_number("size", size, 1, LAST_INDEX // self.sequences - start + 1)
@@ -237,7 +237,7 @@ class StreamTask(Task):
     ) -> list[Example]:
         """The sequences `start`, ... of all streams, split into given and determined symbols.
 
-        Args and errors as for `batch`; sequence i is in stream i // sequences.
+        Args and errors are as for `batch`; sequence i is in stream i // sequences.
         """
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)

@@ -82,7 +82,7 @@ class RandomSymbols(PairSource):
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
             raise ConfigError(
-                [f"lengths: {self.order} has even lengths only, and {lengths} contains none"]
+                [f"lengths: {self.order} has only even lengths, and {lengths} contains none"]
             )
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)
@@ -97,7 +97,10 @@ class RandomSymbols(PairSource):
         return self.symbols
 
     def count_of(self, length: int, symbols: int) -> int:
-        """See `PairSource.count_of`. It counts every string, if the order supports its length."""
+        """See `PairSource.count_of`.
+
+        The result counts every string if the order supports its length.
+        """
         if length < 1 or (self._needs_even and not self._pads and length % 2):
             return 0
         return int(min(symbols, self.symbols) ** (self.unit * length))

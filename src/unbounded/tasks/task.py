@@ -118,7 +118,7 @@ class Task(ABC):
     ) -> list[Example]:
         """The examples of `batch`, in symbols.
 
-        Args and errors as for `batch`.
+        Args and errors are as for `batch`.
         """
 
     def example(
@@ -126,7 +126,7 @@ class Task(ABC):
     ) -> Example:
         """The example at `index`, in symbols: the row of any batch that holds it.
 
-        Args and errors as for `batch`.
+        Args and errors are as for `batch`.
         """
         return self.examples(seed, split, index, 1, lengths)[0]
 

@@ -28,10 +28,10 @@ _SHORT = 12
 class TextTask(Task):
     """Predict the next word of a text cut into parallel strips; one example is one strip.
 
-    Strip i of B starts where strip i - 1 ends. Its first input is the word before its first target,
-    or <eos> at the start of the text. So each token is predicted exactly once, for any B.
-    `batch(seed, split, 0, B)` returns the full split. Cut it with `chunks` and carry the state. The
-    seed has no effect on a text. A range of lengths is an error.
+    Strip i of B starts where strip i - 1 ends. The first input of a strip is the word before its
+    first target, or <eos> at the start of the text. So each token is predicted exactly once, for
+    any B. `batch(seed, split, 0, B)` returns the full split. Cut it with `chunks` and carry the
+    state. The seed has no effect on a text. A range of lengths is an error.
 
     Args:
         name: the name it is listed under.

@@ -185,7 +185,10 @@ class TransductionTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`. T is the greatest sum of the lengths of source and target, plus 2."""
+        """See `Task.batch`.
+
+        The number of steps T is the greatest sum of the lengths of source and target, plus 2.
+        """
         return self.lay_out(self._draw(seed, split, start, size, lengths))
 
     def prompt(
@@ -193,7 +196,7 @@ class TransductionTask(Task):
     ) -> Prompt:
         """Return the same examples as `batch`, cut at |||, for generation.
 
-        Args and errors as for `batch`.
+        Args and errors are as for `batch`.
         """
         pairs = self._draw(seed, split, start, size, lengths)
         steps = pairs.source_lengths + 2
@@ -230,7 +233,7 @@ class TransductionTask(Task):
     def lay_out(self, pairs: Pairs) -> Batch:
         """Return pairs as a batch.
 
-        T is the greatest sum of the lengths of source and target, plus 2.
+        The number of steps T is the greatest sum of the lengths of source and target, plus 2.
         """
         steps = pairs.source_lengths + pairs.target_lengths + 2
         inputs = self._prompts(pairs, int(steps.max()))

@@ -56,7 +56,7 @@ class CarriedState(Hook):
     def state_dict(self) -> dict[str, Any]:
         """Return the chunk number, and the state's tensors in order, for a checkpoint."""
         tensors = [*self._loaded, *(() if self.state is None else state_tensors(self.state))]
-        # These are clones, because a view would be saved with its complete buffer.
+        # The tensors are cloned, because a view would be saved with its complete buffer.
         return {"chunk": self.chunk, "tensors": [each.detach().clone() for each in tensors]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

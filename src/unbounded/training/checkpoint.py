@@ -142,7 +142,7 @@ class Checkpoints:
         except (OSError, CheckpointError):
             raise
         except Exception as error:
-            if str(error).startswith(_OF_A_GPU):  # for example, out of memory
+            if str(error).startswith(_OF_A_GPU):  # for example, the GPU is out of memory
                 raise
             # safetensors and torch's zip writer raise their own errors for a refused write.
             free = shutil.disk_usage(self.folder).free // 2**20
@@ -222,7 +222,8 @@ class Checkpoints:
                 f"this run has {self._accelerator.num_processes}"
             )
         try:
-            # accelerate ignores random states that it cannot read. Here they cause an error.
+            # accelerate ignores random states that it cannot read. Here, unreadable random states
+            # cause an error.
             load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
             self._accelerator.load_state(str(folder))
             states = torch.load(folder / HOOKS, map_location="cpu", weights_only=True)
@@ -255,7 +256,7 @@ def checkpoint_folders(folder: Path) -> Sequence[Path]:
     """
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(
-            f"{folder} is a file, where the folder of the checkpoints belongs: move it away"
+            f"{folder} is a file, but the folder of checkpoints has this name: move it away"
         )
     if not folder.is_dir():
         return []

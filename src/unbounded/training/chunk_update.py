@@ -182,7 +182,7 @@ class ChunkUpdate:
             yield self._step(whole, number)._replace(done=1.0)
             return
         if carried.loaded:
-            # This call is needed only for the structure of the state. Random numbers after a
+            # The model is called only for the structure of its state. Random numbers after a
             # checkpoint stay the same.
             device = self._accelerator.device
             with torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -309,8 +309,8 @@ class ChunkUpdate:
         gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
         if (columns := self._column_gradient()) is not None:
             gradients.append(columns)
-        # This computes the same as torch.nn.utils for tensors on one device, without the search for
-        # other devices.
+        # The computation is that of torch.nn.utils for tensors on one device, without the search
+        # for other devices.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         if not math.isfinite(norm):
             # Squares overflow long before elements do, and clipped elements are still usable.

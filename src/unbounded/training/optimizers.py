@@ -59,7 +59,7 @@ def optimizer_errors(
     weight = nn.Parameter(torch.zeros(1, 1, device=device))
     weight.grad = torch.zeros_like(weight)
     try:
-        factory([weight], lr=1e-3, **options).step()  # some values fail only in a step
+        factory([weight], lr=1e-3, **options).step()  # a step finds other invalid values
     except Exception as error:  # torch raises many types, AssertionError among them
         reason = str(error).partition("\n")[0]
         errors.append(f"{name} refuses {dict(options)!r} on {torch.device(device)}: {reason}")

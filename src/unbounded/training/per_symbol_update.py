@@ -310,7 +310,7 @@ def gradients(
 
     Errors are clipped elementwise at each stage, as in the authors' program. The error of the
     oldest step within `reach` does not continue into the stacks. (At this step, the authors' ring
-    buffer wrongly holds the newest stacks. Here it holds the stacks before the step.)
+    buffer wrongly holds the newest stacks. Here the history holds the stacks before the step.)
 
     Args:
         weights: current weights.

@@ -267,7 +267,7 @@ def describe(line: dict[str, Any]) -> str:
     """Format a metrics record as a line of text."""
     if line["kind"] == "train":
         unit = "symbols" if "symbols_per_s" in line else "sequences"
-        speed = line[f"{unit}_per_s"]  # is 0 if another session trained all batches
+        speed = line[f"{unit}_per_s"]  # 0 if another session trained all
         factor = line.get("greatest_factor", 1)
         return (
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "

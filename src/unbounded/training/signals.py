@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-#: Signals that schedulers send before a time limit (SLURM's --signal, a CPU limit). They are
-#: handled like SIGTERM.
+#: Signals that schedulers send before a time limit (SLURM's --signal, a CPU limit). These signals
+#: are handled like SIGTERM.
 SCHEDULERS: Final = ("SIGUSR1", "SIGUSR2", "SIGXCPU")
 
 

@@ -18,7 +18,7 @@ from unbounded.tasks import Batch
 from unbounded.training.objective import LEFT_OUT
 from unbounded.training.options import PhaseOptions
 
-_SUM = 2  # torch's code for reduction="sum"
+_SUM = 2  # torch's number that represents reduction="sum"
 
 
 class StaticGradient:

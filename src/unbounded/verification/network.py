@@ -98,7 +98,7 @@ class Network:
     def certainty(self, steps: Steps) -> Tensor | None:
         """The certainty of the least saturated gate at each step, [B, T].
 
-        It is 1 if all gates are saturated, and None without a memory or without gates.
+        The certainty is 1 if all gates are saturated, and None without a memory or without gates.
         """
         certainties = [
             head.certainty(field).reshape(*field.shape[:2], -1).amin(dim=2)

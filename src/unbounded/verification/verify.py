@@ -177,7 +177,7 @@ def _text(task: StreamTask, batch: Batch, row: int) -> str:
     return shortened([task.input_vocabulary[token] for token in tokens])
 
 
-#: Called with a description and the finished share. It may raise an error to interrupt.
+#: Called with a description and the finished share. The function may raise an error to interrupt.
 Look = Callable[[str, float], None]
 
 _RULES: Final = (

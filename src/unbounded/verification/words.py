@@ -26,8 +26,8 @@ Look = Callable[[str, float], None]
 
 #: Number of strings in one tree. The states of all these strings are in memory at once.
 _TREE = 4096
-#: Number of strings of one length for which read vectors are measured. They are evenly spaced among
-#: all strings, or are the first of the drawn strings.
+#: Number of strings of one length for which read vectors are measured. Measured strings are evenly
+#: spaced among all strings, or are the first of the drawn strings.
 _READ = 50
 
 
@@ -36,7 +36,7 @@ def word_findings(
 ) -> Iterator[Finding]:
     """The findings at each length, first for all strings, then for drawn strings.
 
-    Args and errors as for `stream_findings`.
+    Args and errors are as for `stream_findings`.
     """
     read_vector = ReadVectorRange()
     training_range = _with_examples(task, task.train_lengths.maximum)

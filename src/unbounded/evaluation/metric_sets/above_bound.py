@@ -60,7 +60,9 @@ Each cell is the cross entropy of strings of the test split in nats a symbol, le
 bound: that of the distribution from which the strings are drawn. 0 is perfect."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`. It raises an error, because no string is correct or incorrect.
+        """See `MetricSet.assess`.
+
+        This metric set raises an error, because no string is correct or incorrect.
 
         Raises:
             ConfigError: always.

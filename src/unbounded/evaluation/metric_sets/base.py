@@ -109,7 +109,7 @@ class EvaluationPlan:
     def count_of(self, lengths: LengthRange) -> int:
         """Number of sequences in a range.
 
-        It is `count`, or fewer because of `symbols`, but at least 1.
+        The number is `count`, or fewer because of `symbols`, but at least 1.
         """
         if self.symbols is None:
             return self.count
@@ -210,7 +210,7 @@ class MetricSet(ABC):
     def validation_error(self, evaluator: Evaluator) -> float:
         """The validation error for hardening, which is better if lower.
 
-        It is the share of incorrect sequences, and the loss breaks ties.
+        The error is the share of incorrect sequences, and the loss breaks ties.
         """
         score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
         return 1 - float(score.exact_match) + SURENESS * min(self.validate(evaluator), 1.0)

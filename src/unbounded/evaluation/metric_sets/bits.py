@@ -63,7 +63,7 @@ training range / at the test range."""
         train, test = evaluator.train_lengths, evaluator.task.test_lengths
         rows = []
         ranges = tuple(evaluation_plan.lengths or dict.fromkeys((train, test)))
-        roles = {**roles_of(evaluator, ranges), train: "train"}  # the row that defines success
+        roles = {**roles_of(evaluator, ranges), train: "train"}  # this row defines success
         for lengths, _, _ in evaluation_plan.in_turn(ranges):
             wrong, bits, nan = self._numbers(
                 evaluator,

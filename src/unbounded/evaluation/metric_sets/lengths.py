@@ -30,7 +30,7 @@ from unbounded.tasks import Batch, LengthRange
 
 #: Number of parallel streams that share the validation sequences.
 VALIDATION_STREAMS = 32
-#: In validation, at most this many lengths have their own stream. They are the shortest lengths.
+#: In validation, at most this many lengths have their own stream. The shortest lengths are used.
 MOST_ALONE = 64
 _MOST_MISSED = 12
 
@@ -58,7 +58,7 @@ is right: each symbol that the rest determines was the likeliest."""
     ) -> StreamScore:
         """See `MetricSet.assess`.
 
-        It scores streams of mixed n, and streams of each n as in the test.
+        This metric set scores streams of mixed n, and streams of each n as in the test.
 
         A network that is correct on mixed sequences may still lose count in a run of short
         sequences.
@@ -198,8 +198,8 @@ def stream_row(
 ) -> dict[str, Any]:
     """One row of a report on streams: a range of n, with the score of each n.
 
-    Only the share over n has an interval. The sequences of a stream are not independent draws. They
-    are often alike, and each starts in the state that the previous sequence left.
+    Only the share over n has an interval. The sequences of a stream are not independent draws.
+    Sequences are often alike, and each starts in the state that the previous sequence left.
 
     Args:
         lengths: the range.

@@ -61,7 +61,7 @@ class Choice(NamedTuple):
 CHOICES: Final[dict[str, Choice]] = {
     "task": Choice(TASKS),
     "model.memory": Choice(MEMORIES),
-    "model.controller": Choice({}, tuple(OF_LAYER)),  # depends on the memory
+    "model.controller": Choice({}, tuple(OF_LAYER)),  # controllers depend on the memory
     "training.optimizer": Choice(OPTIMIZERS, NOT_OPTIONS),
     "training.schedule": Choice(SCHEDULES, ("budget",)),
     "training.stop": Choice(STOPS, ("lengths", "count", "report_every")),

@@ -23,7 +23,7 @@ def with_hardening(config: RunConfig, changes: Mapping[str, Any] | None = None) 
     """A config with hardening: with its own options if present, otherwise with the usual options.
 
     The usual options come from the task's preset if it hardens and has the same optimizer and loss
-    reduction. With another optimizer or reduction, the size of its steps would not fit.
+    reduction. With another optimizer or reduction, these options would not fit the size of a step.
 
     Args:
         config: the config. If its hardening is named "none", its other options count as changes

@@ -66,7 +66,7 @@ def load(text: str) -> Any:
     node = yaml.compose(text, Loader=_Loader)
     if node is not None and _values(node, {}, ()) > _MOST_VALUES:
         raise yaml.composer.ComposerError(
-            None, None, f"its aliases stand for more than {_MOST_VALUES} values", node.start_mark
+            None, None, f"its aliases expand to more than {_MOST_VALUES} values", node.start_mark
         )
     return yaml.load(text, Loader=_Loader)
 

@@ -338,7 +338,7 @@ def to_dict(config: RunConfig) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> RunConfig:
-    """Build a config from plain data. This is the inverse of `to_dict`.
+    """Build a config from plain data. This function is the inverse of `to_dict`.
 
     Raises:
         ConfigError: a section or an option is unknown, missing or of the wrong type; lists all

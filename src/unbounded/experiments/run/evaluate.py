@@ -133,7 +133,7 @@ def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
 
 
 def _built(config: Mapping[str, Any], memory: Mapping[str, Any]) -> MemoryModel:
-    with torch.random.fork_rng(devices=[]):  # the initial weights are replaced
+    with torch.random.fork_rng(devices=[]):  # the drawn weights will be replaced
         return MemoryModel(**{**config, "memory": dict(memory)})
 
 

@@ -89,7 +89,7 @@ def harden_run(
         model, _ = folder.load_model()
         built.model.load_state_dict(model.state_dict())
         for name in ("model-hardened", "hardening"):
-            refuse_links(folder / name)  # check this before the minutes of hardening
+            refuse_links(folder / name)  # fail before minutes of hardening
         _begin(folder, where, asdict(hardening), "hardened" in report, overwrite)
         run = Run(built, folder, accelerator)
         size, unit = config.training.batch_size, "sequences"
@@ -98,7 +98,7 @@ def harden_run(
         with (
             stop_requests() as request,
             progress(hardening.batches, size, quiet, unit) as shown,
-            denormals_are_zero(),  # after the number of threads is set
+            denormals_are_zero(),  # needs the final number of threads
             matmul_precision(config.hardware.matmul_precision),
         ):
             report["hardened"] = {

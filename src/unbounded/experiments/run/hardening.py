@@ -124,7 +124,7 @@ def harden_model(
             after = compare(metric_set, hardened, own)
             error += 1 - mean_share(after)
             if not is_exact(after, own) or worse_sets(own, before, after):
-                return error + (own is near_sets)  # rank it behind models correct at near lengths
+                return error + (own is near_sets)  # rank errors at near lengths as worse
         return 0.0
 
     rule = Harden(

@@ -170,8 +170,8 @@ def _used(data: Mapping[str, Any]) -> dict[str, Any]:
 def data_of(folder: RunFolder) -> dict[str, Any]:
     """The "path" of a run's data, None if it had none, and the digests of the data.
 
-    They are read from config.yaml, or from the report if config.yaml is missing or damaged. Empty
-    if unknown.
+    The path and digests are read from config.yaml, or from the report if config.yaml is missing or
+    damaged. Empty if unknown.
     """
     try:
         before = folder.read_config()

@@ -15,11 +15,11 @@ from unbounded.experiments.config.schema import RunConfig
 def matmul_precision(precision: str | None) -> Iterator[None]:
     """Context manager and decorator that sets the precision of float32 products.
 
-    The precision applies to torch. It applies to the fused CPU kernels if the processor multiplies
-    bfloat16 numbers (AMX). "high" represents a number by two bfloat16 numbers, "medium" by one such
-    number. The precision applies to cuDNN's LSTMs too, unless the process has set their precision.
-    By default cuDNN's LSTMs round to TF32 (10 bits) regardless of torch's precision. The former
-    precision is restored afterwards.
+    The precision applies to torch. The precision applies to the fused CPU kernels only if the
+    processor multiplies bfloat16 numbers (AMX). "high" represents a number by two bfloat16 numbers,
+    "medium" by one such number. The precision applies to cuDNN's LSTMs too, unless the process has
+    set their precision. By default cuDNN's LSTMs round to TF32 (10 bits) regardless of torch's
+    precision. The former precision is restored afterwards.
 
     Args:
         precision: highest, high or medium; None leaves torch's precision unchanged.
@@ -71,7 +71,8 @@ def _of_cudnn(precision: str | None) -> Iterator[None]:
         cudnn.allow_tf32 = before
 
 
-#: Torch starts another thread for each this many elements (its grain size for simple operations).
+#: Number of elements per thread for which torch starts another thread (its grain size for simple
+#: operations).
 _A_THREADS = 32768
 
 

@@ -205,7 +205,7 @@ def train_run(
             _made(folder, overwrite, main) as saved,
             closing,
             stop_requests() as request,
-            denormals_are_zero(),  # after the number of threads is set
+            denormals_are_zero(),  # needs the final number of threads
             matmul_precision(config.hardware.matmul_precision),
         ):
             accelerator.wait_for_everyone()

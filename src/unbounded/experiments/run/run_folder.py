@@ -147,7 +147,7 @@ class RunFolder:
         if folder.name == "config.yaml" and folder.is_file():
             return cls(folder.parent)
         where = folder.parent if folder.parent.is_dir() and folder.parent != Path() else root
-        inside = _runs_in(folder)  # in case the path is a folder of runs instead of a run
+        inside = _runs_in(folder)  # the path may be a folder of runs
         where, runs = (folder, inside) if inside else (where, _runs_in(where))
         begins = [run for run in runs if folder.name and run.name.startswith(folder.name)]
         if len(begins) == 1 and not folder.exists():

@@ -98,7 +98,7 @@ def _acquired(path: Path) -> BaseFileLock:
                 _who(path, file, is_soft=isinstance(attempt, SoftFileLock))
             ) from None
         except NotImplementedError:
-            continue  # a file system without locks
+            continue  # the file system has no locks
         return attempt
     raise StorageError(f"no lock can be made at {path}; name another folder with --runs")
 

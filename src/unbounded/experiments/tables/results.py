@@ -243,7 +243,7 @@ def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | 
     """Median exact match of the baseline after a number of batches, over its seeds, or None.
 
     Each run contributes its first validation accuracy at or after `batches`, or its last accuracy
-    if the run ended earlier. This rule favours the baseline.
+    if the run ended earlier. The use of the last accuracy favours the baseline.
 
     Args:
         summary: the baseline's cell; None if no run is finished.

@@ -228,8 +228,8 @@ class Claims:
         """Whether a worker died before it ended its claim.
 
         A worker on this computer is dead if its process no longer exists. Any worker is dead if its
-        heartbeat has not changed for `dead_after_s`. This time is measured by the file system,
-        after two heartbeats of watching, or as the time of watching.
+        heartbeat has not changed for `dead_after_s`. The age of a heartbeat is measured by the file
+        system, after two heartbeats of watching, or as the time of watching.
         """
         if worker == self.worker:
             return False

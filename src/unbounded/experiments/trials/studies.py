@@ -128,8 +128,8 @@ def load_study(paper: str, name: str, data: str | None = None) -> Study:
 def make_study(paper: str, name: str, data: dict[str, Any], corpus: str | None = None) -> Study:
     """Build the trials of a study's data: tasks x models x grid x seeds.
 
-    A trial's config combines, in rising precedence, the settings of study, model, cell and grid. It
-    starts from the task's preset if the study has `preset: true` (with `protocol`).
+    A trial's config combines, in rising precedence, the settings of study, model, cell and grid.
+    The config starts from the task's preset if the study has `preset: true` (with `protocol`).
 
     Args:
         paper, name: the paper, and the study's name.

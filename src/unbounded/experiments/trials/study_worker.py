@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     _stop_with_parent()
     for module in options.modules:
         importlib.import_module(module)
-    # These modules are imported before the first run, so that the import is not attributed to that
+    # The modules are imported before the first run, so that their import is not attributed to that
     # run. The objects of these modules are then excluded from garbage collection. The tensors of
     # each step trigger garbage collection, which took 6 % of the time of a small training.
     importlib.import_module("unbounded.experiments.run.run")

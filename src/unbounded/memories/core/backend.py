@@ -70,7 +70,7 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
             f"{what}: backend {backend!r} cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
-    if torch.compiler.is_dynamo_compiling():  # its graph cannot contain a warning
+    if torch.compiler.is_dynamo_compiling():  # a captured graph cannot contain a warning
         return False
     say_once(
         f"{what} runs on the reference implementation path, which is slower: {reason}.",

@@ -37,7 +37,9 @@ READ_VECTOR = "read_vector"
 
 
 class Memory(ABC, Generic[StateT, InstructionT]):
-    """A differentiable data structure without parameters. Its `step` is a pure function.
+    """A differentiable data structure without parameters.
+
+    The `step` of a memory is a pure function.
 
     A memory declares its `heads` and its `state_fields`; states and instructions are NamedTuples of
     tensors whose first axis is the batch. No state is modified, so a state can be kept, shared,

@@ -23,7 +23,7 @@ TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 def portable(state_type: type[TupleT]) -> type[TupleT]:
     """Enable torch to save and load a NamedTuple: torch.save, weights_only, torch.export.save.
 
-    This is a class decorator. Files name the type by its module and qualified name.
+    The function is a class decorator. Files name the type by its module and qualified name.
     """
     torch.serialization.add_safe_globals([state_type])
     name = f"{state_type.__module__}.{state_type.__qualname__}"

@@ -1,7 +1,7 @@
 """The declaration of a field of a memory's state, and its initial value.
 
-A `StateField` declares a field of a state, as a `Head` declares a field of an instruction. Its
-initial value is constant, one-hot, drawn or learned.
+A `StateField` declares a field of a state, as a `Head` declares a field of an instruction. The
+initial value of a field is constant, one-hot, drawn or learned.
 """
 
 from __future__ import annotations

@@ -78,7 +78,9 @@ class Structure(ABC, Generic[MemoryT]):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> Memory[Any, Any]:
-        """Build a memory with these options. Other settings, such as biases, may differ.
+        """Build a memory with these options.
+
+        Settings that are not options, such as biases, may differ.
 
         Raises:
             UnboundedError: an option is out of range.
@@ -88,7 +90,7 @@ class Structure(ABC, Generic[MemoryT]):
     @classmethod
     def why_not(cls, memory: MemoryT) -> str | None:
         """The reason why the kernel does not support a memory of its type; None if it does."""
-        del memory  # all of them by default
+        del memory  # the default supports all memories of the type
         return None
 
     @abstractmethod
@@ -97,12 +99,12 @@ class Structure(ABC, Generic[MemoryT]):
 
     def checkpoint_size(self, sizes: CallSizes) -> int:
         """Number of values in a checkpoint of one sequence; 0 without checkpoints."""
-        del sizes  # no checkpoints by default
+        del sizes  # by default, there are no checkpoints
         return 0
 
     def activations(self, head: str) -> tuple[str, ...]:
         """The activations of a head that the kernel supports."""
-        del head  # the same for all heads by default
+        del head  # by default, all heads support the same activations
         return KERNEL_ACTIVATIONS
 
     @property
@@ -112,16 +114,16 @@ class Structure(ABC, Generic[MemoryT]):
 
     def check_rows(self, rows: int) -> None:
         """Raise ShapeError if the memory's state cannot have this number of rows."""
-        del rows  # any number is valid
+        del rows  # by default, any number of rows is valid
 
     def can_fail(self, rows: int, steps: int) -> bool:
         """Whether a step up to this one may cause an error."""
-        del rows, steps  # no errors by default
+        del rows, steps  # by default, no step causes an error
         return False
 
     def check_errors(self, errors: Tensor | None) -> None:
         """Raise the error that the header's error numbers [B] represent, if any is not 0."""
-        del errors  # no numbers by default
+        del errors  # by default, there are no error numbers
 
     def new_errors(self, like: Tensor, batch: int, rows: int, steps: int) -> Tensor | None:
         """Allocate error numbers [B] for the kernel; None if no error can occur up to this step."""

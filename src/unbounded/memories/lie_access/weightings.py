@@ -19,9 +19,9 @@ from unbounded.custom_components import find_function
 #: or None.
 Weighting = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
-#: epsilon, added to squared distances. It limits the derivative of a weight with respect to a key
-#: to 1 / sqrt(epsilon). The derivative at distance 0 is 0, because the divisor contains only the
-#: squared distance.
+#: epsilon, added to squared distances. The number epsilon limits the derivative of a weight with
+#: respect to a key to 1 / sqrt(epsilon). The derivative at distance 0 is 0, because the divisor
+#: contains only the squared distance.
 DISTANCE_FLOOR: Final = 1e-10
 #: Added to temperatures.
 TEMPERATURE_FLOOR: Final = 1e-6

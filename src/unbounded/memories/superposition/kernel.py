@@ -41,7 +41,7 @@ class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
 
     @classmethod
     def memory_of(cls, options: Sequence[int]) -> SuperpositionMemory[Any]:
-        """Build the memory. Its activation is not an option."""
+        """Build the memory. The memory's activation is not an option."""
         count, actions, depth, capacity, is_strict, width, empty_bits = options
         memory, basic = cls.memory_type, len(cls.memory_type.basic_actions)
         if actions not in (basic, basic + 1):

@@ -50,7 +50,9 @@ class ActionValue(NamedTuple):
 
 
 class SuperpositionMemory(Memory[StateT, ActionValue]):
-    """Parallel structures, each with its own action and value. They interact in the controller.
+    """Parallel structures, each with its own action and value.
+
+    The structures interact in the controller.
 
     The only field of a state is `cells`, s_t, [B, S, N], which are S structures of N cells. An
     empty cell holds `empty`. Cells of W > 1 numbers, [B, S, N, W], are moved as vectors.

@@ -71,7 +71,7 @@ def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
         around = torch.cat([weights[..., count - reach :], weights, weights[..., :reach]], dim=-1)
     else:
         around = F.pad(weights, (reach, reach))
-    # Window p starts at location p - s. It is the result of a shift by s - p.
+    # Window p starts at location p - s. The window is the result of a shift by s - p.
     windows = around.unfold(-1, count, 1)
     return torch.einsum("bhs,bhsn->bhn", shifts.flip(-1), windows)
 

@@ -44,7 +44,7 @@ _ADDRESSING: Final = ("key", "strength", "gate", "shift", "sharpening")
 
 
 class TapeVariant(NamedTuple):
-    """A set of choices that the paper leaves open.
+    """A set of choices that Graves et al. leave open.
 
     Fields:
         activations: by kind of head.

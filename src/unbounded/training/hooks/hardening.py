@@ -30,8 +30,8 @@ from unbounded.training.state import LoopState
 _MOST_STEPS_BACK = 6
 #: Number of checks in a row beyond the tolerance before the weights are restored.
 _PATIENCE = 3
-#: Validation error up to which a hardened model counts as settled. Then every sequence is correct,
-#: and the remaining error measures uncertainty.
+#: Validation error up to which a hardened model counts as settled. With such an error, every
+#: sequence is correct, and the rest of the error measures uncertainty.
 _SETTLED = 1e-3
 #: Number of checks between a closer check with an error and the next closer check.
 _BETWEEN = 5
@@ -88,8 +88,8 @@ class Harden(Hook):
     determines which hardened model is best. Weights are sound while the model's error exceeds its
     least error by at most `tolerance`. If the weights are sound, the gates' inverse temperature is
     multiplied by `factor`. If not, the inverse temperature stays the same. If the weights are still
-    not sound three checks later, the last sound weights are restored. Then the factor is replaced
-    by its square root, and the learning rate is halved.
+    not sound three checks later, the last sound weights are restored. After a restoration, the
+    factor is replaced by its square root, and the learning rate is halved.
 
     Hardening ends
 
@@ -239,7 +239,7 @@ class Harden(Hook):
         try:
             self._look(state.batch)
         except BaseException:
-            self._at = before  # because an interrupted check is repeated
+            self._at = before  # an interrupted check will be repeated
             raise
         record(
             {

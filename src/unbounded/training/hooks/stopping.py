@@ -12,7 +12,7 @@ from unbounded.training.state import LoopState
 
 AboveOne = Annotated[float, Range(1, above=True)]
 
-#: Prefix of the reason if a run is aborted early. Such a run counts as failed.
+#: Prefix of the reason if a run is aborted early. An aborted run counts as failed.
 FAILED = "failed early"
 #: Prefix of the reason if the task is solved.
 SOLVED = "solved"

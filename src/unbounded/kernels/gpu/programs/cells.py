@@ -1,8 +1,8 @@
 """The phases of the controller: gates and cell of a step, and their gradients.
 
-A tile consists of some units of some sequences. Its program computes all lanes of these units.
-Each lane has H units. The lanes are i, f, g, o for an LSTM; r, z and both parts of n for a GRU; and
-a single lane for an Elman network.
+A tile consists of some units of some sequences. The program of a tile computes all lanes of its
+units. Each lane has H units. The lanes are i, f, g, o for an LSTM; r, z and both parts of n for a
+GRU; and a single lane for an Elman network.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The gradients of `rows`. Each step is undone, which restores the previous rows.
 
 At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1). So a row
-that a pop reduced to 0, or that already was 0, has no derivative through its own strength. Such a
-row still has the derivative through the sums over nearer rows. When the removal of a row is undone,
-its gradient therefore restarts with this part. Gradients accumulated while the row's strength was 0
-are discarded.
+that a pop reduced to 0, or that already was 0, has no derivative through its own strength. The row
+still has the derivative through the sums over nearer rows. When the removal of a row is undone, its
+gradient therefore restarts with this part. Gradients accumulated while the row's strength was 0 are
+discarded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_back(
     of_read = tl.load(of_read_vector + column, mask=column < M, other=0.0, cache_modifier=".cg")
     above = tl.sum(of_read, axis=0) * 0.0
     of_room = above
-    last = begin - 1  # place of the partly read row
+    last = begin - 1  # the place of the partly read row
     while (begin < count) & (above < 1):
         place = begin + tl.arange(0, CHUNK)
         row = row_at(place, low, high, IS_TOP)

@@ -5,8 +5,8 @@ results are bitwise reproducible. The rows of all steps have fixed places from t
 bottom rows come before the initial rows. Rows `low` to `high` exist.
 
 A pop scans the rows from its end in chunks until its quantity is used up. A pop removes the full
-strength of some rows, which are then called dead. It removes a part of the strength of at most one
-row, whose previous strength is recorded.
+strength of some rows, which are then called dead. A pop removes a part of the strength of at most
+one row, whose previous strength is recorded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The forward and backward programs, which run all phases of all steps or one phase of one step.
 
-On a device, all programs of a launch run simultaneously, step after step. They wait for each other
-between two phases (RUNS is ALL). If programs run sequentially, as in Triton's interpreter, each
-phase is a separate launch.
+On a device, all programs of a launch run simultaneously, step after step. The programs wait for
+each other between two phases (RUNS is ALL). If programs run sequentially, as in Triton's
+interpreter, each phase is a separate launch.
 """
 
 from __future__ import annotations
