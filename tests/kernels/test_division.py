@@ -7,6 +7,8 @@ import itertools
 import pytest
 import torch
 from _cases import (
+    REPRESENTATIVE,
+    STRUCTURES,
     SWEPT,
     assert_parity,
     fused,
@@ -14,6 +16,7 @@ from _cases import (
     relative_error,
     results_and_gradients,
 )
+from tests.sweep import sweep
 
 from unbounded.kernels import ControllerWeights, switched, without_memory
 from unbounded.rnn.controllers import lstm_cell
@@ -32,10 +35,18 @@ def results_of(case):
     return results_and_gradients(fused, case)
 
 
-@pytest.mark.parametrize("memory", SWEPT)
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman_tanh"])
-@pytest.mark.parametrize("batch", [1, 5, 33])
-@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize(
+    ("memory", "controller", "batch", "lengths"),
+    sweep(
+        STRUCTURES,
+        ["lstm", "gru", "elman_tanh"],
+        [1, 5, 33],
+        [False, True],
+        fast=lambda memory, controller, batch, lengths: (
+            memory in REPRESENTATIVE and (controller == "lstm" or (batch == 5 and lengths))
+        ),
+    ),
+)
 def test_no_division_changes_a_bit(memory, controller, batch, lengths, threads):
     some = [(7 * b) % 9 for b in range(batch)] if lengths else None
     case = make_case(
@@ -67,9 +78,15 @@ def test_a_thread_that_continues_alone_changes_no_bit(memory, division, threads)
             assert torch.equal(one, other), after
 
 
-@pytest.mark.parametrize("memory", SWEPT)
-@pytest.mark.parametrize("division", [BY_ROWS, BY_COLUMNS])
-@pytest.mark.parametrize("batch", [1, 3, 16])
+@pytest.mark.parametrize(
+    ("memory", "division", "batch"),
+    sweep(
+        STRUCTURES,
+        [BY_ROWS, BY_COLUMNS],
+        [1, 3, 16],
+        fast=lambda memory, division, batch: memory in REPRESENTATIVE and batch == 3,
+    ),
+)
 def test_parity_and_equal_runs_for_each_division(memory, division, batch, threads):
     for count in (2, 3):
         threads(count)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import unbounded as ub
 from tests.memories import lie_oracle
 from tests.memories.toy import random_instructions
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
 from unbounded.extraction.placement import check_addressed
@@ -35,6 +36,8 @@ from unbounded.memories.lie_access.weightings import (
 )
 
 DOUBLE = torch.float64
+#: Checked with each step in fast tests.
+FIRST_KIND = ("scaling_rotation", "inverse_square", None)
 STEPS = ("free", "normalised", "bounded", "normalised_candidate")
 every_kind = pytest.mark.parametrize(
     ("group", "weighting"), list(itertools.product(GROUPS, WEIGHTINGS))
@@ -271,8 +274,15 @@ def gradients_are_right(memory, rows, **options):
     return torch.autograd.gradcheck(run, tensors, **options)
 
 
-@pytest.mark.parametrize("heads", [(2, 1), (1, 2), (2, 2)])
-@every_kind
+@pytest.mark.parametrize(
+    ("group", "weighting", "heads"),
+    sweep(
+        GROUPS,
+        WEIGHTINGS,
+        [(2, 1), (1, 2), (2, 2)],
+        fast=lambda group, weighting, heads: heads == (2, 2),
+    ),
+)
 def test_gradcheck_of_several_heads(group, weighting, heads):
     memory = ub.LieAccessMemory(
         2, group, weighting, "normalised", read_heads=heads[0], write_heads=heads[1],
@@ -344,15 +354,22 @@ def flat(value):
     return [x for part in value for x in flat(part)] if isinstance(value, list) else [value]
 
 
-@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(
-    ("group", "weighting", "size"),
+    ("group", "weighting", "size", "step"),
     [
-        *((group, weighting, None) for group in GROUPS for weighting in WEIGHTINGS),
-        *((group, "inverse_square", 3) for group in ("rotation", "scaling_rotation")),
+        pytest.param(
+            *kind,
+            step,
+            marks=() if step == "normalised" or kind == FIRST_KIND else pytest.mark.slow,
+        )
+        for kind in [
+            *((group, weighting, None) for group in GROUPS for weighting in WEIGHTINGS),
+            *((group, "inverse_square", 3) for group in ("rotation", "scaling_rotation")),
+        ]
+        for step in STEPS
     ],
 )
-def test_gradcheck(group, weighting, step, size):
+def test_gradcheck(group, weighting, size, step):
     memory = ub.LieAccessMemory(2, group, weighting, step, key_size=size)
     assert gradients_are_right(memory, rows=2)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import unbounded as ub
 from tests.memories import tape_oracle
 from tests.memories.toy import random_instructions
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.core import ACTIVATIONS
@@ -116,8 +117,10 @@ def test_hardened_gates_make_it_a_turing_machine(shift, instructions):
         assert state.read_weights[0, 0].argmax() == state.write_weights[0, 0].argmax() == place
 
 
-@every_kind
-@pytest.mark.parametrize("slots", [4, 2, 1])
+@pytest.mark.parametrize(
+    ("shift", "variant", "slots"),
+    sweep(SHIFTS, VARIANTS, [4, 2, 1], fast=lambda shift, variant, slots: slots == 2),
+)
 def test_gradcheck(shift, variant, slots):
     # Instructions come from activations that are nowhere constant, so that no gradient is 0.
     memory = ub.TuringTape(slots, 2, 1, 2, shift, variant=variant)
@@ -169,8 +172,10 @@ def drift(memory, calls, steps, scale, backend, seed=0):
     return worst
 
 
-@every_kind
-@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize(
+    ("shift", "variant", "scale"),
+    sweep(SHIFTS, VARIANTS, [1.0, 30.0], fast=lambda shift, variant, scale: scale == 30.0),
+)
 def test_random_steps_in_float32_are_finite_and_the_weights_sum_to_1(shift, variant, scale):
     memory = ub.TuringTape(16, 4, 2, 2, shift, shift_range=2, variant=variant)
     assert drift(memory, 1000, 1, scale, "reference") <= 1e-5
