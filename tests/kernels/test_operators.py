@@ -76,7 +76,7 @@ def test_opcheck_of_the_unroll(memory):
         torch.library.opcheck(OPERATORS.unroll_backward.default, tuple(call), by_name)
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("memory", SWEPT)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compile_around_it(memory):
     case = make_case(memory)
