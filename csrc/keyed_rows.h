@@ -81,15 +81,16 @@ class WeightedRows {
     return is_none ? T(0) : 1 / total;
   }
 
-  // r = sum w v, of values [rows][width] followed by a register of padding.
-  void read_values(const T* values, T* read_vector) const {
+  // sum w v, of values [rows][width] followed by a register of padding.
+  void sum_rows(const T* weights, const T* values, int64_t width, T* sum) const {
     int64_t m = 0;
-    for (; m + 4 * lanes<T> <= width_; m += 4 * lanes<T>) read_columns<4>(values, m, read_vector);
-    const int64_t left = (width_ - m + lanes<T> - 1) / lanes<T>;
-    if (left == 4) read_columns<4>(values, m, read_vector);
-    if (left == 3) read_columns<3>(values, m, read_vector);
-    if (left == 2) read_columns<2>(values, m, read_vector);
-    if (left == 1) read_columns<1>(values, m, read_vector);
+    for (; m + 4 * lanes<T> <= width; m += 4 * lanes<T>)
+      sum_columns<4>(weights, values, width, m, sum);
+    const int64_t left = (width - m + lanes<T> - 1) / lanes<T>;
+    if (left == 4) sum_columns<4>(weights, values, width, m, sum);
+    if (left == 3) sum_columns<3>(weights, values, width, m, sum);
+    if (left == 2) sum_columns<2>(weights, values, width, m, sum);
+    if (left == 1) sum_columns<1>(weights, values, width, m, sum);
   }
 
   // The values of one register of rows times the gradient of the read vector; accumulates theirs.
@@ -129,9 +130,9 @@ class WeightedRows {
   }
 
  private:
-  // Columns m to m + registers of the read vector; separate sums for each of four rows.
+  // Columns m to m + registers of a sum of rows; separate sums for each of four rows.
   template <int registers>
-  void read_columns(const T* values, int64_t m, T* read_vector) const {
+  void sum_columns(const T* weights, const T* values, int64_t width, int64_t m, T* sum) const {
     Vector<T> sums[4][registers] = {};
     int64_t i = rows.begin();
     for (; i + 4 <= rows.end; i += 4) {
@@ -139,22 +140,22 @@ class WeightedRows {
       for (int k = 0; k < 4; ++k) {
 #pragma GCC unroll 4
         for (int v = 0; v < registers; ++v)
-          sums[k][v] += weights_[i + k] * load(values + (i + k) * width_ + m + v * lanes<T>);
+          sums[k][v] += weights[i + k] * load(values + (i + k) * width + m + v * lanes<T>);
       }
     }
     for (; i < rows.end; ++i) {
 #pragma GCC unroll 4
       for (int v = 0; v < registers; ++v)
-        sums[0][v] += weights_[i] * load(values + i * width_ + m + v * lanes<T>);
+        sums[0][v] += weights[i] * load(values + i * width + m + v * lanes<T>);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < registers; ++v) {
       const int64_t at = m + v * lanes<T>;
       const Vector<T> all = (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]);
-      if (at + lanes<T> <= width_)
-        store(read_vector + at, all);
+      if (at + lanes<T> <= width)
+        store(sum + at, all);
       else
-        store_first<T>(read_vector + at, all, int(width_ - at));
+        store_first<T>(sum + at, all, int(width - at));
     }
   }
 };

@@ -33,7 +33,7 @@ class LieReadVector : private WeightedRows<T> {
   // r = sum w v, of values [rows][width] followed by a register of padding.
   void read(const T* key, T temperature, const T* values, T* read_vector) {
     weigh(key, temperature);
-    this->read_values(values, read_vector);
+    this->sum_rows(weights_, values, this->width_, read_vector);
   }
 
   // Accumulates gradients of keys [n][stride], strengths [stride], values [width][stride] and the

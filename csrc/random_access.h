@@ -41,6 +41,8 @@ struct RandomAccessLayout {
   int64_t sharpening() const { return strength() + 1; }
   int64_t link() const { return sharpening() + has_sharpening; }
 
+  int64_t row_key_room() const { return rows * key_size + lanes<T>; }
+  void pad_row_keys(T* row_keys) const { clear_values(row_keys + rows * key_size, lanes<T>); }
   int64_t tape_size() const { return has_tape ? 2 * key_size : 0; }
   T* saved_told(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * told;
@@ -99,30 +101,21 @@ class RandomAccessRead : private WeightedRows<T> {
   // r = sum w v, of values [rows][width] followed by a register of padding.
   void read(const T* key, const T* values, T* read_vector) {
     weigh(key);
-    this->read_values(values, read_vector);
+    this->sum_rows(weights_, values, this->width_, read_vector);
   }
-  // The mean keys of the next rows, then of the previous rows, [n] each. Keys after the last row
-  // are 0.
-  void read_neighbours(T* tape) const {
+  // The mean keys of the next rows, then of the previous rows, [n] each, from the keys [rows][n]
+  // followed by a register of padding.
+  void read_neighbours(const T* row_keys, T* tape) const {
     set_ends(weights_);
-    for (int64_t j = 0; j < n; ++j) {
-      const T* coordinates = rows.keys + j * rows.stride;
-      Vector<T> next{}, previous{};
-      for (int64_t i = 0; i < rows.end; i += lanes<T>) {
-        const Vector<T> here = load(coordinates + i);
-        next += load(weights_ + i - 1) * here;
-        previous += load(weights_ + i + 1) * here;
-      }
-      tape[j] = sum_of<T>(next);
-      tape[n + j] = sum_of<T>(previous);
-    }
+    this->sum_rows(weights_ - 1, row_keys, n, tape);
+    this->sum_rows(weights_ + 1, row_keys, n, tape + n);
   }
 
   // Accumulates gradients of keys [n][stride], strengths [stride] and values [width][stride]; sets
   // that of the head's key. Those of rows from `end` on have been used, and are lost. `grad_tape`
-  // is null without a tape.
-  void backward(const T* key, const T* columns, const T* grad, const T* grad_tape, T* of_keys,
-                T* of_strengths, T* of_columns, T* of_key) {
+  // is null without a tape; `row_keys` are the keys as for read_neighbours.
+  void backward(const T* key, const T* row_keys, const T* columns, const T* grad,
+                const T* grad_tape, T* of_keys, T* of_strengths, T* of_columns, T* of_key) {
     const T inverse = weigh(key);
     for (int64_t i = 0; i < rows.end; i += lanes<T>)
       store(products_ + i,
@@ -135,8 +128,10 @@ class RandomAccessRead : private WeightedRows<T> {
       means += load(weights_ + i) * product;
     }
     this->weigh_backward(sum_of<T>(means), inverse, true, T(1), of_strengths);
-    grad_tape ? keys_backward<true>(key, grad_tape, of_keys, of_key)
-              : keys_backward<false>(key, grad_tape, of_keys, of_key);
+    grad_tape ? keys_backward<true>(key, grad_tape, of_keys)
+              : keys_backward<false>(key, grad_tape, of_keys);
+    this->sum_rows(products_, row_keys, n, of_key);
+    for (int64_t j = 0; j < n; ++j) of_key[j] = -of_key[j];
   }
 
  private:
@@ -187,24 +182,19 @@ class RandomAccessRead : private WeightedRows<T> {
 
   // From the gradients of distances, and of a tape's keys.
   template <bool has_tape>
-  void keys_backward(const T* key, const T* grad_tape, T* of_keys, T* of_key) const {
+  void keys_backward(const T* key, const T* grad_tape, T* of_keys) const {
     const T *weights = weights_, *products = products_;  // local: a store may alias the others
-    const int64_t end = rows.end;
+    const int64_t end = rows.end, stride = rows.stride;
     for (int64_t j = 0; j < n; ++j) {
-      const T* coordinates = rows.keys + j * rows.stride;
-      T* of_row = of_keys + j * rows.stride;
+      T* of_row = of_keys + j * stride;
       const T one = key[j], of_next = has_tape ? grad_tape[j] : T(0);
       const T of_previous = has_tape ? grad_tape[n + j] : T(0);
-      Vector<T> of_coordinate{};
       for (int64_t i = 0; i < end; i += lanes<T>) {
-        const Vector<T> of_distance = load(products + i);
-        Vector<T> sum = load(of_row + i) - of_distance * one;
+        Vector<T> sum = load(of_row + i) - load(products + i) * one;
         if constexpr (has_tape)
           sum += load(weights + i - 1) * of_next + load(weights + i + 1) * of_previous;
-        of_coordinate -= of_distance * load(coordinates + i);
         store(of_row + i, sum);
       }
-      of_key[j] = sum_of<T>(of_coordinate);
     }
   }
 };
@@ -220,6 +210,7 @@ class RandomAccessForward final : public MemoryForward<T> {
     space.take(keys_, batch * at.key_size * at.stride);
     space.take(strengths_, batch * at.stride);
     space.take(values_, batch * value_room());
+    space.take(row_keys_, at.has_tape ? batch * at.row_key_room() : 0);
     space.take(tapes_, batch * at.tape_size());
     space.take(key_, batch * at.key_size);
     space.take(scratch_, batch * RandomAccessRead<T>::scratch_size(at.stride));
@@ -232,6 +223,7 @@ class RandomAccessForward final : public MemoryForward<T> {
     clear_values(keys_ + b * n * at.stride, n * at.stride);
     clear_values(strengths_ + b * at.stride, at.stride);
     clear_values(values_ + b * value_room() + at.rows * M, lanes<T>);
+    if (at.has_tape) at.pad_row_keys(row_keys_ + b * at.row_key_room());
     copy_values(at.keys(b), as<T>(f.c.state0[0]) + b * N * n, N * n);
     copy_values(at.values(b), as<T>(f.c.state0[1]) + b * N * M, N * M);
     copy_values(at.strengths(b), as<T>(f.c.state0[2]) + b * N, N);
@@ -255,7 +247,7 @@ class RandomAccessForward final : public MemoryForward<T> {
     RandomAccessRead<T> all(n, M, rows,
                             scratch_ + b * RandomAccessRead<T>::scratch_size(at.stride));
     all.read(key, values_ + b * value_room(), read_vector);
-    if (at.has_tape) all.read_neighbours(tape(b));
+    if (at.has_tape) all.read_neighbours(row_keys_ + b * at.row_key_room(), tape(b));
     if (entries_[b].is_spoiled)
       for (int64_t m = 0; m < M; ++m) read_vector[m] = std::numeric_limits<T>::quiet_NaN();
     copy_values(at.keys(b) + row * n, in + at.write_key(), n);
@@ -284,7 +276,8 @@ class RandomAccessForward final : public MemoryForward<T> {
   const Frame<T>& f;
   const RandomAccessLayout<T> at;
   Entry* entries_ = nullptr;
-  T *keys_ = nullptr, *strengths_ = nullptr, *values_ = nullptr;  // of rows that are not absent
+  // Of rows that are not absent; keys [B][n][stride] and, for a tape, [B][rows][n].
+  T *keys_ = nullptr, *strengths_ = nullptr, *values_ = nullptr, *row_keys_ = nullptr;
   T *tapes_ = nullptr, *key_ = nullptr, *scratch_ = nullptr, *told_ = nullptr;
 
   int64_t value_room() const { return at.rows * at.width + lanes<T>; }
@@ -305,6 +298,7 @@ class RandomAccessForward final : public MemoryForward<T> {
     }
     const int64_t place = entry.count++;
     for (int64_t j = 0; j < n; ++j) keys_[(b * n + j) * at.stride + place] = key[j];
+    if (at.has_tape) copy_values(row_keys_ + b * at.row_key_room() + place * n, key, n);
     strengths_[b * at.stride + place] = strength;
     copy_values(values_ + b * value_room() + place * M, value, M);
   }
@@ -318,11 +312,12 @@ class RandomAccessBackward final : public MemoryBackward<T> {
   void take_scratch(Workspace& space) override {
     const int64_t batch = f.c.batch, n = at.key_size;
     space.take(counts_, batch);
+    space.take(row_keys_, batch * at.row_key_room());
     for (T** of_keys : {&keys_, &grad_keys_}) space.take(*of_keys, batch * n * at.stride);
     for (T** of_values : {&columns_, &grad_columns_})
       space.take(*of_values, batch * at.width * at.stride);
     for (T** of_rows : {&strengths_, &grad_strengths_}) space.take(*of_rows, batch * at.stride);
-    for (T** of_tapes : {&first_tapes_, &grad_tapes_}) space.take(*of_tapes, batch * at.tape_size());
+    for (T** of_tape : {&first_tapes_, &grad_tapes_}) space.take(*of_tape, batch * at.tape_size());
     for (T** of_key : {&key_, &grad_key_}) space.take(*of_key, batch * n);
     space.take(of_told_, batch * at.told);
     space.take(scratch_, batch * RandomAccessRead<T>::scratch_size(at.stride));
@@ -333,6 +328,8 @@ class RandomAccessBackward final : public MemoryBackward<T> {
     for (T* of_keys : {keys(b), grad_keys(b)}) clear_values(of_keys, n * stride);
     for (T* of_values : {columns(b), grad_columns(b)}) clear_values(of_values, M * stride);
     for (T* of_rows : {strengths(b), grad_strengths(b)}) clear_values(of_rows, stride);
+    T* row_keys = row_keys_ + b * at.row_key_room();
+    at.pad_row_keys(row_keys);
     int64_t count = 0;
     for (int64_t row = 0; row < at.rows; ++row) {
       const T strength = at.strengths(b)[row];
@@ -340,6 +337,7 @@ class RandomAccessBackward final : public MemoryBackward<T> {
       const int64_t place = count++;
       strengths(b)[place] = strength;
       spread(keys(b) + place, at.keys(b) + row * n, n);
+      copy_values(row_keys + place * n, at.keys(b) + row * n, n);
       spread(columns(b) + place, at.values(b) + row * M, M);
       if (const T* of_key = last(0, b, row, n)) spread(grad_keys(b) + place, of_key, n);
       if (const T* of_value = last(1, b, row, M)) spread(grad_columns(b) + place, of_value, M);
@@ -361,8 +359,9 @@ class RandomAccessBackward final : public MemoryBackward<T> {
     at.sharpen(in, key);
     const KeyedRows<T> rows{keys(b), strengths(b), at.stride, 0, counts_[b]};
     RandomAccessRead<T>(n, M, rows, scratch_ + b * RandomAccessRead<T>::scratch_size(at.stride))
-        .backward(key, columns(b), grad_read_vector, at.has_tape ? grad_tape : nullptr,
-                  grad_keys(b), grad_strengths(b), grad_columns(b), of_key);
+        .backward(key, row_keys_ + b * at.row_key_room(), columns(b), grad_read_vector,
+                  at.has_tape ? grad_tape : nullptr, grad_keys(b), grad_strengths(b),
+                  grad_columns(b), of_key);
     if (at.has_sharpening) {
       at.mix(in, tape, key);
       of[at.sharpening()] = dot(n, of_key, key);
@@ -399,8 +398,8 @@ class RandomAccessBackward final : public MemoryBackward<T> {
   const Frame<T>& f;
   const RandomAccessLayout<T> at;
   int64_t* counts_ = nullptr;  // rows that are not absent
-  // Of these rows; keys [B][n][stride] and values [B][M][stride].
-  T *keys_ = nullptr, *columns_ = nullptr, *strengths_ = nullptr;
+  // Of these rows; keys [B][n][stride] and [B][rows][n], and values [B][M][stride].
+  T *keys_ = nullptr, *row_keys_ = nullptr, *columns_ = nullptr, *strengths_ = nullptr;
   T *grad_keys_ = nullptr, *grad_columns_ = nullptr, *grad_strengths_ = nullptr;
   T *first_tapes_ = nullptr, *grad_tapes_ = nullptr, *key_ = nullptr, *grad_key_ = nullptr;
   T *of_told_ = nullptr, *scratch_ = nullptr;
