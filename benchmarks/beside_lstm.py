@@ -1,4 +1,4 @@
-"""Stacks of vectors, the DNC and the groups of Lie access beside torch.nn.LSTM, in one run.
+"""Stacks of vectors, DNC, the groups of Lie access and RAM beside torch.nn.LSTM, in one run.
 
     python benchmarks/beside_lstm.py > benchmarks/beside_lstm.json
 
@@ -33,6 +33,8 @@ MEMORIES = {
     "Lie access, rotation of 3": ub.LieAccessMemory(16, "rotation", key_size=3),
     "Lie access, rotation of 8": ub.LieAccessMemory(16, "rotation", key_size=8),
     "Lie access, Poincare disk": ub.LieAccessMemory(16, "poincare_disk"),
+    "RAM": ub.RandomAccessMemory(16),
+    "RAM/tape": ub.RandomAccessMemory(16, tape=True, sharpening=True),
 }
 
 

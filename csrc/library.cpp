@@ -8,6 +8,7 @@
 #include "nondeterministic.h"
 #include "output_loss.h"
 #include "push_pop.h"
+#include "random_access.h"
 #include "recurrence.h"
 #include "register.h"
 #include "rolling_tape.h"
@@ -38,6 +39,7 @@ int with_memory(const char* memory, Work& work) {
   if (is(memory, "nondeterministic")) return work.template go<T, Controller, Nondeterministic>();
   if (is(memory, "dnc")) return work.template go<T, Controller, Dnc>();
   if (is(memory, "lie_access")) return work.template go<T, Controller, LieAccess>();
+  if (is(memory, "random_access")) return work.template go<T, Controller, RandomAccess>();
   return unknown_choice;
 }
 

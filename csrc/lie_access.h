@@ -129,7 +129,7 @@ class LieAccessForward final : public MemoryForward<T> {
     if (f.c.saves) copy_values(at.places(t, b), place, s.heads * s.place);
     if (f.c.error) look_for_growth(b, place);
     if (f.c.saves && s.capacity) at.firsts(b)[t] = int32_t(entries_[b].first);
-    const LieRows<T> rows{keys(b), strengths(b), at.stride, entries_[b].first, at.row_of(t)};
+    const KeyedRows<T> rows{keys(b), strengths(b), at.stride, entries_[b].first, at.row_of(t)};
     LieReadVector<T> all(at.key_size, at.width, s.is_softmax, s.is_disk(), rows,
                          scratch_ + b * LieReadVector<T>::scratch_size(at.stride));
     for (int64_t reader = 0; reader < s.readers; ++reader)
@@ -278,8 +278,8 @@ class LieAccessBackward final : public MemoryBackward<T> {
     }
 
     const int64_t first = s.capacity ? at.firsts(b)[t] : 0;
-    const LieRows<T> rows{as<T>(f.c.saved[2]) + b * n * stride, as<T>(f.c.saved[3]) + b * stride,
-                          stride, first, row};
+    const KeyedRows<T> rows{as<T>(f.c.saved[2]) + b * n * stride, as<T>(f.c.saved[3]) + b * stride,
+                            stride, first, row};
     LieReadVector<T> all(n, M, s.is_softmax, s.is_disk(), rows,
                          scratch_ + b * LieReadVector<T>::scratch_size(stride));
     for (int64_t reader = 0; reader < s.readers; ++reader) {

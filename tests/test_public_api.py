@@ -45,6 +45,7 @@ PUBLIC = {
     "NeuralQueue": "width pop_bias push_bias",
     "NeuralStack": "width pop_bias push_bias",
     "NondeterministicStack": "states symbols width window normalized",
+    "RandomAccessMemory": "width key_size tape sharpening initial strength_bias",
     "RollingTape": "slots width tapes variant activation",
     "SRCN": (
         "input_size hidden_size context_size alpha batch_first device dtype activation bias "
@@ -77,8 +78,8 @@ NAMES = {
         "Fixed Group Head Initializer Learned LieAccessInstruction LieAccessMemory "
         "LieAccessState LinklessInstruction LinklessState ListCells MEMORIES Memory "
         "NeuralDeque NeuralQueue NeuralStack NondeterministicInstruction NondeterministicStack "
-        "NondeterministicState PushPop QueueState RandomAccessMemory RandomAccessState "
-        "RollInstruction RollState RollingTape "
+        "NondeterministicState PushPop QueueState RandomAccessInstruction RandomAccessMemory "
+        "RandomAccessState RollInstruction RollState RollingTape "
         "StackCells StackState StateField SuperpositionList SuperpositionMemory "
         "SuperpositionStack TapeInstruction TapeState TuringTape TwoEndedPushPop detach_state "
         "index_state move_state trim_cells"

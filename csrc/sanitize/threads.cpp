@@ -43,8 +43,8 @@ struct Choice {
 // The Lie-access memory twice: moved, read by distances; turned, by a softmax, with a capacity.
 const char* const memories[] = {"stack", "queue", "deque", "superposition_stack",
                                 "superposition_list", "register", "turing_tape", "lie_access",
-                                "lie_access"};
-constexpr int memory_count = 9;
+                                "lie_access", "random_access"};
+constexpr int memory_count = 10;
 const char* const controllers[] = {"lstm", "gru", "elman_tanh", "elman_sigmoid", "elman_relu"};
 
 // Over the gradients, and over their absolute values.
@@ -56,20 +56,21 @@ struct Sum {
 Sum run(const Choice& choice) {
   std::srand(1);
   const bool mixes = choice.memory == 3 || choice.memory == 4, is_register = choice.memory == 5;
-  const bool is_tape = choice.memory == 6, is_lie = choice.memory >= 7;
-  const bool is_sphere = choice.memory == 8;
+  const bool is_tape = choice.memory == 6, is_sphere = choice.memory == 8;
+  const bool is_lie = choice.memory == 7 || is_sphere, is_random_access = choice.memory == 9;
   const int64_t slots = 10, width = 6, addressing = width + 6;  // key, three numbers, three shifts
   constexpr int64_t T = 12, B = 5;
   const int64_t I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
   const int64_t actions = choice.memory == 4 ? 4 : 3, padded_count = 16;  // of the widest register
   const int64_t ends = choice.memory == 2 ? 2 : 1;
   const int64_t key = is_sphere ? 3 : 2, action = is_sphere ? 5 : 2, capacity = is_sphere ? 6 : 0;
-  const int64_t R = mixes ? S * depth : is_tape || is_lie ? width : ends * M;
+  const int64_t R = mixes ? S * depth : is_tape || is_lie || is_random_access ? width : ends * M;
   const int64_t K = mixes         ? S * (actions + 1)
                     : is_register ? M + 1
                     : is_tape     ? 2 * (addressing + width)
                     : is_lie      ? 2 * (key + 1 + action + 1) + width + 1 + is_sphere
-                                  : ends * (M + 2);
+                    : is_random_access ? 2 * key + width + 5
+                                       : ends * (M + 2);
   const int64_t blocks = choice.controller == 0 ? 4 : choice.controller == 1 ? 3 : 1;
   const int64_t lanes = choice.controller < 2 ? 4 : 1;
   const int64_t N = N0 + (choice.memory == 4 ? 2 : ends) * T;
@@ -168,6 +169,25 @@ Sum run(const Choice& choice) {
     c.saved[2] = real(B * key * padded_count), c.saved[3] = real(B * padded_count);
     c.saved[4] = real(B * (rows * width + padded_count));
     c.saved[5] = buffers.integer(B * T), c.saved[6] = buffers.integer(B * (capacity + 1));
+  } else if (is_random_access) {
+    using unbounded::Activation;
+    const int64_t options[] = {width, key, 1, 1};
+    std::copy(options, options + 4, c.options);
+    c.heads[0] = c.heads[1] = head(1, key, Activation::identity);
+    c.heads[2] = head(1, width, Activation::tanh);
+    c.heads[3] = head(1, 1, Activation::sigmoid);
+    c.heads[4] = head(1, 1, Activation::one_plus_softplus);
+    c.heads[5] = head(1, 3, Activation::softmax);
+    c.head_count = 6;
+    const int64_t sizes[] = {N0 * key, N0 * width, N0, key, key};
+    const int64_t last[] = {(N0 + T) * key, (N0 + T) * width, N0 + T, key, key};
+    for (int field = 0; field < 5; ++field) {
+      float* from = real(B * sizes[field]);
+      for (int64_t i = 0; i < B * N0 && field == 2; ++i) from[i] = std::fabs(from[i]);
+      c.state0[field] = from, c.state_last[field] = real(B * last[field]);
+      c.grad_state0[field] = real(B * sizes[field]);
+    }
+    c.saved[0] = real(T * B * K), c.saved[1] = real(T * B * 2 * key);
   } else {
     c.options[0] = M;
     for (int end = 0; end < ends; ++end) {

@@ -60,6 +60,7 @@ def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():
         "rolling_tape",
         "dnc",
         "nondeterministic_stack",
+        "ram",
     }
     beside = [t for t in trials if t.config.model.memory["name"] in others]
     assert all(t.config.model.controller == tapes[0].config.model.controller for t in beside)

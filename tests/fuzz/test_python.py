@@ -258,6 +258,13 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
             "read_heads": 1, "write_heads": 1,
         },
     ),
+    "RandomAccessMemory": (
+        ub.RandomAccessMemory,
+        lambda: {
+            "width": 2, "key_size": 2, "tape": True, "sharpening": True, "initial": "learned",
+            "strength_bias": 0.0,
+        },
+    ),
     "unroll": (
         lambda **options: ub.NeuralStack(3).unroll(**options),
         lambda: {

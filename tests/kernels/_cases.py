@@ -23,6 +23,7 @@ from unbounded.memories import (
     NeuralQueue,
     NeuralStack,
     NondeterministicStack,
+    RandomAccessMemory,
     RollingTape,
     SuperpositionList,
     SuperpositionStack,
@@ -47,6 +48,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "nondeterministic": NondeterministicStack(2, 2, 1, window=6),
     "dnc": DNC(5, 3, 2),
     "lie_access": LieAccessMemory(3),
+    "random_access": RandomAccessMemory(3, 2, tape=True, sharpening=True),
 }
 STRUCTURES = tuple(MEMORIES)
 #: Rows that are pushed, cells in superposition, rows with keys: long sweeps in fast tests take
@@ -116,6 +118,11 @@ VARIANTS = [
         read_heads=2,
         write_heads=3,
     ),
+    RandomAccessMemory(),
+    RandomAccessMemory(1, 1, tape=True),
+    RandomAccessMemory(33, 5, sharpening=True, initial="learned"),
+    RandomAccessMemory(17, 18, tape=True, initial="learned"),
+    RandomAccessMemory(66, 2, tape=True, sharpening=True, initial="learned"),
 ]
 DNC_SHARES = ("write_weights", "read_weights", "links", "precedence")
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}

@@ -170,6 +170,7 @@ def test_unknown_names_and_options_are_errors(name):
         ("lie_access", (3, 2, 0, 0, 0, 1, 1, 4, 5, 1, 1), "drop"),
         ("lie_access", (3, 2, 0, 0, 0, 1, 1, 0, 1, 0, 1), "read_heads: expected an integer >= 1"),
         ("lie_access", (3, 5, 2, 0, 0, 1, 1, 0, 1, 1, 1), "key_size: expected 2"),
+        ("random_access", (3, 0, 1, 0), "key_size: expected an integer >= 1, got 0"),
     ],
 )
 def test_options_out_of_range_are_an_error(name, options, message):

@@ -28,6 +28,7 @@ from unbounded.memories import (
     NeuralDeque,
     NeuralQueue,
     NeuralStack,
+    RandomAccessMemory,
     SuperpositionList,
     SuperpositionStack,
     TuringTape,
@@ -180,6 +181,7 @@ def some_memory(data):
                 ),
                 LieAccessMemory(width, step="free", key_size=depth),
                 LieAccessMemory(width, "scaling_rotation", "softmax", initial="learned"),
+                RandomAccessMemory(width, 2 * depth + written, tape=noop, sharpening=heads > 1),
             ]
         )
     )

@@ -28,6 +28,7 @@ GATES = {
         "write_action_gate",
         "strength",
     },
+    "ram": {"strength"},
 }
 
 

@@ -130,11 +130,11 @@ def test_as_a_layer_with_a_learned_initial_state(tape, sharpening):
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_by_its_import_path():
+def test_by_its_name_and_its_import_path():
     from unbounded.custom_components import find_part
 
-    path = "unbounded.memories.RandomAccessMemory"
-    assert find_part("memory", path, MEMORIES, Memory) is RandomAccessMemory
+    for name in ("ram", "unbounded.memories.RandomAccessMemory"):
+        assert find_part("memory", name, MEMORIES, Memory) is RandomAccessMemory
 
 
 @pytest.mark.parametrize(

@@ -175,9 +175,9 @@ LIBRARY = {
         write_heads=2,
         key_size=3,
     ),
-    "random_access": functools.partial(ub.memories.RandomAccessMemory, 2, 3, sharpening=True),
+    "random_access": functools.partial(ub.RandomAccessMemory, 2, 3, sharpening=True),
     "learned_random_access_with_a_tape": functools.partial(
-        ub.memories.RandomAccessMemory, 2, 3, tape=True, initial="learned"
+        ub.RandomAccessMemory, 2, 3, tape=True, initial="learned"
     ),
     "full_learned_lie_access": functools.partial(
         ub.LieAccessMemory, 2, "rotation", "softmax", initial="learned", capacity=4, drop=2

@@ -98,6 +98,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "free them.",
         "lie_access": "Rows with key, value and strength. Heads move over the keys by actions of "
         "a Lie group.",
+        "ram": "Rows of a key, a value and a strength, read by the inner product of keys; no head "
+        "moves.",
     },
     "controllers": {
         "lstm": "An LSTM cell with one bias per gate, as in the paper's parameter counts.",

@@ -14,6 +14,7 @@ from unbounded.memories.dnc.kernel import DNCStructure
 from unbounded.memories.lie_access.kernel import LieAccessStructure
 from unbounded.memories.nondeterministic_stack.kernel import NondeterministicStackStructure
 from unbounded.memories.push_pop.kernel import DequeStructure, QueueStructure, StackStructure
+from unbounded.memories.random_access.kernel import RandomAccessStructure
 from unbounded.memories.register.kernel import RegisterStructure
 from unbounded.memories.rolling_tape.kernel import RollingTapeStructure
 from unbounded.memories.superposition.kernel import (
@@ -37,6 +38,7 @@ STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
         NondeterministicStackStructure,
         DNCStructure,
         LieAccessStructure,
+        RandomAccessStructure,
     )
 }
 #: The same by the memory's exact type: a subclass may compute something else.

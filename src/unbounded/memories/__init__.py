@@ -48,7 +48,11 @@ from unbounded.memories.push_pop import (
     TwoEndedPushPop,
     quiet_deque,
 )
-from unbounded.memories.random_access import RandomAccessMemory, RandomAccessState
+from unbounded.memories.random_access import (
+    RandomAccessInstruction,
+    RandomAccessMemory,
+    RandomAccessState,
+)
 from unbounded.memories.rolling_tape import RollingTape, RollInstruction, RollState
 from unbounded.memories.superposition import (
     ActionValue,
@@ -75,6 +79,7 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "nondeterministic_stack": NondeterministicStack,
     "dnc": DNC,
     "lie_access": LieAccessMemory,
+    "ram": RandomAccessMemory,
 }
 
 __all__ = [
@@ -108,6 +113,7 @@ __all__ = [
     "NondeterministicState",
     "PushPop",
     "QueueState",
+    "RandomAccessInstruction",
     "RandomAccessMemory",
     "RandomAccessState",
     "RollInstruction",

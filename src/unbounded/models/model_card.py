@@ -19,6 +19,7 @@ _JOULIN: Final = (
     "Joulin & Mikolov 2015, Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets, "
     "arXiv:1503.01007"
 )
+_YANG: Final = "Yang & Rush 2017, Lie-Access Neural Turing Machines, arXiv:1611.02854"
 #: The paper of each memory, by the memory's name.
 _SOURCES: Final[Mapping[str, str]] = {
     "stack": _GREFENSTETTE,
@@ -34,7 +35,8 @@ _SOURCES: Final[Mapping[str, str]] = {
     "Nondeterministic Stack RNNs, arXiv:2210.01343",
     "dnc": "Graves et al. 2016, Hybrid computing using a neural network with dynamic external "
     "memory, Nature 538",
-    "lie_access": "Yang & Rush 2017, Lie-Access Neural Turing Machines, arXiv:1611.02854",
+    "lie_access": _YANG,
+    "ram": _YANG,
     "none": "no paper: a recurrent network without external memory, the baseline of the others",
 }
 _SIZES: Final = {

@@ -1,5 +1,9 @@
 """RAM and RAM/tape, the memories that Yang & Rush compare Lie access with."""
 
-from unbounded.memories.random_access.reference import RandomAccessMemory, RandomAccessState
+from unbounded.memories.random_access.reference import (
+    RandomAccessInstruction,
+    RandomAccessMemory,
+    RandomAccessState,
+)
 
-__all__ = ["RandomAccessMemory", "RandomAccessState"]
+__all__ = ["RandomAccessInstruction", "RandomAccessMemory", "RandomAccessState"]

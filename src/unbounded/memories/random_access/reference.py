@@ -114,10 +114,11 @@ def neighbours(keys: Tensor, strengths: Tensor) -> tuple[Tensor, Tensor]:
 class RandomAccessMemory(Memory[Any, Any]):
     """Rows of a key, a value and a strength, read by the inner product of keys; no head moves.
 
-    A step reads the previous rows, then appends a row. There is no kernel.
+    A step reads the previous rows, then appends a row.
 
     Args:
-        width: M, size of the stored values. key_size: n, 2 or 20 in the paper.
+        width: M, size of the stored values.
+        key_size: n, numbers of a key; 2 or 20 in the paper.
         tape: whether the read key is a mixture of the candidate key with the keys after and before
             what the last step read (RAM/tape).
         sharpening: whether each step gives a factor on the inner products.
