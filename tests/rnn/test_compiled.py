@@ -54,7 +54,15 @@ def make(memory, **options):
 
 @pytest.mark.parametrize(
     ("memory", "trains", "num_layers"),
-    [("stack", False, 2), *((memory, True, 1) for memory in MEMORIES)],
+    [
+        ("stack", False, 2),
+        ("lie_access", True, 1),
+        *(
+            pytest.param(memory, True, 1, marks=pytest.mark.slow)
+            for memory in MEMORIES
+            if memory != "lie_access"
+        ),
+    ],
 )
 def test_chunks_with_carried_state_compile_to_three_graphs_with_kernels(memory, trains, num_layers):
     layer = make(memory, num_layers=num_layers)

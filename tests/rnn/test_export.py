@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, DeviceError, say_once
@@ -24,6 +25,11 @@ SEVEN = [
     "lie_access",
 ]  # fmt: skip
 every_memory = pytest.mark.parametrize("memory", SEVEN)
+#: Memories that stand for the others, which are slow.
+three_memories = pytest.mark.parametrize(
+    "memory",
+    sweep(SEVEN, fast=lambda name: name in ("stack", "superposition_list", "lie_access")),
+)
 # Warnings of torch itself, and of the reference implementation.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -45,13 +51,13 @@ def inputs(steps=7):
 
 @needs_kernels
 @pytest.mark.parametrize(
-    "memory",
-    [
-        pytest.param(name, marks=[] if name in ("stack", "lie_access") else [pytest.mark.slow])
-        for name in SEVEN
-    ],
+    ("memory", "dynamic"),
+    sweep(
+        SEVEN,
+        [None, True],
+        fast=lambda name, dynamic: (name, dynamic) in (("stack", True), ("lie_access", None)),
+    ),
 )
-@pytest.mark.parametrize("dynamic", [None, True])
 def test_compiled_graphs_with_gradients_serve_all_steps(memory, dynamic):
     layer = make(memory)
     torch._dynamo.utils.counters.clear()
@@ -103,7 +109,7 @@ def test_exported_programs_take_any_number_of_steps(memory):
     assert not loaded(inputs())[0].requires_grad
 
 
-@every_memory
+@three_memories
 def test_exported_programs_of_the_reference_have_gradients(memory):
     layer = make(memory, backend="reference")
     program = torch.export.export(layer, (inputs(),)).module()
@@ -114,7 +120,7 @@ def test_exported_programs_of_the_reference_have_gradients(memory):
 
 
 @needs_kernels
-@every_memory
+@three_memories
 def test_jit_trace(memory):
     layer = make(memory)
     with pytest.warns(BackendWarning, match=r"torch\.jit\.trace keeps no names"):
@@ -127,7 +133,7 @@ def test_jit_trace(memory):
         torch.jit.trace(layer, (inputs(),), strict=False)
 
 
-@every_memory
+@three_memories
 def test_add_graph_of_tensorboard(memory, tmp_path):
     tensorboard = importlib.import_module("torch.utils.tensorboard")
     with tensorboard.SummaryWriter(tmp_path) as writer:
@@ -169,7 +175,10 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", list(LAYERS)[-4:])
+@pytest.mark.parametrize(
+    "name",
+    sweep(list(LAYERS)[-4:], fast=lambda name: name in ("deltaproduct", "memory attention")),
+)
 def test_networks_of_blocks_are_exported_and_compiled(name):
     layer = LAYERS[name]().eval()
     program = torch.export.export(layer, (inputs(),)).module()

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.memories.core import map_state
 
@@ -123,8 +124,14 @@ def test_a_state_is_resumed(memory, controller):
         assert_close(got, want, "state")
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize(
+    ("memory", "controller"),
+    sweep(
+        MEMORIES,
+        CONTROLLERS,
+        fast=lambda memory, controller: memory == "stack" or controller == "lstm",
+    ),
+)
 def test_gradcheck(memory, controller):
     layer = make(memory, controller, output_size=2, learn_initial_state=True, backend="reference")
     x = inputs(3, 2, 3).requires_grad_()
