@@ -202,4 +202,4 @@ def test_dynamic_ngrams_of_the_page_are_those_of_the_runs_and_the_bound():
         expected.append(shown(f"{names[report['model']]}, 64 000 sequences, one seed", value))
     assert len(expected) == 5
     assert [line for line in expected if line not in page] == []
-    assert f"has {bound:.1f} bits a sequence" in page
+    assert f"costs {bound:.1f} bits per sequence" in page
