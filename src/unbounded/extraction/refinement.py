@@ -22,7 +22,7 @@ from unbounded.extraction.observation import Observations
 
 #: Greatest number of states and of symbols in a readable automaton.
 MOST_CLASSES: Final = 80
-#: Greatest number of cases of a conflict that are used.
+#: At most this many cases of each conflict are used.
 _CASES: Final = 600
 #: Least separation of cases by vectors, from 0 to 1.1, for a clear split, and for a split that is
 #: tried.

@@ -1,4 +1,4 @@
-"""The memories with a kernel, and the structure of a memory."""
+"""Which memories have a kernel, and how a kernel describes a memory."""
 
 from __future__ import annotations
 

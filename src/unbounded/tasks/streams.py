@@ -235,7 +235,7 @@ class StreamTask(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """The sequences `start`, ... of all streams, split into given and determined symbols.
+        """The sequences from number `start` on, split into given and determined symbols.
 
         Args and errors are as for `batch`; sequence i is in stream i // sequences.
         """

@@ -198,8 +198,9 @@ def stream_row(
 ) -> dict[str, Any]:
     """One row of a report on streams: a range of n, with the score of each n.
 
-    Only the share over n has an interval. The sequences of a stream are not independent draws.
-    Sequences are often alike, and each starts in the state that the previous sequence left.
+    Only the share of correct n has a confidence interval, because the sequences of a stream are not
+    independent draws. They are often alike, and each starts in the state that the previous sequence
+    left.
 
     Args:
         lengths: the range.

@@ -574,7 +574,7 @@ class _Reader:
         return TableOptions(rows, columns, None if metric is None else str(metric))
 
     def _check_twice(self, outer: Mapping[str, Sequence[Value]], draws: Mapping[str, Any]) -> None:
-        """Find two axes that set one option."""
+        """Append an error for each two axes that set the same option."""
         owners: dict[str, str] = {}
         own: dict[str, set[str]] = {name: {_place(name)} for name in draws}
         for name, values in outer.items():

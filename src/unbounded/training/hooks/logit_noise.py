@@ -16,8 +16,8 @@ from unbounded.training.hook import Hook
 class LogitNoise(Hook):
     """Adds a random offset to the biases of a model's gates during a gradient step.
 
-    The sign of its logit determines whether a hardened gate is 0 or 1. After pairs of symbols that
-    are rare in training, the sign may be wrong, or correct by chance, but no gradient corrects it.
+    The sign of its logit determines whether a hardened gate is 0 or 1. After a pair of
+    symbols that is rare in training, the sign is left to chance. No gradient corrects a wrong sign.
     With an offset, pairs whose logit is nearer to 0 than the offset cause an error. So every logit
     learns to keep at least that distance from 0.
 

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from unbounded.kernels.gpu.programs.tiles import add_product, lane_of, sigmoid, tanh
 
-#: Values of CELL in the phases, by the names of `ControllerKind`.
+#: Values of the constant CELL of the programs, by the name of the controller.
 CELLS = {"lstm": 0, "gru": 1, "elman_tanh": 2, "elman_sigmoid": 3, "elman_relu": 4}
 
 
