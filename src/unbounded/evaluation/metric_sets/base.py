@@ -229,7 +229,7 @@ class MetricSet(ABC):
 
     @abstractmethod
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether a run succeeds. None if the metric set defines no success, or if no row has it."""
+        """Whether a run succeeds. None if success is not defined, or if no row shows it."""
 
     @abstractmethod
     def values(self, report: Mapping[str, Any]) -> Values:
