@@ -65,31 +65,24 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
         )  # fmt: skip
         folder = run_folder(root, seed)
     assert folder is not None
+    row: dict[str, Any] = {"task": task, "seed": seed, "rule": rule_of(task)}
     if not (folder / "report.json").is_file():
-        return {"task": task, "seed": seed, "rule": rule_of(task), "trained": None}
+        return row
     report = json.loads((folder / "report.json").read_text())
+    row |= {
+        "batches": report["batches"],
+        "minutes": round(report["minutes"], 1),
+        "stopped": report["stopped"],
+        "torch": report["versions"]["torch"],
+    }
     if not report["stopped"].startswith("solved"):
-        return {
-            "task": task,
-            "seed": seed,
-            "rule": rule_of(task),
-            "batches": report["batches"],
-            "minutes": round(report["minutes"], 1),
-            "stopped": report["stopped"],
-            "torch": report["versions"]["torch"],
-        }
+        return row
     if "hardened" not in report:
         run_command("harden", str(folder), "--quiet")
         report = json.loads((folder / "report.json").read_text())
     hardened = report["hardened"]
     taken = not hardened["harm"]
-    row: dict[str, Any] = {
-        "task": task,
-        "seed": seed,
-        "rule": rule_of(task),
-        "batches": report["batches"],
-        "minutes": round(report["minutes"], 1),
-        "stopped": report["stopped"],
+    row |= {
         "hardened": taken,
         "hardening_batches": hardened["batches"],
         "hardening_minutes": round(hardened["minutes"], 1),
@@ -97,7 +90,6 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
         "worse": hardened["worse"],
         "comparison": hardened["comparison"],
         "commit": hardened.get("commit"),
-        "torch": report["versions"]["torch"],
         "rows": {},
     }
     for lengths, count in SCORED:
