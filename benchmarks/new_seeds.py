@@ -14,13 +14,16 @@ solved on validation.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from unbounded.experiments.config.compose import preset_of
+from unbounded.tasks import TASKS
 
 #: Lengths and strings of each: 1, 2, 4, 10 and 100 times the training length.
 SCORED = (
@@ -37,18 +40,47 @@ def run_command(*words: str) -> int:
     return subprocess.run([sys.executable, "-P", "-m", "unbounded", *words], check=False).returncode
 
 
+def read_spans(words: list[str]) -> list[tuple[str, range]]:
+    """Tasks and their seeds, from TASK FIRST:LAST[:STEP] pairs.
+
+    Raises:
+        ValueError: a task is unknown, or a pair is not complete or has no seed.
+    """
+    spans = []
+    for task, span in itertools.zip_longest(words[::2], words[1::2]):
+        if task not in TASKS:
+            raise ValueError(f"unknown task {task}")
+        match = re.fullmatch(r"(\d+):(\d+)(?::([1-9]\d*))?", span or "")
+        if match is None or int(match[1]) > int(match[2]):
+            raise ValueError(f"{task}: expected FIRST:LAST[:STEP] after it, got {span}")
+        spans.append((task, range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))))
+    if not spans:
+        raise ValueError("expected TASK FIRST:LAST[:STEP] pairs, or --table FILE")
+    return spans
+
+
 def run_folder(root: Path, seed: int) -> Path | None:
     return next((each for each in sorted(root.glob(f"*-seed{seed}")) if each.is_dir()), None)
 
 
-def rule_of(task: str) -> str:
-    """The rule of a task: batches between two steps of its hardening, and what was added to it."""
-    preset = preset_of(task)
+def rule_of(preset: dict[str, Any]) -> str:
+    """The rule of a preset: batches between two steps of its hardening, and its additions."""
     hardening, names = preset["hardening"], {"logit_noise": "noise", "cool": "cool"}
     others = [f"{word} {hardening[name]:g}" for name, word in names.items() if hardening.get(name)]
     if preset["model"].get("output_initialization") == "small_normal":
         others.append("small_normal")
     return ", ".join([f"{hardening['every']}", *others])
+
+
+def rule_of_run(task: str, folder: Path) -> str:
+    """The rule by which a run was trained and hardened; the preset's before it is hardened."""
+    preset = preset_of(task)
+    report, options = (folder / each for each in ("report.json", "hardening/options.json"))
+    model = json.loads(report.read_text())["config"]["model"] if report.is_file() else {}
+    hardening = json.loads(options.read_text()) if options.is_file() else {}
+    return rule_of(
+        {"model": model or preset["model"], "hardening": hardening or preset["hardening"]}
+    )
 
 
 def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
@@ -64,8 +96,9 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
             "--runs", str(root), *again,
         )  # fmt: skip
         folder = run_folder(root, seed)
-    assert folder is not None
-    row: dict[str, Any] = {"task": task, "seed": seed, "rule": rule_of(task)}
+    if folder is None:
+        return {"task": task, "seed": seed, "rule": rule_of(preset_of(task))}
+    row: dict[str, Any] = {"task": task, "seed": seed, "rule": rule_of_run(task, folder)}
     if not (folder / "report.json").is_file():
         return row
     report = json.loads((folder / "report.json").read_text())
@@ -78,7 +111,8 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     if not report["stopped"].startswith("solved"):
         return row
     if "hardened" not in report:
-        run_command("harden", str(folder), "--quiet")
+        if run_command("harden", str(folder), "--quiet"):
+            return row
         report = json.loads((folder / "report.json").read_text())
     hardened = report["hardened"]
     taken = not hardened["harm"]
@@ -241,18 +275,21 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/new_seeds"))
     parser.add_argument("--table", type=Path)
     given = parser.parse_args()
-    if given.table:
-        print(table(json.loads(given.table.read_text())))
-        return
+    try:
+        if given.table:
+            print(table(json.loads(given.table.read_text())))
+            return
+        spans = read_spans(given.seeds)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     rows = []
-    for task, span in zip(given.seeds[::2], given.seeds[1::2], strict=True):
-        first, last, *step = map(int, span.split(":"))
+    for task, seeds in spans:
         one = (
             dyck_seed
             if task == "dyck"
             else lambda seed, runs, task=task: one_seed(task, seed, runs)
         )
-        for seed in range(first, last + 1, *step):
+        for seed in seeds:
             rows.append(one(seed, given.runs))
             (given.runs / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -21,6 +21,7 @@ OPTIONS = ("--model.hidden_size", "--model.memory", "--training.batch_size", "--
         ("treebank", TASKS, "penn_treebank"),
         ("ntm", TASKS, "ntm_copy"),
         ("que", MEMORIES, "queue"),
+        ("RAM", MEMORIES, "ram"),
         ("stak", MEMORIES, "stack"),
         ("superposition", MEMORIES, "superposition_stack"),
         ("trian", VERBS, "train"),

@@ -41,12 +41,12 @@ def closest(given: object, names: Iterable[str]) -> list[str]:
     """The names similar to a given name, the nearest first; empty if none is similar.
 
     Names are similar if they differ by one or two typing errors, if they start with the given name,
-    or if the last part of a dotted name is similar.
+    or if the last part of a dotted name is similar. Upper and lower case are equal here.
     """
-    typed = str(given).lstrip("-")
+    typed = str(given).lstrip("-").lower()
 
     def nearness(name: str) -> tuple[float, bool]:
-        full = name.lstrip("-")
+        full = name.lstrip("-").lower()
         forms = {full, full.rpartition(".")[2]}
         whole = max(map(similarity, forms))
         if len(typed) < _BEGINNING:

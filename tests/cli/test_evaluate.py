@@ -38,6 +38,9 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert "action_table.svg" in capsys.readouterr().out
     assert (pictures / "actions.svg").stat().st_size > 0
     assert "--overwrite replaces it" in failing(capsys, *arguments)
+    (tmp_path / "a_file").touch()
+    said = failing(capsys, "actions", str(folder), "aabb", "--out", str(tmp_path / "a_file"))
+    assert "is a file; name a folder" in said
     said = failing(capsys, "actions", str(folder), "aaxb")
     assert "unknown symbol of task anbn 'x'" in said
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")

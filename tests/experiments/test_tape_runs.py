@@ -121,7 +121,7 @@ def test_a_word_is_judged_prefix_by_prefix(
         (["uux"], "unknown symbol of task dyck 'x'. Valid: d, u"),
         ([" "], "input: expected at least one symbol, got none"),
         (["ud", "--discretize"], "--discretize: has no meaning on task 'dyck'; leave it out"),
-        (["ud", "--course", "a.mp4"], "path: expected a name that ends in .gif, got 'a.mp4'"),
+        (["ud", "--course", "a.mp4"], "--course: expected a name that ends in .gif, got 'a.mp4'"),
     ],
 )
 def test_what_is_no_word(

@@ -51,9 +51,9 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "random_access": RandomAccessMemory(3, 2, tape=True, sharpening=True),
 }
 STRUCTURES = tuple(MEMORIES)
-#: Rows that are pushed, cells in superposition, rows with keys: long sweeps in fast tests take
-#: these, and `pytest -m slow` the others.
-REPRESENTATIVE = ("deque", "superposition_list", "lie_access")
+#: Rows that are pushed, cells in superposition, and rows with keys that move or do not. Long sweeps
+#: in fast tests take these, and `pytest -m slow` the others.
+REPRESENTATIVE = ("deque", "superposition_list", "lie_access", "random_access")
 SWEPT = [
     pytest.param(name, marks=[] if name in REPRESENTATIVE else [pytest.mark.slow])
     for name in STRUCTURES

@@ -93,6 +93,10 @@ def run(arguments: Sequence[str]) -> int:
     if errors:
         raise ConfigError(errors)
     folder = None if given.out is None else Path(given.out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ConfigError([f"--out: {folder} is a file; name a folder"])
+    if given.course is not None and Path(given.course).suffix != ".gif":
+        raise ConfigError([f"--course: expected a name that ends in .gif, got {given.course!r}"])
     if folder is not None and not given.overwrite:
         there = [path for path in folder.glob("*") if path.stem in _PICTURES]
         if there:
@@ -126,7 +130,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
-    superposition_layer(model)  # a run needs stacks or lists to parse INPUT
+    superposition_layer(model)  # raises for a run without stacks or lists, before INPUT is parsed
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)

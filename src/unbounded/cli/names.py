@@ -98,7 +98,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "free them.",
         "lie_access": "Rows with key, value and strength. Heads move over the keys by actions of "
         "a Lie group.",
-        "ram": "Rows of a key, a value and a strength, read by the inner product of keys; no head "
+        "ram": "Rows with key, value and strength, read by the inner product of keys. No head "
         "moves.",
     },
     "controllers": {

@@ -118,7 +118,8 @@ def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
         bounds: of the axes; None for those of the trace.
     """
     gates = [
-        (_numbered(label, gate, head), gate[:, head], place)
+        # With several heads a gate has the colour of its number, else of its kind.
+        (_numbered(label, gate, head), gate[:, head], head if gate.shape[1] > 1 else place)
         for place, (name, label) in enumerate(GATES.items())
         if (gate := trace.gates.get(name)) is not None
         for head in range(gate.shape[1])

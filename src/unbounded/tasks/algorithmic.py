@@ -14,8 +14,7 @@ from unbounded.tasks.streams import SequenceSource, StreamTask
 
 Lengths = LengthRange | str | tuple[int, int]
 
-#: Ranges of n: below 20 for training, up to 60 for the test. The authors' program never draws n =
-#: 1.
+#: Ranges of n: below 20 for training, up to 60 for the test. The authors' program never draws 1.
 TRAIN: Final = "2:19"
 TEST: Final = "2:60"
 #: Number of sequences in a stream. With 32 streams an epoch has about the authors' 2000 sequences.

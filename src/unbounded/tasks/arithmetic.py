@@ -1,4 +1,4 @@
-"""Doubling and adding decimal numbers, with the lowest digit first.
+"""Doubling and adding decimal numbers, as pairs of digits, with the lowest digit first.
 
 Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 """

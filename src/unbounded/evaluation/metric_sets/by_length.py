@@ -36,7 +36,7 @@ _ROLES: Final = ("train", "test", "longer")
 
 
 class ByLength(MetricSet):
-    """Scores answers at each length in a range. The score of a range is the mean over lengths.
+    """Scores the symbols of answers at each length of a range; a range has the mean over lengths.
 
     At each length, `count` sequences are scored. `every` is the step from one length to the next.
     """

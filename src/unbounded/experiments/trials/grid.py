@@ -250,7 +250,7 @@ def label_of(value: Any) -> Any:
 
 
 def matches(where: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
-    """Whether the labels match a condition, which lists patterns for some axes."""
+    """Whether each axis of a condition has a label that matches one of its patterns."""
     return all(
         name in labels and any(_fits(pattern, labels[name]) for pattern in patterns)
         for name, patterns in where.items()

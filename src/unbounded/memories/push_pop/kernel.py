@@ -26,7 +26,7 @@ class PushPopStructure(Structure[RowMemory[Any, Any]], ABC):
         return (*(head.name for head in self.memory.heads if head.gate), "strengths")
 
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
-        """Saves pushes and pops of each step, the changes by its pops, and dead rows."""
+        """Buffers of pushes and pops of each step, of the changes by its pops, and of dead rows."""
         ends = len(self.memory.ends)
         of_pops = (sizes.batch, sizes.steps, ends)
         rows = (sizes.batch, self.rows_after(sizes.rows, sizes.steps))

@@ -1,6 +1,6 @@
 """Rows that are found by the inner product of a key, as in RAM and RAM/tape.
 
-Axes: B batch, N rows, n numbers of a key, M width. A row of strength 0 counts as absent.
+Axes: B batch, N rows, n coordinates of a key, M width. A row of strength 0 counts as absent.
 
 Source: Yang & Rush 2017, arXiv:1611.02854, section 4 and appendix A; what the paper leaves open is
 taken from the authors' program, github.com/harvardnlp/lie-access-memory, models/ram.lua.
@@ -112,18 +112,18 @@ def neighbours(keys: Tensor, strengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class RandomAccessMemory(Memory[Any, Any]):
-    """Rows of a key, a value and a strength, read by the inner product of keys; no head moves.
+    """Rows with key, value and strength, read by the inner product of keys. No head moves.
 
     A step reads the previous rows, then appends a row.
 
     Args:
         width: M, size of the stored values.
-        key_size: n, numbers of a key; 2 or 20 in the paper.
+        key_size: n, the number of coordinates of a key; 2 or 20 in the paper.
         tape: whether the read key is a mixture of the candidate key with the keys after and before
             what the last step read (RAM/tape).
         sharpening: whether each step gives a factor on the inner products.
         initial: "constant" starts without rows; "learned" starts with one row, two with a tape, as
-            the authors' program. Rows and read vector, and the tape's keys, are then parameters.
+            in the authors' program. Rows and read vector, and the tape's keys, are then parameters.
         strength_bias: initial bias of the strengths (not in the paper).
     Raises:
         ShapeError: a size is not a positive integer. DTypeError: an option is not a bool.
