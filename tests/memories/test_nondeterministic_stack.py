@@ -163,7 +163,7 @@ def test_a_long_window_changes_nothing_and_a_short_one_bounds_the_state():
 
 @pytest.mark.parametrize(
     ("window", "scale"),
-    sweep([None, 12], [1.0, 12.0], fast=lambda window, scale: window is not None or scale == 12.0),
+    sweep([None, 12], [1.0, 12.0], fast=lambda window, scale: window is not None),
 )
 def test_single_precision_is_stable_over_500_steps(window, scale):
     """Weights of e^-40 to e^40 a step: within 10 steps sums leave the range of any float."""
