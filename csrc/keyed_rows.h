@@ -113,8 +113,8 @@ class WeightedRows {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
-  // From the products, whose mean by the weights is given, to the gradients of the distances, in
-  // their place; accumulates those of strengths and returns that of a softmax's temperature.
+  // Replaces the products, whose mean by the weights is given, by the gradients of the distances.
+  // Accumulates the gradients of strengths, and returns the gradient of a softmax's temperature.
   UNBOUNDED_INLINE Vector<T> weigh_backward(T mean, T inverse, bool is_softmax, T colder,
                                             T* of_strengths) const {
     Vector<T> of_temperature{};

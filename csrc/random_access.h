@@ -7,7 +7,7 @@
 // before each step [T, B, 2 n].
 //
 // A strength never changes, so an absent row stays absent. Only the other rows are read; here they
-// lie side by side, so that a row's neighbours are those before and after it.
+// lie side by side, so that a row's neighbours are the rows before and after it.
 #pragma once
 
 #include "keyed_rows.h"
@@ -111,9 +111,9 @@ class RandomAccessRead : private WeightedRows<T> {
     this->sum_rows(weights_ + 1, row_keys, n, tape + n);
   }
 
-  // Accumulates gradients of keys [n][stride], strengths [stride] and values [width][stride]; sets
-  // that of the head's key. Those of rows from `end` on have been used, and are lost. `grad_tape`
-  // is null without a tape; `row_keys` are the keys as for read_neighbours.
+  // Accumulates gradients of keys [n][stride], strengths [stride] and values [width][stride], and
+  // sets the gradient of the head's key. Gradients of rows from `end` on were used before, and are
+  // lost. `grad_tape` is null without a tape; `row_keys` are the keys as for read_neighbours.
   void backward(const T* key, const T* row_keys, const T* columns, const T* grad,
                 const T* grad_tape, T* of_keys, T* of_strengths, T* of_columns, T* of_key) {
     const T inverse = weigh(key);
@@ -422,8 +422,8 @@ class RandomAccessBackward final : public MemoryBackward<T> {
     const T* all = as<T>(f.c.grad_state_last[field]);
     return all ? all + (b * at.rows + row) * size : nullptr;
   }
-  // The gradients of a row at its place among those that are read. An absent row, of place -1, has
-  // those of the last state.
+  // The gradients of a row at its place among the rows that are read. An absent row has place -1
+  // and the gradients of the last state.
   void give_row(int64_t row, int64_t b, int64_t place, T* of_key, T* of_value,
                 T* of_strength) const {
     const T* const lasts[] = {last(0, b, row, at.key_size), last(1, b, row, at.width),

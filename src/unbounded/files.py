@@ -68,7 +68,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def usual_modes(folder: Path) -> None:
-    """Set each file's mode in a folder to that of a new file, because safetensors uses 0600."""
+    """Give each file in a folder the mode of a new file, because safetensors uses 0600."""
     probe = folder / f".{os.getpid()}.mode"
     probe.touch()
     try:

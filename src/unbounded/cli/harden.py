@@ -134,7 +134,7 @@ def hardened_text(report: Mapping[str, Any]) -> str:
 
     part = report["hardened"]
     outcome = _how_it_ended(part)
-    if part.get("harm"):  # the table above is that of the trained model, which is kept
+    if part.get("harm"):  # the table above shows the trained model, which is kept
         return outcome
     return f"{outcome}\n{table({**report, **part})}"
 

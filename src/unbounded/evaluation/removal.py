@@ -67,7 +67,7 @@ def _check(model: MemoryModel, layer: MemoryLayer, count: int, removed: set[int]
 
 
 def _slice_heads(weights: dict[str, Tensor], layer: MemoryLayer, kept: list[int]) -> None:
-    """Keep the rows of the remaining stacks. The first axis of every head is that of the stacks."""
+    """Keep the rows of the remaining stacks. The first axis of every head counts the stacks."""
     for part in ("weight", "bias"):
         name = f"sequence.layer.layers.0.heads.{part}"
         if name in weights:

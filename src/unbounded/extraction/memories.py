@@ -174,7 +174,7 @@ class Tape:
     def step(self, actions: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         """Move the heads by the actions.
 
-        The values are those of the write heads; None means no write.
+        Each write head has a value; None means no write.
         """
         for head, move in enumerate(actions):
             self.places[head] += move
@@ -194,7 +194,7 @@ class Tape:
 class KeyedRows:
     """Rows at keys, which are points between which two heads move.
 
-    The actions are those of the read head and the write head.
+    The read head and the write head each have an action.
 
     A move is ("by", a vector), relative to the head's place, or ("to", a point). A step moves both
     heads, shows the row that is nearest to the read head, then writes a row at the write head.

@@ -187,7 +187,7 @@ def _separation(vectors: Tensor, labels: list[int]) -> float:
 
 
 def _nearest(vectors: Tensor, members: list[int], known: dict[int, Counter[int]]) -> list[int]:
-    """The case of each member, which is that of the nearest vector with a known case.
+    """The case of each member: the case of the nearest vector with a known case.
 
     Equal vectors have their most frequent case.
     """

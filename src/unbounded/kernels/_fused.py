@@ -140,7 +140,7 @@ def _flat_gradients(
 
 
 class UnrollFunction(torch.autograd.Function):
-    """`unbounded::unroll` with its gradients. The tensors are those of instruction and state."""
+    """`unbounded::unroll` with its gradients. Its tensors: instruction and state."""
 
     @staticmethod
     def forward(

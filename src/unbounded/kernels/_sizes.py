@@ -185,7 +185,7 @@ def new_sizes(structure: Structure[Any], controller: ControllerKind | None, *siz
 
 
 def expect_axes(name: str, tensor: Tensor, axes: str) -> None:
-    """Raise ShapeError unless the number of a tensor's axes is that of the names in `axes`."""
+    """Raise ShapeError unless a tensor has as many axes as there are names in `axes`."""
     if tensor.dim() != len(axes.split(", ")):
         raise ShapeError(f"{name}: expected shape [{axes}], got {list(tensor.shape)}.")
 

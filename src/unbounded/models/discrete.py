@@ -143,7 +143,7 @@ def discretized(model: ModelT) -> ModelT:
 
     The logits of gates are multiplied by a power of two that is so large that a sigmoid becomes 0
     or 1, and a softmax one-hot. A power of two causes no rounding error, so with equal hidden units
-    the choice is that of the original model. Kernels and files need no change, because a saved copy
+    the original model makes the same choice. Kernels and files need no change, because a saved copy
     is hardened wherever it is loaded.
 
     Two actions with exactly equal logits keep half of the weight each, as `least_saturated` shows.

@@ -105,7 +105,7 @@ def _check_device(model: SequenceModel, prompt: Tensor) -> None:
         raise DeviceError("prompt: expected a tensor with values, got one on the meta device.")
     device = model.output.weight.device
     if device == prompt.device or any(map(is_called, model.modules())):
-        return  # hooks, such as those of accelerate, may move tensors
+        return  # hooks, for example from accelerate, may move tensors
     if device.type == "meta":
         raise DeviceError("model: expected weights with values, got those on the meta device.")
     raise DeviceError(

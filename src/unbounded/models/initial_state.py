@@ -3,7 +3,7 @@
 In the authors' program, the initial state is computed by a Linear(1, S) with input 1. So each
 number is learned twice, as a weight and as a bias, and the two are added. A model with this map is
 not more expressive. With this map, the initial state learns twice as fast, and the number of
-parameters is that of the paper.
+parameters equals the paper's.
 
 Source: Yang & Rush 2017, arXiv:1611.02854, the authors' program; the counts of Yang 2016.
 """

@@ -89,8 +89,8 @@ class MemoryModel(
 
     `save_pretrained(folder)` writes model.safetensors and config.json;
     `MemoryModel.from_pretrained(folder)` builds the same model from them. A component is a name, or
-    a mapping of a name and options: {"name": "queue", "width": 256}. The options are those of the
-    named class; a custom component is named by its import path.
+    a mapping of a name and options: {"name": "queue", "width": 256}. The named class determines the
+    options; a custom component is named by its import path.
 
     Args:
         inputs: size of the input index space.

@@ -117,7 +117,7 @@ def _attend(
 
 
 class SelfAttention(SequencePart):
-    """Attention of each step to itself and all earlier steps, including those of earlier chunks.
+    """Attention of each step to itself and all earlier steps, including steps of earlier chunks.
 
     Args:
         hidden_size: H. num_heads: of H / num_heads numbers each.

@@ -91,7 +91,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
     @abstractmethod
     def weight(self) -> Tensor:
-        """One of the weights. The dtype and device of x and states must be those of this weight."""
+        """One of the weights. x and states must have the dtype and device of this weight."""
 
     @abstractmethod
     def inputs_seen(self) -> int:
@@ -216,8 +216,8 @@ def is_transformed() -> bool:
     return is_forward or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-# cuDNN warns if substituted weights replace those of a layer, as in `run_symbols`. The warning
-# recommends flatten_parameters, which would not help.
+# cuDNN warns if substituted weights replace the weights of a layer, as in `run_symbols`. The
+# warning recommends flatten_parameters, which would not help.
 warnings.filterwarnings(
     "ignore", "RNN module weights are not part of single contiguous", module=re.escape(__name__)
 )
@@ -312,9 +312,9 @@ def _with_backward(layer: nn.Module, inputs: Tensor) -> AbstractContextManager[N
 def run_module(
     layer: Any, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
 ) -> tuple[Tensor, ControllerState]:
-    """Call one layer, so that its hooks run, such as those of torch.nn.utils.prune."""
+    """Call one layer, so that its hooks run, for example from torch.nn.utils.prune."""
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    # In `run_symbols`, substituted weights of another width replace those of the layer.
+    # In `run_symbols`, substituted weights of another width replace the layer's own.
     input_size, layer.input_size = layer.input_size, inputs.shape[-1]
     try:
         with _with_backward(layer, inputs):

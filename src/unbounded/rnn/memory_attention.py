@@ -30,7 +30,7 @@ class MemoryAttention(PlainLayer[Any]):
     y_t = W_o r_t
 
     Instructions do not depend on earlier read vectors. So all instructions of a sequence are one
-    product, and the memory processes them in one call. The state of the layer is that of its
+    product, and the memory processes them in one call. The state of the layer is the state of its
     memory.
 
     Args:

@@ -32,8 +32,8 @@ _KEPT: Final = 2
 class StaticRecurrence:
     """Recurrences over different numbers of steps, with one carried state.
 
-    Buffers are kept for the last two numbers of steps, which are those of full chunks and of a
-    batch's last chunk.
+    Buffers are kept for the last two numbers of steps: one for full chunks, one for a batch's last
+    chunk.
 
     Args:
         loop: the loop, whose weights each call reads in place.

@@ -65,7 +65,7 @@ class StudyRun:
 def study_runs(folder: StudyFolder) -> list[StudyRun]:
     """All runs of a study with their results, in the order of the plan.
 
-    For a hardened run, the numbers are those of its hardened model.
+    For a hardened run, the numbers describe its hardened model.
 
     Raises:
         CheckpointError: the folder is not a study's, or a report is damaged; the message names it.

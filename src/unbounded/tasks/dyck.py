@@ -451,7 +451,7 @@ class DyckPrefixes(Task):
     def every(self, length: int, symbols: int) -> Batch:
         """See `Task.every`.
 
-        Only the label of the full string is scored, not those of its prefixes.
+        Only the label of the full string is scored, not the labels of its prefixes.
         """
         words = all_strings(2, length)
         mask = np.broadcast_to(np.arange(length) == length - 1, words.shape)

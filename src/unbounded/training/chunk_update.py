@@ -309,8 +309,8 @@ class ChunkUpdate:
         gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
         if (columns := self._column_gradient()) is not None:
             gradients.append(columns)
-        # The computation is that of torch.nn.utils for tensors on one device, without the search
-        # for other devices.
+        # The computation is as in torch.nn.utils for tensors on one device, without the search for
+        # other devices.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         if not math.isfinite(norm):
             # Squares overflow long before elements do, and clipped elements are still usable.

@@ -24,7 +24,7 @@ _SUM = 2  # torch's number that represents reduction="sum"
 class StaticGradient:
     """Computes the result of `loss.backward()` for a model of one-hot symbols, in fewer calls.
 
-    The gradient equals that of the graph up to rounding and the order of sums over several
+    The gradient equals the graph's gradient up to rounding and the order of sums over several
     sequences.
 
     Args:

@@ -158,7 +158,7 @@ class Trainer:
             raise Interrupted(stop)
 
     def _lengths_of(self, state: LoopState) -> LengthRange | None:
-        """The length range of a batch, which is that of the first batch in its bucket group."""
+        """The length range of a batch, which it shares with the first batch in its bucket group."""
         if not self._task.has_lengths:
             return None
         return self._options.lengths_of(state.batch - state.batch % self._options.length_bucketing)

@@ -72,7 +72,7 @@ bound: that of the distribution from which the strings are drawn. 0 is perfect."
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are those of training and test."""
+        """See `MetricSet.rows`. The default ranges are the training and the test range."""
         ranges = evaluation_plan.lengths or tuple(
             dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
         )

@@ -59,7 +59,7 @@ training range / at the test range."""
         return Score(count, right, float(partial_accuracy.mean()), error, int(nan.sum()))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are those of training and test."""
+        """See `MetricSet.rows`. The default ranges are the training and the test range."""
         train, test = evaluator.train_lengths, evaluator.task.test_lengths
         rows = []
         ranges = tuple(evaluation_plan.lengths or dict.fromkeys((train, test)))

@@ -72,7 +72,7 @@ many sequences of the test split."""
         return Score(count, int(exact_match.sum()), float(tokens.mean()), error, int(nan.sum()))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are those of training and test."""
+        """See `MetricSet.rows`. The default ranges are the training and the test range."""
         ranges = evaluation_plan.lengths or tuple(
             dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
         )

@@ -68,7 +68,7 @@ is right: each symbol that the rest determines was the likeliest."""
         mixed = task.judged(evaluator.seed, "validation", start, streams, lengths)
         middle = (lengths.minimum + lengths.maximum) / 2
         alone = [
-            # The number of steps is about that of a stream of mixed lengths. Each sequence adds a
+            # The number of steps is about as in a stream of mixed lengths. Each sequence adds a
             # row.
             evaluator.task.with_sequences(max(2, int(sequences * middle / n))).judged(
                 evaluator.seed, "validation", start, 1, LengthRange(n, n)
@@ -102,7 +102,7 @@ is right: each symbol that the rest determines was the likeliest."""
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`.
 
-        The first range is that of the test, by default the task's test range.
+        The first range is the test range, by default the task's.
         """
         streams, sequences = shared(evaluation_plan.count, evaluation_plan.streams)
         task = evaluator.task.with_sequences(sequences)

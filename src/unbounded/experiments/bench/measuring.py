@@ -62,7 +62,7 @@ def forward_backward(layer: nn.Module, x: Tensor) -> Pass:
 def torch_layer(case: Case) -> nn.Module:
     """Make PyTorch's layer of the same controller.
 
-    The input size of the layer is that of input plus read vector.
+    The input size of the layer is the size of the input plus the size of the read vector.
     """
     kinds: dict[str, Callable[..., nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
     dtype = getattr(torch, case.dtype)

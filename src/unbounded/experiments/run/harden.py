@@ -104,7 +104,7 @@ def harden_run(
             report["hardened"] = {
                 **run.harden(request, shown, report["batches"]),
                 "options": asdict(hardening),
-                "commit": commit(),  # the commit in the report is that of the training
+                "commit": commit(),  # the commit in the report belongs to the training
             }
         with storage_errors(folder.path, "deleting the earlier automaton in"):
             # Automaton and verification belong to the earlier hardened model.

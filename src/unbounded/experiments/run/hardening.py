@@ -271,7 +271,7 @@ def _facts(
 
 
 def shorter_lengths(planned: Plan) -> LengthRange | None:
-    """The lengths below those of training; None if there are none."""
+    """The lengths below the training lengths; None if there are none."""
     lengths = planned.train_lengths
     if not planned.task.has_lengths:
         return None

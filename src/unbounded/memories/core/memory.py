@@ -89,7 +89,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     @property
     def read_vector_field(self) -> StateField:
-        """The declaration of the initial read vector, like that of a state field."""
+        """The declaration of the initial read vector, in the form of a state field's."""
         initializer = self.read_vector_initializer
         return StateField(READ_VECTOR, (self.read_vector_size,), initializer=initializer)
 

@@ -1,7 +1,7 @@
 """The memory of the differentiable neural computer: slots that are allocated, linked and freed.
 
-Axes: B batch, R read heads, N slots, M width. The symbols are those of Graves et al. 2016, Nature
-538, Methods. Cells are addressed by content, written and read as on a Turing tape.
+Axes: B batch, R read heads, N slots, M width. The symbols follow Graves et al. 2016, Nature 538,
+Methods. Cells are addressed by content, written and read as on a Turing tape.
 """
 
 from __future__ import annotations

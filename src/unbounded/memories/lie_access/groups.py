@@ -207,7 +207,7 @@ class ScaledSpecialOrthogonal(Group):
     """R* x SO(n) on R^n, n >= 2: a rotation, and a factor on the length.
 
     An action is the factor, followed by the numbers of a `SpecialOrthogonal`. The length of an
-    action is that of its factor, so "normalised" makes the factor 1 or -1.
+    action is the length of its factor, so "normalised" makes the factor 1 or -1.
     """
 
     name = "scaling_rotation"
@@ -240,8 +240,8 @@ class PoincareDisk(Group):
     """SU(1, 1) on the Poincare disk |z| < 1: a rotation around 0, then a translation.
 
     An action is a vector (2) and an angle. The length of the vector is the hyperbolic distance by
-    which 0 is translated, and its direction is that of the translation. Interpolation is linear in
-    these three numbers, so any numbers form an action, and 0 moves no key. Distances are
+    which 0 is translated, and its direction is the direction of the translation. Interpolation is
+    linear in these three numbers, so any numbers form an action, and 0 moves no key. Distances are
     hyperbolic. Keys stay `EDGE` away from the edge, at a distance of at most 12.2 from 0.
     """
 

@@ -30,7 +30,7 @@ ROTATED: Final = 16
 class LieAccessStructure(Structure[LieAccessMemory]):
     """A memory of rows with key, value and strength, read by their distances from a moving head.
 
-    The options are those of the header. Group and step are indices in GROUPS and STEPS, and a
+    The options are listed in the header. Group and step are indices in GROUPS and STEPS, and a
     capacity of 0 represents no capacity.
     """
 

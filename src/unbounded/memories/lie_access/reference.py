@@ -452,7 +452,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
-        """Strengths, and keys and actions of the heads. A row's key is that of the write head."""
+        """Strengths, and keys and actions of the heads. A row has the key of its write head."""
         return self.state_fields[2:]
 
     def observe(self, state: LieAccessState) -> Mapping[str, Tensor]:

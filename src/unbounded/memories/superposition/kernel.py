@@ -24,7 +24,7 @@ _ROW_MARGIN = 2
 class SuperpositionStructure(Structure[SuperpositionMemory[Any]], ABC):
     """A memory of cells that are mixed by the weights of actions.
 
-    The options are those of the header. A capacity of 0 represents no capacity. `empty_bits` are
+    The options are listed in the header. A capacity of 0 represents no capacity. `empty_bits` are
     the bits of the number in an empty cell, in double precision.
     """
 

@@ -1,8 +1,7 @@
 """The heads of a tape address, write and read its cells. Each equation has one function.
 
 Axes: B batch, H heads (R read heads, W write heads), N locations, M width, S shifts. The symbols
-are those of Graves et al. 2014, arXiv:1410.5401, section 3. No function divides by zero, for any
-input.
+follow Graves et al. 2014, arXiv:1410.5401, section 3. No function divides by zero, for any input.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from unbounded.memories.turing_tape.reference import VARIANTS, TuringTape
 class TapeStructure(Structure[TuringTape]):
     """A memory of locations that soft heads read and write.
 
-    The options are those of the header. The number 10^-floor_digits is added to weights before
+    The options are listed in the header. The number 10^-floor_digits is added to weights before
     sharpening.
     """
 

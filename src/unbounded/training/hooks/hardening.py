@@ -110,7 +110,7 @@ class Harden(Hook):
     `recheck` finds an error, training continues. `recheck` is called again five checks later, and
     for the last model.
 
-    At the end the best weights are restored: those of the hardened model if it is within the
+    At the end the best weights are restored: the best hardened model's if it is within the
     tolerance, otherwise the last sound weights. `is_saturated` shows which were restored.
 
     Args:

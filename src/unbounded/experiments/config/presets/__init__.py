@@ -81,7 +81,7 @@ PROTOCOLS: Final = ("paper",)
 
 
 def preset_paths(task: str, protocol: str | None = None) -> list[Path]:
-    """The files of a task's preset, then those of the protocol; none for a custom task."""
+    """The files of a task's preset, then the files of the protocol; none for a custom task."""
     names = PRESETS.get(task, ())
     names = (names,) if isinstance(names, str) else names
     here = Path(__file__).parent
