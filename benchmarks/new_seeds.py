@@ -205,24 +205,25 @@ def dyck_table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: a line a task, then a line a seed."""
+    """Markdown: a line for each rule, then a line for each seed."""
     dyck = [row for row in rows if row["task"] == "dyck"]
     rows = [row for row in rows if row["task"] != "dyck"]
     lines = [
         "# Seeds that nobody had used: how many become exact",
         "",
-        "Made by `python benchmarks/new_seeds.py`, then `--table`: the seeds that ran so far.",
-        "A rule is the number of batches between two steps of a hardening. At 60 batches every",
-        "other bucket of batches has strings below the training lengths; at 15 one string in",
-        "nine is shorter. Reversal 103 to 105 have 15 batches a step and the shorter buckets.",
-        "The rule of 60 was chosen by the validation strings of copy 105 to 109. Noise is an",
-        "offset of random sign on the logits of the gates in each gradient step. It was chosen",
-        "by the validation strings of copy 113, 121 and 122. With `small_normal`, output",
-        "embeddings are initially N(0, 0.3^2) instead of N(0, 1). This was chosen by the",
-        "training loss of copy 125 and 129. 125 and 130 were ended by hand, after 6300 and 15",
-        "600 batches. Each seed is trained by the preset of its task, and hardened if it is",
-        "solved. The cells have the number of correct test strings, of the hardened model if it",
-        "is accepted, else of the trained model.",
+        "Made by `python benchmarks/new_seeds.py`, then `--table`. Rows of earlier rules were",
+        "made at earlier commits, whose presets had these rules. A rule is the number of",
+        "batches between two steps of a hardening. At 60 batches every other bucket of batches",
+        "has strings below the training lengths; at 15 one string in nine is shorter. Reversal",
+        "103 to 105 have 15 batches a step and the shorter buckets. The rule of 60 was chosen",
+        "by the validation strings of copy 105 to 109. Noise is an offset of random sign on the",
+        "logits of the gates in each gradient step. It was chosen by the validation strings of",
+        "copy 113, 121 and 122. With `small_normal`, output embeddings are initially N(0,",
+        "0.3^2) instead of N(0, 1). This was chosen by the training loss of copy 125 and 129.",
+        "125 and 130 were ended by hand, after 6300 and 15 600 batches. Each seed is trained by",
+        "the preset of its task, and hardened if it is solved. The cells have the number of",
+        "correct test strings, of the hardened model if it is accepted, else of the trained",
+        "model.",
         "",
         "| task | rule | seeds | solved | hardened | exact at 1 to 10 times | exact at 100 times |",
         "| --- | --- | --- | --- | --- | --- | --- |",
