@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "calls.h"
 #include "controller_backward.h"
 #include "controller_forward.h"
 #include "input_gradient.h"
@@ -19,17 +20,6 @@
 #include "workspace.h"
 
 namespace unbounded {
-
-// A resumable forward pass: it packs the weights once and keeps the memory, so that a step of
-// generation token by token costs no more than a step of a whole sequence.
-class Session {
- public:
-  virtual ~Session() = default;
-  // Runs call.steps steps from the state hidden0, cell0 and read_vector0 to that in *_last.
-  virtual bool run(const UnboundedCall& call, ParallelFor parallel_for) = 0;
-  // Writes the last state of the memory and its part for the backward pass.
-  virtual void finish(const UnboundedCall& call) = 0;
-};
 
 template <class T>
 class Recurrence final : public Session {

@@ -26,7 +26,8 @@ run() { # name of the build, pytest arguments...
   fi
   library=$build/libunbounded_sanitized_$name.so
   ${CXX:-g++} $flags $isa -fsanitize="$kind" -fno-sanitize-recover=all -fPIC -shared \
-    -fvisibility=hidden -DUNBOUNDED_ISA_NAME='"sanitized"' "$here/../library.cpp" -o "$library"
+    -fvisibility=hidden -DUNBOUNDED_ISA_NAME='"sanitized"' "$here/../library.cpp" \
+    "$here/../float32.cpp" "$here/../float64.cpp" -o "$library"
   runtime=$(${CXX:-g++} -print-file-name=libubsan.so)
   # Exceptions of other libraries pass through the sanitizer, which must find the C++ runtime.
   [ "$kind" != undefined ] && runtime="$(${CXX:-g++} -print-file-name=libasan.so) \

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "../float32.cpp"
+#include "../float64.cpp"
 #include "../library.cpp"
 
 namespace {

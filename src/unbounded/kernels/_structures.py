@@ -23,7 +23,7 @@ from unbounded.memories.superposition.kernel import (
 )
 from unbounded.memories.turing_tape.kernel import TapeStructure
 
-#: Every memory with a kernel, by its name in csrc/library.cpp.
+#: Every memory with a kernel, by its name in csrc/choices.h.
 STRUCTURES: Final[dict[str, type[Structure[Any]]]] = {
     kind.name: kind
     for kind in (

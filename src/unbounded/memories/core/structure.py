@@ -53,11 +53,11 @@ class Structure(ABC, Generic[MemoryT]):
     """The kernels' view of a memory.
 
     Heads, state, growth and read vector are the same as in the memory. Each entry of
-    csrc/library.cpp has a subclass, which declares the options of its header and the buffers that
+    csrc/choices.h has a subclass, which declares the options of its header and the buffers that
     it saves.
     """
 
-    #: The name in csrc/library.cpp.
+    #: The name in csrc/choices.h.
     name: ClassVar[str]
     #: The type of the memory. Subclasses are excluded.
     memory_type: ClassVar[type[Memory[Any, Any]]]

@@ -1,0 +1,3 @@
+#include "choices.h"
+
+template struct unbounded::Calls<double>;
