@@ -123,11 +123,11 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "normalized": True,
     },
     "rows by their keys": {
-        "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 3,
+        "name": "ram", "width": 2, "key_size": 3,
         "sharpening": True,
     },
     "rows by their keys and their neighbours": {
-        "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 2, "tape": True,
+        "name": "ram", "width": 2, "key_size": 2, "tape": True,
         "initial": "learned",
     },
 }  # fmt: skip
@@ -198,7 +198,7 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
     },
     "GRU with rows by their keys": {
         "memory": {
-            "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 2,
+            "name": "ram", "width": 2, "key_size": 2,
             "tape": True, "sharpening": True,
         },
         "controller": "gru",
@@ -258,7 +258,7 @@ TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"symbols": 3},
         {
             "memory": {
-                "name": "unbounded.memories.RandomAccessMemory", "width": 2, "key_size": 3,
+                "name": "ram", "width": 2, "key_size": 3,
                 "tape": True, "initial": "learned",
             },
             "read_only_token": 1,
