@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <thread>
 #include <vector>
@@ -100,8 +101,10 @@ Sum run(const Choice& choice) {
   c.grad_outputs = real(T * B * H), c.grad_read_vectors = real(T * B * R);
   c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_read_vector0 = real(B * R);
   if (mixes) {
-    const int64_t options[] = {S, actions, depth, 0, 0, 0};
+    const int64_t options[] = {S, actions, depth, 0, 0, 1};
     std::copy(options, options + 6, c.options);
+    const double empty = -1;
+    std::memcpy(&c.options[6], &empty, sizeof empty);
     c.heads[0] = head(S, actions, unbounded::Activation::softmax);
     c.heads[1] = head(1, S, unbounded::Activation::sigmoid);
     c.head_count = 2;
