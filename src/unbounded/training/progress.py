@@ -104,17 +104,20 @@ class PlainLines:
         self.begin(0)
 
     def begin(self, batch: int) -> None:
-        """Start at this batch, so that speed and remaining time exclude earlier sessions."""
-        self._first, self._started = batch, self._now()
+        """Start after this batch, so that speed and remaining time exclude earlier sessions."""
+        self._first: float | None = None
         self._start_window()
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
         """Print the mean loss since the last line after `patience` seconds without one."""
         self._losses.append(loss_nats_per_token)
-        passed = self._now() - self._last
-        if passed < self._patience or batch <= self._first:
+        now = self._now()
+        if self._first is None:
+            # The time before the first step is for checks, which are rarer than batches.
+            self._first, self._started = batch, now
+        if now - self._last < self._patience or batch <= self._first:
             return
-        speed = (batch - self._first) / max(self._now() - self._started, 1e-9)
+        speed = (batch - self._first) / max(now - self._started, 1e-9)
         left = timedelta(seconds=round((self._batches - batch) / speed))
         place = f"{batch:.2f}".rstrip("0").rstrip(".")
         self.say(
