@@ -22,6 +22,7 @@ PAPERS = {
     "exact": "Networks hardened to be correct at 100 times the training length (of no paper)",
     "chomsky15": "Neural Networks and the Chomsky Hierarchy (fifteen tasks), with every memory",
     "flare18": "Training Neural Networks as Recognizers of Formal Languages, with every memory",
+    "known": "Memories of later papers on tasks they are known for (VRNS, DNC, DeltaProduct)",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 
