@@ -26,7 +26,7 @@ struct DncLayout : Slots<T> {
   const Frame<T>& f;
   const int64_t readers;
   const bool has_links;
-  const int64_t told, rows;
+  const int64_t instruction, rows;
 
   // Rows of a step; read weights follow.
   enum Row { usage, writes, precedence, first_reads };
@@ -36,7 +36,7 @@ struct DncLayout : Slots<T> {
         f(frame),
         readers(f.c.options[2]),
         has_links(f.c.options[3] != 0),
-        told(readers * (width + 2) + 3 * width + 3 + (has_links ? 3 * readers : 0)),
+        instruction(readers * (width + 2) + 3 * width + 3 + (has_links ? 3 * readers : 0)),
         rows((first_reads + readers) * stride) {}
 
   int64_t read_key(int64_t r) const { return r * width; }
@@ -52,8 +52,8 @@ struct DncLayout : Slots<T> {
 
   int64_t links() const { return has_links ? slots * stride : 0; }
   int64_t kept() const { return cells() + links(); }  // values in a checkpoint
-  T* saved_told(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * told;
+  T* saved_instruction(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * instruction;
   }
   T* saved_rows(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * rows;
@@ -88,10 +88,10 @@ struct DncLayout : Slots<T> {
   }
 
   // M_t = M_{t-1} (1 - w e) + w v, limited; also in place.
-  void write(T* to, const T* from, const T* told, const T* weights) const {
+  void write(T* to, const T* from, const T* instruction, const T* weights) const {
     const int64_t all = stride;
     for (int64_t m = 0; m < width; ++m) {
-      const T erased = told[erase() + m], written = told[value() + m];
+      const T erased = instruction[erase() + m], written = instruction[value() + m];
       for (int64_t n = 0; n < all; n += lanes<T>) {
         const Vector<T> weight = load(weights + n);
         store(to + m * all + n,
@@ -112,8 +112,8 @@ struct DncLayout : Slots<T> {
     }
   }
   // Cells and links after a step whose rows are known.
-  void go_on(T* to, const T* from, const T* told, const T* weights, const T* before) const {
-    write(to, from, told, weights);
+  void go_on(T* to, const T* from, const T* instruction, const T* weights, const T* before) const {
+    write(to, from, instruction, weights);
     link(to + cells(), from + cells(), weights, before);
   }
   // b[j] = sum_i L[i, j] r[i] and f[i] = sum_j L[i, j] r[j].
@@ -126,10 +126,10 @@ struct DncLayout : Slots<T> {
     }
   }
   // The part of usage that is kept by the readers other than `without`.
-  Vector<T> freed(const T* told, const T* reads, int64_t n, int64_t without = -1) const {
+  Vector<T> freed(const T* instruction, const T* reads, int64_t n, int64_t without = -1) const {
     Vector<T> kept = Vector<T>{} + 1;
     for (int64_t r = 0; r < readers; ++r)
-      if (r != without) kept *= 1 - load(reads + r * stride + n) * told[free_gate(r)];
+      if (r != without) kept *= 1 - load(reads + r * stride + n) * instruction[free_gate(r)];
     return kept;
   }
 
@@ -207,21 +207,21 @@ class DncForward final : public MemoryForward<T> {
     space.take(scratch_, f.c.batch * DncScratch<T>::count * at.stride);
     space.take(order_, f.c.batch * at.slots);
     space.take(keys_, f.c.batch * at.slots);
-    if (!f.c.saves) space.take(told_, f.c.batch * at.told);
+    if (!f.c.saves) space.take(instruction_, f.c.batch * at.instruction);
   }
   void begin(int64_t b) override {
     at.load_kept(kept(b), f.c.state0, b);
     at.load_rows(rows(b), f.c.state0, b);
   }
   void take(int64_t t, int64_t b, const Instruction<T>& in) override {
-    T* told = told_at(t, b);
-    in.take(0, int(f.c.head_count), told);
-    limit_key(told + at.read_key(0), at.readers * at.width);
-    limit_key(told + at.write_key(), at.width);
+    T* instruction = instruction_at(t, b);
+    in.take(0, int(f.c.head_count), instruction);
+    limit_key(instruction + at.read_key(0), at.readers * at.width);
+    limit_key(instruction + at.write_key(), at.width);
   }
 
   void step(int64_t t, int64_t b, T* read_vector) override {
-    const T* told = told_at(t, b);
+    const T* instruction = instruction_at(t, b);
     const int64_t stride = at.stride;
     T *cells = kept(b), *links = cells + at.cells(), *old = rows(b), *now = old + at.rows;
     T *used = now + L::usage * stride, *writes = now + L::writes * stride;
@@ -229,17 +229,17 @@ class DncForward final : public MemoryForward<T> {
     const T *old_writes = old + L::writes * stride, *old_reads = old + L::first_reads * stride;
     for (int64_t n = 0; n < stride; n += lanes<T>) {
       const Vector<T> held = load(old + L::usage * stride + n), weight = load(old_writes + n);
-      store(used + n, (held + weight - held * weight) * at.freed(told, old_reads, n));
+      store(used + n, (held + weight - held * weight) * at.freed(instruction, old_reads, n));
     }
     at.allocate(used, s.allocation, order_ + b * at.slots, keys_ + b * at.slots);
     at.square(cells, s.squares);
-    at.find(told + at.write_key(), told[at.write_strength()], cells, s.squares, s.roots,
-            s.similarity, s.content);
-    const T share = told[at.allocation_gate()], gate = told[at.write_gate()];
+    at.find(instruction + at.write_key(), instruction[at.write_strength()], cells, s.squares,
+            s.roots, s.similarity, s.content);
+    const T share = instruction[at.allocation_gate()], gate = instruction[at.write_gate()];
     for (int64_t n = 0; n < stride; n += lanes<T>)
       store(writes + n,
             (load(s.allocation + n) * share + load(s.content + n) * (1 - share)) * gate);
-    at.go_on(cells, cells, told, writes, old + L::precedence * stride);
+    at.go_on(cells, cells, instruction, writes, old + L::precedence * stride);
     T sum = 0;
     for (int64_t n = 0; n < at.slots; ++n) sum += writes[n];
     for (int64_t n = 0; n < stride; n += lanes<T>)
@@ -248,11 +248,11 @@ class DncForward final : public MemoryForward<T> {
     at.square(cells, s.squares);
     for (int64_t r = 0; r < at.readers; ++r) {
       T* reads = now + (L::first_reads + r) * stride;
-      at.find(told + at.read_key(r), told[at.read_strength(r)], cells, s.squares, s.roots,
-              s.similarity, reads);
+      at.find(instruction + at.read_key(r), instruction[at.read_strength(r)], cells, s.squares,
+              s.roots, s.similarity, reads);
       if (at.has_links) {
         at.follow(links, old_reads + r * stride, s.backward, s.forward);
-        const T* mode = told + at.read_mode(r);
+        const T* mode = instruction + at.read_mode(r);
         for (int64_t n = 0; n < stride; n += lanes<T>)
           store(reads + n, load(s.backward + n) * mode[0] + load(reads + n) * mode[1] +
                                load(s.forward + n) * mode[2]);
@@ -269,13 +269,13 @@ class DncForward final : public MemoryForward<T> {
  private:
   const Frame<T>& f;
   const L at;
-  T *kept_ = nullptr, *rows_ = nullptr, *scratch_ = nullptr, *told_ = nullptr;
+  T *kept_ = nullptr, *rows_ = nullptr, *scratch_ = nullptr, *instruction_ = nullptr;
   int64_t *order_ = nullptr, *keys_ = nullptr;
 
   T* kept(int64_t b) const { return kept_ + b * at.kept(); }
   T* rows(int64_t b) const { return rows_ + b * 2 * at.rows; }
-  T* told_at(int64_t t, int64_t b) const {
-    return f.c.saves ? at.saved_told(t, b) : told_ + b * at.told;
+  T* instruction_at(int64_t t, int64_t b) const {
+    return f.c.saves ? at.saved_instruction(t, b) : instruction_ + b * at.instruction;
   }
 };
 
@@ -295,7 +295,7 @@ class DncBackward final : public MemoryBackward<T> {
     space.take(grad_rows_, f.c.batch * 2 * at.rows);
     space.take(scratch_, f.c.batch * scratch_rows() * at.stride);
     space.take(of_key_squares_, f.c.batch * at.readers);
-    space.take(of_told_, f.c.batch * at.told);
+    space.take(grad_instruction_, f.c.batch * at.instruction);
     space.take(order_, f.c.batch * at.slots);
     space.take(keys_, f.c.batch * at.slots);
   }
@@ -315,41 +315,43 @@ class DncBackward final : public MemoryBackward<T> {
             copy_values(to, f.checkpoint(b, first / f.c.block), at.kept());
         },
         [&](T* to, const T* from, int64_t step) {
-          at.go_on(to, from, at.saved_told(step, b), row(step, b, L::writes),
+          at.go_on(to, from, at.saved_instruction(step, b), row(step, b, L::writes),
                    row(step - 1, b, L::precedence));
         });
     const int64_t stride = at.stride, slots = at.slots;
-    const T *told = at.saved_told(t, b), *cells = states_.before(t, b), *links = cells + at.cells();
+    const T *instruction = at.saved_instruction(t, b), *cells = states_.before(t, b),
+        *links = cells + at.cells();
     const T *writes = row(t, b, L::writes), *before = row(t - 1, b, L::precedence);
     T *after = after_ + b * at.kept(), *links_after = after + at.cells();
     T *grad_cells = grad_kept_ + b * at.kept(), *grad_links = grad_cells + at.cells();
     T *grad = grad_rows_ + b * 2 * at.rows, *of_old = grad + at.rows;
-    T *of_told = of_told_ + b * at.told, *space = scratch_ + b * scratch_rows() * stride;
+    T *grad_instruction = grad_instruction_ + b * at.instruction,
+        *space = scratch_ + b * scratch_rows() * stride;
     const DncScratch<T> s(space, stride);
     T *of_squares = space + DncScratch<T>::count * stride, *of_row = of_squares + stride;
     T *other = of_row + stride, *of_products = other + stride;
     T* of_key_squares = of_key_squares_ + b * at.readers;
     clear_values(of_old, at.rows);
-    at.go_on(after, cells, told, writes, before);
+    at.go_on(after, cells, instruction, writes, before);
 
     // Reading.
     at.square(after, s.squares);
     clear_values(of_squares, stride);
     for (int64_t r = 0; r < at.readers; ++r) {
       const T *reads = row(t, b, L::first_reads + r), *old = row(t - 1, b, L::first_reads + r);
-      const T* key = told + at.read_key(r);
+      const T* key = instruction + at.read_key(r);
       T *of_reads = grad + (L::first_reads + r) * stride;
       for (int64_t m = 0; m < at.width; ++m) {
         const T of_number = grad_read_vector[r * at.width + m];
         axpy(stride, of_number, after + m * stride, of_reads);
         axpy(stride, of_number, reads, grad_cells + m * stride);
       }
-      const T strength = told[at.read_strength(r)];
+      const T strength = instruction[at.read_strength(r)];
       at.find(key, strength, after, s.squares, s.roots, s.similarity, s.content);
       T by_content = 1;
       if (at.has_links) {
-        const T* mode = told + at.read_mode(r);
-        T* of_mode = of_told + at.read_mode(r);
+        const T* mode = instruction + at.read_mode(r);
+        T* of_mode = grad_instruction + at.read_mode(r);
         at.follow(links_after, old, s.backward, s.forward);
         of_mode[0] = dot(stride, of_reads, s.backward);
         of_mode[1] = dot(stride, of_reads, s.content);
@@ -368,13 +370,13 @@ class DncBackward final : public MemoryBackward<T> {
       for (int64_t n = 0; n < stride; n += lanes<T>)
         store(of_row + n, load(of_reads + n) * by_content);
       at.find_backward(key, strength, s.squares, s.roots, s.similarity, s.content, of_row,
-                       of_products + r * stride, of_squares, of_told[at.read_strength(r)],
+                       of_products + r * stride, of_squares, grad_instruction[at.read_strength(r)],
                        of_key_squares[r]);
     }
     at.keys_backward(
         at.readers, after, of_products, of_squares, of_key_squares, grad_cells,
-        [&](int64_t r) { return told + at.read_key(r); },
-        [&](int64_t r) { return of_told + at.read_key(r); });
+        [&](int64_t r) { return instruction + at.read_key(r); },
+        [&](int64_t r) { return grad_instruction + at.read_key(r); });
 
     // Links and precedence.
     T* of_writes = grad + L::writes * stride;
@@ -391,7 +393,7 @@ class DncBackward final : public MemoryBackward<T> {
 
     // Writing.
     for (int64_t m = 0; m < at.width; ++m) {
-      const T erase = told[at.erase() + m], value = told[at.value() + m];
+      const T erase = instruction[at.erase() + m], value = instruction[at.value() + m];
       const T* from = cells + m * stride;
       T* here = grad_cells + m * stride;
       at.limit_backward(after + m * stride, here);
@@ -403,14 +405,14 @@ class DncBackward final : public MemoryBackward<T> {
         store(of_writes + n, load(of_writes + n) + of_cell * (value - held * erase));
         store(here + n, of_cell * (1 - weight * erase));
       }
-      of_told[at.erase() + m] = sum_of<T>(of_erase);
-      of_told[at.value() + m] = sum_of<T>(of_value);
+      grad_instruction[at.erase() + m] = sum_of<T>(of_erase);
+      grad_instruction[at.value() + m] = sum_of<T>(of_value);
     }
     at.pad(of_writes);
 
     // Gates and content.
-    const T share = told[at.allocation_gate()], gate = told[at.write_gate()];
-    const T *key = told + at.write_key(), strength = told[at.write_strength()];
+    const T share = instruction[at.allocation_gate()], gate = instruction[at.write_gate()];
+    const T *key = instruction + at.write_key(), strength = instruction[at.write_strength()];
     const T* used = row(t, b, L::usage);
     int64_t* order = order_ + b * slots;
     at.allocate(used, s.allocation, order, keys_ + b * slots);
@@ -418,20 +420,22 @@ class DncBackward final : public MemoryBackward<T> {
     at.find(key, strength, cells, s.squares, s.roots, s.similarity, s.content);
     const T of_free = dot(stride, of_writes, s.allocation);
     const T of_found = dot(stride, of_writes, s.content);
-    of_told[at.write_gate()] = of_free * share + of_found * (1 - share);
-    of_told[at.allocation_gate()] = gate * (of_free - of_found);
+    grad_instruction[at.write_gate()] = of_free * share + of_found * (1 - share);
+    grad_instruction[at.allocation_gate()] = gate * (of_free - of_found);
     for (int64_t n = 0; n < stride; n += lanes<T>) {
       store(of_row + n, load(of_writes + n) * (gate * (1 - share)));
       store(other + n, load(of_writes + n) * (gate * share));
     }
     clear_values(of_squares, stride);
     at.find_backward(key, strength, s.squares, s.roots, s.similarity, s.content, of_row,
-                     of_products, of_squares, of_told[at.write_strength()], of_key_squares[0]);
+                     of_products, of_squares, grad_instruction[at.write_strength()],
+                     of_key_squares[0]);
     at.keys_backward(
         1, cells, of_products, of_squares, of_key_squares, grad_cells,
-        [&](int64_t) { return key; }, [&](int64_t) { return of_told + at.write_key(); });
-    limit_key_gradient(told + at.read_key(0), of_told + at.read_key(0), at.readers * at.width);
-    limit_key_gradient(key, of_told + at.write_key(), at.width);
+        [&](int64_t) { return key; }, [&](int64_t) { return grad_instruction + at.write_key(); });
+    limit_key_gradient(instruction + at.read_key(0), grad_instruction + at.read_key(0),
+                       at.readers * at.width);
+    limit_key_gradient(key, grad_instruction + at.write_key(), at.width);
 
     // Allocation and usage.
     T* of_used = grad + L::usage * stride;
@@ -441,27 +445,28 @@ class DncBackward final : public MemoryBackward<T> {
     for (int64_t n = 0; n < stride; n += lanes<T>) {
       const Vector<T> held = load(old_usage + n), weight = load(old_writes + n);
       const Vector<T> whole = held + weight - held * weight, here = load(of_used + n);
-      const Vector<T> kept = here * at.freed(told, old_reads, n);
+      const Vector<T> kept = here * at.freed(instruction, old_reads, n);
       store(of_old + L::usage * stride + n, kept * (1 - weight));
       store(of_old + L::writes * stride + n, kept * (1 - held));
       store(s.forward + n, here * whole);
     }
     for (int64_t r = 0; r < at.readers; ++r) {
-      const T free = told[at.free_gate(r)];
+      const T free = instruction[at.free_gate(r)];
       T* of_old_reads = of_old + (L::first_reads + r) * stride;
       Vector<T> of_gate{};
       for (int64_t n = 0; n < stride; n += lanes<T>) {
         // The product over the other heads; a quotient would fail where this head frees all.
-        const Vector<T> here = load(s.forward + n) * at.freed(told, old_reads, n, r);
+        const Vector<T> here = load(s.forward + n) * at.freed(instruction, old_reads, n, r);
         of_gate -= here * load(old_reads + r * stride + n);
         store(of_old_reads + n, load(of_old_reads + n) - here * free);
       }
-      of_told[at.free_gate(r)] = sum_of<T>(of_gate);
+      grad_instruction[at.free_gate(r)] = sum_of<T>(of_gate);
     }
     copy_values(grad, of_old, at.rows);
   }
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
-    out.give(0, int(f.c.head_count), at.saved_told(t, b), of_told_ + b * at.told);
+    out.give(0, int(f.c.head_count), at.saved_instruction(t, b),
+             grad_instruction_ + b * at.instruction);
   }
   void end(int64_t b) override {
     if (!f.c.grad_state0[0]) return;
@@ -473,7 +478,7 @@ class DncBackward final : public MemoryBackward<T> {
   const L at;
   Checkpoints<T> states_;
   T *first_rows_ = nullptr, *after_ = nullptr, *grad_kept_ = nullptr, *grad_rows_ = nullptr;
-  T *scratch_ = nullptr, *of_key_squares_ = nullptr, *of_told_ = nullptr;
+  T *scratch_ = nullptr, *of_key_squares_ = nullptr, *grad_instruction_ = nullptr;
   int64_t *order_ = nullptr, *keys_ = nullptr;
 
   int64_t scratch_rows() const { return DncScratch<T>::count + 3 + at.readers; }

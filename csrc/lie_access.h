@@ -38,8 +38,8 @@ struct LieLayout {
         key_size(s.key_size),
         most_rows(f.c.rows + (s.capacity - f.c.rows) / s.writers * s.writers) {}
 
-  T* told(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.told;
+  T* instruction(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.instruction;
   }
   T* places(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * s.heads * s.place;
@@ -94,7 +94,7 @@ class LieAccessForward final : public MemoryForward<T> {
     space.take(places_, batch * s.heads * s.place);
     space.take(scratch_, batch * LieReadVector<T>::scratch_size(at.stride));
     if (f.c.saves) return;
-    space.take(told_, batch * s.told);
+    space.take(instruction_, batch * s.instruction);
     space.take(keys_, batch * at.key_size * at.stride);
     space.take(strengths_, batch * at.stride);
     space.take(values_, batch * at.value_room());
@@ -118,11 +118,11 @@ class LieAccessForward final : public MemoryForward<T> {
   }
 
   void take(int64_t t, int64_t b, const Instruction<T>& in) override {
-    in.take(0, int(f.c.head_count), told(t, b));
+    in.take(0, int(f.c.head_count), instruction(t, b));
   }
 
   void step(int64_t t, int64_t b, T* read_vector) override {
-    const T* in = told(t, b);
+    const T* in = instruction(t, b);
     T* place = places_ + b * s.heads * s.place;
     for (int64_t head = 0; head < s.heads; ++head)
       heads_.move(head, in, place + head * s.place, place + head * s.place);
@@ -173,11 +173,13 @@ class LieAccessForward final : public MemoryForward<T> {
   const LieSizes<T>& s;
   const LieHeads<T> heads_;
   Entry* entries_ = nullptr;
-  T *places_ = nullptr, *scratch_ = nullptr, *told_ = nullptr;
+  T *places_ = nullptr, *scratch_ = nullptr, *instruction_ = nullptr;
   T *keys_ = nullptr, *strengths_ = nullptr, *values_ = nullptr;
   int32_t* slots_ = nullptr;  // indices of the state's rows, in order
 
-  T* told(int64_t t, int64_t b) const { return f.c.saves ? at.told(t, b) : told_ + b * s.told; }
+  T* instruction(int64_t t, int64_t b) const {
+    return f.c.saves ? at.instruction(t, b) : instruction_ + b * s.instruction;
+  }
   T* keys(int64_t b) const { return of(keys_, 2) + b * at.key_size * at.stride; }
   T* strengths(int64_t b) const { return of(strengths_, 3) + b * at.stride; }
   T* values(int64_t b) const { return of(values_, 4) + b * at.value_room(); }
@@ -234,7 +236,7 @@ class LieAccessBackward final : public MemoryBackward<T> {
     space.take(grad_strengths_, batch * at.stride);
     space.take(first_places_, batch * s.heads * s.place);
     space.take(grad_places_, batch * s.heads * s.place);
-    space.take(of_told_, batch * s.told);
+    space.take(grad_instruction_, batch * s.instruction);
     space.take(scratch_, batch * LieReadVector<T>::scratch_size(at.stride));
   }
 
@@ -264,17 +266,19 @@ class LieAccessBackward final : public MemoryBackward<T> {
 
   void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     const int64_t M = at.width, n = at.key_size, stride = at.stride, row = at.row_of(t);
-    const T *told = at.told(t, b), *place = at.places(t, b);
+    const T *instruction = at.instruction(t, b), *place = at.places(t, b);
     const T* before = t > 0 ? at.places(t - 1, b) : first_places_ + b * s.heads * s.place;
-    T *of_told = of_told_ + b * s.told, *of_place = grad_places_ + b * s.heads * s.place;
+    T* grad_instruction = grad_instruction_ + b * s.instruction;
+    T* of_place = grad_places_ + b * s.heads * s.place;
     T *of_keys = grad_keys_ + b * n * stride, *of_columns = grad_columns_ + b * M * stride;
     T* of_strengths = grad_strengths_ + b * stride;
     for (int64_t writer = 0; writer < s.writers; ++writer) {
       T* of_key = of_place + (s.readers + writer) * s.place;
       const int64_t own = row + writer;
       for (int64_t j = 0; j < n; ++j) of_key[j] += of_keys[j * stride + own];
-      for (int64_t m = 0; m < M; ++m) of_told[s.value(writer) + m] = of_columns[m * stride + own];
-      of_told[s.strength(writer)] = of_strengths[own];
+      for (int64_t m = 0; m < M; ++m)
+        grad_instruction[s.value(writer) + m] = of_columns[m * stride + own];
+      grad_instruction[s.strength(writer)] = of_strengths[own];
     }
 
     const int64_t first = s.capacity ? at.firsts(b)[t] : 0;
@@ -283,22 +287,22 @@ class LieAccessBackward final : public MemoryBackward<T> {
     LieReadVector<T> all(n, M, s.is_softmax, s.is_disk(), rows,
                          scratch_ + b * LieReadVector<T>::scratch_size(stride));
     for (int64_t reader = 0; reader < s.readers; ++reader) {
-      const T temperature = s.is_softmax ? told[s.temperature(reader)] : T(0);
+      const T temperature = s.is_softmax ? instruction[s.temperature(reader)] : T(0);
       const int64_t k = reader * s.place;
       const T of_temperature =
           all.backward(place + k, temperature, columns_ + b * M * stride,
                        grad_read_vector + reader * M, of_keys, of_strengths, of_columns,
                        of_place + k);
-      if (s.is_softmax) of_told[s.temperature(reader)] = of_temperature;
+      if (s.is_softmax) grad_instruction[s.temperature(reader)] = of_temperature;
     }
     for (int64_t head = 0; head < s.heads; ++head) {
       const int64_t k = head * s.place;
-      heads_.backward(head, told, before + k, place + k, of_place + k, of_told);
+      heads_.backward(head, instruction, before + k, place + k, of_place + k, grad_instruction);
     }
   }
 
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
-    out.give(0, int(f.c.head_count), at.told(t, b), of_told_ + b * s.told);
+    out.give(0, int(f.c.head_count), at.instruction(t, b), grad_instruction_ + b * s.instruction);
   }
 
   void end(int64_t b) override {
@@ -320,7 +324,8 @@ class LieAccessBackward final : public MemoryBackward<T> {
   const LieHeads<T> heads_;
   T *columns_ = nullptr, *grad_columns_ = nullptr;  // values and their gradients, [B][M][stride]
   T *grad_keys_ = nullptr, *grad_strengths_ = nullptr;
-  T *first_places_ = nullptr, *grad_places_ = nullptr, *of_told_ = nullptr, *scratch_ = nullptr;
+  T *first_places_ = nullptr, *grad_places_ = nullptr, *grad_instruction_ = nullptr;
+  T* scratch_ = nullptr;
 };
 
 struct LieAccess {

@@ -36,7 +36,7 @@ struct LieSizes {
   bool has_key_gates, has_action_gates;
   int64_t capacity, drop;  // capacity 0 for no limit
   int64_t readers, writers, heads;
-  int64_t action_size, place, head_told, told;
+  int64_t action_size, place, head_instruction, instruction;
 
   explicit LieSizes(const Frame<T>& f)
       : width(f.c.options[0]),
@@ -53,8 +53,8 @@ struct LieSizes {
         heads(readers + writers),
         action_size(action_size_of(group, key_size)),
         place(key_size + action_size),
-        head_told(place + has_key_gates + has_action_gates),
-        told(heads * head_told + writers * (width + 1) + is_softmax * readers) {}
+        head_instruction(place + has_key_gates + has_action_gates),
+        instruction(heads * head_instruction + writers * (width + 1) + is_softmax * readers) {}
 
   bool is_disk() const { return group == LieGroup::poincare_disk; }
   // The first numbers of an action whose length a step may limit.
@@ -75,7 +75,7 @@ struct LieSizes {
   int64_t key_gate(int64_t head) const { return part(head, key_size, 1); }
   int64_t action(int64_t head) const { return part(head, key_size + has_key_gates, action_size); }
   int64_t action_gate(int64_t head) const { return part(head, place + has_key_gates, 1); }
-  int64_t value(int64_t writer) const { return heads * head_told + writer * width; }
+  int64_t value(int64_t writer) const { return heads * head_instruction + writer * width; }
   int64_t strength(int64_t writer) const { return value(writers) + writer; }
   int64_t temperature(int64_t reader) const { return strength(writers) + reader; }
 
@@ -93,7 +93,7 @@ struct LieSizes {
   // Of a head's part, which follows others of `before` numbers and lies beside those of its kind.
   int64_t part(int64_t head, int64_t before, int64_t size) const {
     const bool reads = head < readers;
-    const int64_t first = reads ? 0 : readers * head_told, kind = reads ? readers : writers;
+    const int64_t first = reads ? 0 : readers * head_instruction, kind = reads ? readers : writers;
     return first + kind * before + (reads ? head : head - readers) * size;
   }
 };
@@ -160,9 +160,10 @@ class LieHeads {
   explicit LieHeads(const LieSizes<T>& sizes) : s(sizes) {}
 
   // Moves from one place to the next, which may be the same memory.
-  void move(int64_t head, const T* told, const T* before, T* after) const {
+  void move(int64_t head, const T* instruction, const T* before, T* after) const {
     const int64_t n = s.key_size, A = s.action_size;
-    const Mixture new_key = key(head, told, before), new_action = action(head, told, before);
+    const Mixture new_key = key(head, instruction, before);
+    const Mixture new_action = action(head, instruction, before);
     for (int64_t j = 0; j < n; ++j) after[j] = new_key[j];
     T* a = after + n;
     for (int64_t j = 0; j < A; ++j) a[j] = new_action[j];
@@ -204,10 +205,11 @@ class LieHeads {
   }
 
   // Maps `grad` of the next place to that of the previous one, in place.
-  void backward(int64_t head, const T* told, const T* before, const T* after, T* grad,
-                T* of_told) const {
+  void backward(int64_t head, const T* instruction, const T* before, const T* after, T* grad,
+                T* grad_instruction) const {
     const int64_t n = s.key_size, A = s.action_size;
-    const Mixture old_key = key(head, told, before), old_action = action(head, told, before);
+    const Mixture old_key = key(head, instruction, before);
+    const Mixture old_action = action(head, instruction, before);
     const T* a = after + n;
     T* of_action = grad + n;
     switch (s.group) {
@@ -269,8 +271,9 @@ class LieHeads {
     if (s.shortens())
       shorten_backward(s.length_size(), a, old_action.shortening(s.length_size(), floor()),
                        of_action);
-    old_key.backward(n, grad, of_told + s.key(head), of_told + s.key_gate(head));
-    old_action.backward(A, of_action, of_told + s.action(head), of_told + s.action_gate(head));
+    old_key.backward(n, grad, grad_instruction + s.key(head), grad_instruction + s.key_gate(head));
+    old_action.backward(A, of_action, grad_instruction + s.action(head),
+                        grad_instruction + s.action_gate(head));
   }
 
  private:
@@ -310,18 +313,18 @@ class LieHeads {
   const LieSizes<T>& s;
 
   T floor() const { return s.step == LieStep::bounded ? T(1) : length_floor<T>; }
-  Mixture key(int64_t head, const T* told, const T* before) const {
+  Mixture key(int64_t head, const T* instruction, const T* before) const {
     const bool gated = s.has_key_gates;
-    return {told + s.key(head), before, gated, gated ? told[s.key_gate(head)] : T(1)};
+    return {instruction + s.key(head), before, gated, gated ? instruction[s.key_gate(head)] : T(1)};
   }
-  Mixture action(int64_t head, const T* told, const T* before) const {
+  Mixture action(int64_t head, const T* instruction, const T* before) const {
     const bool gated = s.has_action_gates;
-    const T* fresh = told + s.action(head);
+    const T* fresh = instruction + s.action(head);
     const int64_t scaled = s.step == LieStep::normalised_candidate ? s.length_size() : 0;
     return {fresh,
             before + s.key_size,
             gated,
-            gated ? told[s.action_gate(head)] : T(1),
+            gated ? instruction[s.action_gate(head)] : T(1),
             scaled,
             scaled ? shortening(scaled, fresh, length_floor<T>) : T(1)};
   }

@@ -85,7 +85,7 @@ struct RunsLayout {
   static constexpr int L = lanes<double>;
 
   const Frame<T>& f;
-  const int64_t Q, S, W, tops, channels, moves, wide, part, block, told, rows, window;
+  const int64_t Q, S, W, tops, channels, moves, wide, part, block, instruction, rows, window;
 
   explicit RunsLayout(const Frame<T>& frame)
       : f(frame),
@@ -98,7 +98,7 @@ struct RunsLayout {
         wide((tops + L - 1) / L * L),
         part(tops * channels),
         block(part * wide),
-        told(tops * moves + W),
+        instruction(tops * moves + W),
         rows(f.c.rows + f.c.room),
         window(f.c.options[3] > 0 ? f.c.options[3] : std::max<int64_t>(rows, 1)) {}
 
@@ -115,7 +115,7 @@ struct RunsLayout {
   int64_t times() const { return std::min(rows, window) + 1; }
   bool is_normalized() const { return f.c.options[4] != 0; }
   const T* saved(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * told;
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * instruction;
   }
 };
 
@@ -365,7 +365,7 @@ class NondeterministicForward final : public MemoryForward<T> {
   void take_scratch(Workspace& space) override {
     space.take(runs_, f.c.batch);
     space.take(is_spoiled_, f.c.batch);
-    if (!f.c.saves) space.take(told_, f.c.batch * at.told);
+    if (!f.c.saves) space.take(instruction_, f.c.batch * at.instruction);
     Runs<T>::take(space, at, runs_);
   }
   void begin(int64_t b) override {
@@ -376,12 +376,12 @@ class NondeterministicForward final : public MemoryForward<T> {
                      has_nan(as<T>(f.c.state0[1]) + b * N * at.tops, N * at.tops);
   }
   void take(int64_t t, int64_t b, const Instruction<T>& in) override {
-    in.take(0, 2, told(t, b));
-    is_spoiled_[b] = is_spoiled_[b] || has_nan(told(t, b), at.told);
+    in.take(0, 2, instruction(t, b));
+    is_spoiled_[b] = is_spoiled_[b] || has_nan(instruction(t, b), at.instruction);
   }
   void step(int64_t t, int64_t b, T* read_vector) override {
     Runs<T>& runs = runs_[b];
-    runs.step(told(t, b));
+    runs.step(instruction(t, b));
     double total = 0;
     for (int64_t ry = 0; ry < at.tops; ++ry) total += runs.top[ry * at.channels];
     for (int64_t ry = 0; ry < at.tops; ++ry)
@@ -435,10 +435,11 @@ class NondeterministicForward final : public MemoryForward<T> {
   const RunsLayout<T> at;
   Runs<T>* runs_ = nullptr;
   bool* is_spoiled_ = nullptr;
-  T* told_ = nullptr;
+  T* instruction_ = nullptr;
 
-  T* told(int64_t t, int64_t b) const {
-    return f.c.saves ? as<T>(f.c.saved[0]) + (t * f.c.batch + b) * at.told : told_ + b * at.told;
+  T* instruction(int64_t t, int64_t b) const {
+    return f.c.saves ? as<T>(f.c.saved[0]) + (t * f.c.batch + b) * at.instruction
+        : instruction_ + b * at.instruction;
   }
 };
 
@@ -462,7 +463,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
     space.take(of_value_, B * at.channels);
     space.take(of_popped_, B * popped());
     space.take(ratio_, B * at.part * L);
-    space.take(of_told_, B * at.told);
+    space.take(grad_instruction_, B * at.instruction);
     Runs<T>::take(space, at, runs_);
   }
 
@@ -525,7 +526,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
   }
 
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
-    out.give(0, 2, at.saved(t, b), of_told_ + b * at.told);
+    out.give(0, 2, at.saved(t, b), grad_instruction_ + b * at.instruction);
   }
 
   void end(int64_t b) override {
@@ -565,7 +566,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
   double *of_value_ = nullptr;
   double *of_popped_ = nullptr;  // [k - first][r][u, y][a register]; then sums
   double *ratio_ = nullptr;      // [r, y][channel][a register]
-  T* of_told_ = nullptr;
+  T* grad_instruction_ = nullptr;
 
   double* grad_of(int64_t b) const { return grad_ + b * at.pairs() * at.block; }
   double* of_other(int64_t b, int64_t sz, int64_t move) const {
@@ -690,7 +691,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
 
   // From the logs of the weights to the instruction.
   void tell(const Runs<T>& runs, int64_t b) {
-    T* to = of_told_ + b * at.told;
+    T* to = grad_instruction_ + b * at.instruction;
     for (int64_t qx = 0; qx < at.tops; ++qx, to += at.moves) {
       double all = 0;
       for (int64_t a = 0; a < at.moves; ++a) {

@@ -21,7 +21,7 @@ struct RandomAccessLayout {
   const Frame<T>& f;
   const int64_t width, key_size;
   const bool has_tape, has_sharpening;
-  const int64_t told, rows;
+  const int64_t instruction, rows;
   const int64_t stride;  // of rows side by side: one register more, for the neighbour of the last
 
   explicit RandomAccessLayout(const Frame<T>& frame)
@@ -30,7 +30,7 @@ struct RandomAccessLayout {
         key_size(f.c.options[1]),
         has_tape(f.c.options[2] != 0),
         has_sharpening(f.c.options[3] != 0),
-        told(link() + (has_tape ? 3 : 0)),
+        instruction(link() + (has_tape ? 3 : 0)),
         rows(f.c.rows + f.c.room),
         stride((rows + lanes<T> - 1) / lanes<T> * lanes<T> + lanes<T>) {}
 
@@ -44,8 +44,8 @@ struct RandomAccessLayout {
   int64_t row_key_room() const { return rows * key_size + lanes<T>; }
   void pad_row_keys(T* row_keys) const { clear_values(row_keys + rows * key_size, lanes<T>); }
   int64_t tape_size() const { return has_tape ? 2 * key_size : 0; }
-  T* saved_told(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * told;
+  T* saved_instruction(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * instruction;
   }
   T* saved_tape(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * tape_size();
@@ -69,15 +69,15 @@ struct RandomAccessLayout {
   }
 
   // The key that is read, without the sharpening; `tape` has the keys after and before.
-  void mix(const T* told, const T* tape, T* key) const {
-    if (!has_tape) return copy_values(key, told, key_size);
-    const T *weights = told + link(), *after = tape, *before = tape + key_size;
+  void mix(const T* instruction, const T* tape, T* key) const {
+    if (!has_tape) return copy_values(key, instruction, key_size);
+    const T *weights = instruction + link(), *after = tape, *before = tape + key_size;
     for (int64_t j = 0; j < key_size; ++j)
-      key[j] = weights[0] * told[j] + weights[1] * after[j] + weights[2] * before[j];
+      key[j] = weights[0] * instruction[j] + weights[1] * after[j] + weights[2] * before[j];
   }
-  void sharpen(const T* told, T* key) const {
+  void sharpen(const T* instruction, T* key) const {
     if (!has_sharpening) return;
-    for (int64_t j = 0; j < key_size; ++j) key[j] *= told[sharpening()];
+    for (int64_t j = 0; j < key_size; ++j) key[j] *= instruction[sharpening()];
   }
 };
 
@@ -214,7 +214,7 @@ class RandomAccessForward final : public MemoryForward<T> {
     space.take(tapes_, batch * at.tape_size());
     space.take(key_, batch * at.key_size);
     space.take(scratch_, batch * RandomAccessRead<T>::scratch_size(at.stride));
-    if (!f.c.saves) space.take(told_, batch * at.told);
+    if (!f.c.saves) space.take(instruction_, batch * at.instruction);
   }
 
   void begin(int64_t b) override {
@@ -232,12 +232,12 @@ class RandomAccessForward final : public MemoryForward<T> {
   }
 
   void take(int64_t t, int64_t b, const Instruction<T>& in) override {
-    in.take(0, int(f.c.head_count), told(t, b));
+    in.take(0, int(f.c.head_count), instruction(t, b));
   }
 
   void step(int64_t t, int64_t b, T* read_vector) override {
     const int64_t M = at.width, n = at.key_size, row = at.row_of(t);
-    const T* in = told(t, b);
+    const T* in = instruction(t, b);
     T* key = key_ + b * n;
     if (f.c.saves) copy_values(at.saved_tape(t, b), tape(b), at.tape_size());
     at.mix(in, tape(b), key);
@@ -278,12 +278,12 @@ class RandomAccessForward final : public MemoryForward<T> {
   Entry* entries_ = nullptr;
   // Of rows that are not absent; keys [B][n][stride] and, for a tape, [B][rows][n].
   T *keys_ = nullptr, *strengths_ = nullptr, *values_ = nullptr, *row_keys_ = nullptr;
-  T *tapes_ = nullptr, *key_ = nullptr, *scratch_ = nullptr, *told_ = nullptr;
+  T *tapes_ = nullptr, *key_ = nullptr, *scratch_ = nullptr, *instruction_ = nullptr;
 
   int64_t value_room() const { return at.rows * at.width + lanes<T>; }
   T* tape(int64_t b) const { return tapes_ + b * at.tape_size(); }
-  T* told(int64_t t, int64_t b) const {
-    return f.c.saves ? at.saved_told(t, b) : told_ + b * at.told;
+  T* instruction(int64_t t, int64_t b) const {
+    return f.c.saves ? at.saved_instruction(t, b) : instruction_ + b * at.instruction;
   }
 
   // Takes a row of the state among those that are read, unless it is absent.
@@ -319,7 +319,7 @@ class RandomAccessBackward final : public MemoryBackward<T> {
     for (T** of_rows : {&strengths_, &grad_strengths_}) space.take(*of_rows, batch * at.stride);
     for (T** of_tape : {&first_tapes_, &grad_tapes_}) space.take(*of_tape, batch * at.tape_size());
     for (T** of_key : {&key_, &grad_key_}) space.take(*of_key, batch * n);
-    space.take(of_told_, batch * at.told);
+    space.take(grad_instruction_, batch * at.instruction);
     space.take(scratch_, batch * RandomAccessRead<T>::scratch_size(at.stride));
   }
 
@@ -350,8 +350,8 @@ class RandomAccessBackward final : public MemoryBackward<T> {
 
   void step(int64_t t, int64_t b, const T* grad_read_vector) override {
     const int64_t M = at.width, n = at.key_size;
-    const T *in = at.saved_told(t, b), *tape = at.saved_tape(t, b);
-    T *of = of_told_ + b * at.told, *grad_tape = grad_tapes_ + b * at.tape_size();
+    const T *in = at.saved_instruction(t, b), *tape = at.saved_tape(t, b);
+    T *of = grad_instruction_ + b * at.instruction, *grad_tape = grad_tapes_ + b * at.tape_size();
     T *key = key_ + b * n, *of_key = grad_key_ + b * n;
     give_row(at.row_of(t), b, in[at.strength()] <= 0 ? -1 : --counts_[b], of + at.write_key(),
              of + at.value(), of + at.strength());
@@ -379,7 +379,8 @@ class RandomAccessBackward final : public MemoryBackward<T> {
   }
 
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
-    out.give(0, int(f.c.head_count), at.saved_told(t, b), of_told_ + b * at.told);
+    out.give(0, int(f.c.head_count), at.saved_instruction(t, b),
+             grad_instruction_ + b * at.instruction);
   }
 
   void end(int64_t b) override {
@@ -402,7 +403,7 @@ class RandomAccessBackward final : public MemoryBackward<T> {
   T *keys_ = nullptr, *row_keys_ = nullptr, *columns_ = nullptr, *strengths_ = nullptr;
   T *grad_keys_ = nullptr, *grad_columns_ = nullptr, *grad_strengths_ = nullptr;
   T *first_tapes_ = nullptr, *grad_tapes_ = nullptr, *key_ = nullptr, *grad_key_ = nullptr;
-  T *of_told_ = nullptr, *scratch_ = nullptr;
+  T *grad_instruction_ = nullptr, *scratch_ = nullptr;
 
   T* keys(int64_t b) const { return keys_ + b * at.key_size * at.stride; }
   T* columns(int64_t b) const { return columns_ + b * at.width * at.stride; }

@@ -85,7 +85,7 @@ void roll_dots(const Ring& ring, T* sums, const T* grad, const T* from) {
 template <class T>
 struct RollLayout {
   const Frame<T>& f;
-  const int64_t slots, width, tapes, size, told;
+  const int64_t slots, width, tapes, size, instruction;
   const bool jumps_write;
 
   explicit RollLayout(const Frame<T>& frame)
@@ -94,7 +94,7 @@ struct RollLayout {
         width(f.c.options[1]),
         tapes(f.c.options[2]),
         size(slots * width),
-        told(tapes * (roll_actions + width)),
+        instruction(tapes * (roll_actions + width)),
         jumps_write(f.c.options[3] != 0) {}
 
   int64_t cells() const { return tapes * size; }
@@ -105,7 +105,7 @@ struct RollLayout {
     return Ring(size, width, ((jump % slots + slots) % slots) * width);
   }
   T* saved(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * told;
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * instruction;
   }
   static const T* actions(const T* given, int64_t k) { return given + k * roll_actions; }
   const T* value(const T* given, int64_t k) const {
@@ -139,15 +139,17 @@ class RollingTapeForward final : public MemoryForward<T> {
     space.take(cells_, f.c.batch * at.cells());
     space.take(next_, f.c.batch * at.cells());
     space.take(old_, f.c.batch * at.width);
-    if (!f.c.saves) space.take(told_, f.c.batch * at.told);
+    if (!f.c.saves) space.take(instruction_, f.c.batch * at.instruction);
   }
   void begin(int64_t b) override {
     copy_values(cells(b), as<T>(f.c.state0[0]) + b * at.cells(), at.cells());
   }
-  void take(int64_t t, int64_t b, const Instruction<T>& in) override { in.take(0, 2, told(t, b)); }
+  void take(int64_t t, int64_t b, const Instruction<T>& in) override {
+    in.take(0, 2, instruction(t, b));
+  }
   void step(int64_t t, int64_t b, T* read_vector) override {
     T* next = next_ + b * at.cells();
-    at.step(next, cells(b), old_ + b * at.width, told(t, b), at.ring(b));
+    at.step(next, cells(b), old_ + b * at.width, instruction(t, b), at.ring(b));
     copy_values(cells(b), next, at.cells());
     for (int64_t k = 0; k < at.tapes; ++k)
       copy_values(read_vector + k * at.width, next + k * at.size, at.width);
@@ -161,10 +163,12 @@ class RollingTapeForward final : public MemoryForward<T> {
  private:
   const Frame<T>& f;
   const RollLayout<T> at;
-  T *cells_ = nullptr, *next_ = nullptr, *old_ = nullptr, *told_ = nullptr;
+  T *cells_ = nullptr, *next_ = nullptr, *old_ = nullptr, *instruction_ = nullptr;
 
   T* cells(int64_t b) const { return cells_ + b * at.cells(); }
-  T* told(int64_t t, int64_t b) const { return f.c.saves ? at.saved(t, b) : told_ + b * at.told; }
+  T* instruction(int64_t t, int64_t b) const {
+    return f.c.saves ? at.saved(t, b) : instruction_ + b * at.instruction;
+  }
 };
 
 template <class T>
@@ -178,7 +182,7 @@ class RollingTapeBackward final : public MemoryBackward<T> {
     space.take(grad_, f.c.batch * at.cells());
     space.take(before_, f.c.batch * at.cells());
     space.take(old_, f.c.batch * at.width);
-    space.take(of_told_, f.c.batch * at.told);
+    space.take(grad_instruction_, f.c.batch * at.instruction);
   }
   void begin(int64_t b) override {
     T* grad = grad_ + b * at.cells();
@@ -206,12 +210,13 @@ class RollingTapeBackward final : public MemoryBackward<T> {
           at.step(to, work, old, at.saved(step, b), ring);
         });
     const T* given = at.saved(t, b);
-    T* of_told = of_told_ + b * at.told;
+    T* grad_instruction = grad_instruction_ + b * at.instruction;
     for (int64_t k = 0; k < at.tapes; ++k) {
       T *tape = states_.before(t, b) + k * at.size, *grad = grad_ + b * at.cells() + k * at.size;
-      T *before = before_ + b * at.cells() + k * at.size, *of_value = of_told + (at.value(given, k) - given);
+      T *before = before_ + b * at.cells() + k * at.size,
+          *of_value = grad_instruction + (at.value(given, k) - given);
       const T *weights = at.actions(given, k), *written = at.value(given, k);
-      T* of_actions = of_told + k * roll_actions;
+      T* of_actions = grad_instruction + k * roll_actions;
       for (int64_t m = 0; m < at.width; ++m) grad[m] += grad_read_vector[k * at.width + m];
       copy_values(old, tape, at.width);
       copy_values(tape, written, at.width);
@@ -234,7 +239,7 @@ class RollingTapeBackward final : public MemoryBackward<T> {
     }
   }
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
-    out.give(0, 2, at.saved(t, b), of_told_ + b * at.told);
+    out.give(0, 2, at.saved(t, b), grad_instruction_ + b * at.instruction);
   }
   void end(int64_t b) override {
     if (!f.c.grad_state0[0]) return;
@@ -247,7 +252,7 @@ class RollingTapeBackward final : public MemoryBackward<T> {
   const Frame<T>& f;
   const RollLayout<T> at;
   Checkpoints<T> states_;
-  T *grad_ = nullptr, *before_ = nullptr, *old_ = nullptr, *of_told_ = nullptr;
+  T *grad_ = nullptr, *before_ = nullptr, *old_ = nullptr, *grad_instruction_ = nullptr;
 };
 
 struct RollingTape {

@@ -14,7 +14,7 @@ struct TapeSizes : Slots<T> {
   int64_t readers, writers, reach;
   bool is_circular, reads_before;
   T floor;
-  int64_t heads, shifts, told;
+  int64_t heads, shifts, instruction;
 
   explicit TapeSizes(const Frame<T>& f)
       : Slots<T>(f.c.options[0], f.c.options[1]),
@@ -26,7 +26,7 @@ struct TapeSizes : Slots<T> {
         floor(T(std::pow(10.0, -double(f.c.options[7])))),
         heads(readers + writers),
         shifts(2 * reach + 1),
-        told(parts(readers) + parts(writers) + 2 * writers * width) {}
+        instruction(parts(readers) + parts(writers) + 2 * writers * width) {}
 
   int64_t parts(int64_t count) const { return count * (width + shifts + 3); }
   int64_t weights() const { return heads * stride; }
@@ -44,12 +44,12 @@ struct TapeSizes : Slots<T> {
   int64_t erase(int64_t writer) const { return parts(readers) + parts(writers) + writer * width; }
   int64_t add(int64_t writer) const { return erase(writers + writer); }
 
-  void limit_keys(T* told) const {
-    for (int64_t h = 0; h < heads; ++h) limit_key(told + key(h), width);
+  void limit_keys(T* instruction) const {
+    for (int64_t h = 0; h < heads; ++h) limit_key(instruction + key(h), width);
   }
-  void limit_key_gradients(const T* told, T* of_told) const {
+  void limit_key_gradients(const T* instruction, T* grad_instruction) const {
     for (int64_t h = 0; h < heads; ++h)
-      limit_key_gradient(told + key(h), of_told + key(h), width);
+      limit_key_gradient(instruction + key(h), grad_instruction + key(h), width);
   }
 };
 
@@ -73,32 +73,33 @@ class TapeAddressing {
   void look_at(const T* cells) { s.square(cells, squares_); }
 
   // Computes the head's weights from the previous ones.
-  void address(int64_t head, const T* told, const T* cells, const T* before, T* after) {
-    find(head, told, cells, before);
+  void address(int64_t head, const T* instruction, const T* cells, const T* before, T* after) {
+    find(head, instruction, cells, before);
     copy_values(after, logs_, s.stride);
-    const T sharpening = told[s.sharpening(head)];
+    const T sharpening = instruction[s.sharpening(head)];
     for (int64_t n = 0; n < s.stride; n += lanes<T>) store(after + n, load(after + n) * sharpening);
     s.softmax(after);
   }
 
-  // Maps `grad` of the new weights to that of the previous ones; `of_told` gets the head's
+  // Maps `grad` of the new weights to that of the previous ones; `grad_instruction` gets the head's
   // gradients except the key's; `of_products` those of k . M(i); `of_squares` accumulates those of
   // the squared norms. Returns the gradient of the key's squared norm.
-  T backward(int64_t head, const T* told, const T* cells, const T* before, const T* after, T* grad,
-             T* of_told, T* of_products, T* of_squares) {
-    find(head, told, cells, before);
-    const T strength = told[s.strength(head)], gate = told[s.gate(head)];
-    const T sharpening = told[s.sharpening(head)], *shift = told + s.shift(head);
+  T backward(int64_t head, const T* instruction, const T* cells, const T* before, const T* after,
+             T* grad,
+             T* grad_instruction, T* of_products, T* of_squares) {
+    find(head, instruction, cells, before);
+    const T strength = instruction[s.strength(head)], gate = instruction[s.gate(head)];
+    const T sharpening = instruction[s.sharpening(head)], *shift = instruction + s.shift(head);
 
     s.softmax_gradient(after, grad);                                                     // (9)
-    of_told[s.sharpening(head)] = dot(s.stride, grad, logs_);
+    grad_instruction[s.sharpening(head)] = dot(s.stride, grad, logs_);
     T* of_moved = of_moved_ + s.reach;
     for (int64_t n = 0; n < s.stride; n += lanes<T>)
       store(of_moved + n, load(grad + n) * sharpening / (load(moved_ + n) + s.floor));
     surround(of_moved_);
 
     for (int64_t k = 0; k < s.shifts; ++k)                                               // (8)
-      of_told[s.shift(head) + k] = dot(s.slots, of_moved, gated_ + 2 * s.reach - k);
+      grad_instruction[s.shift(head) + k] = dot(s.slots, of_moved, gated_ + 2 * s.reach - k);
     for (int64_t n = 0; n < s.stride; n += lanes<T>) {
       Vector<T> sum{};
       for (int64_t k = 0; k < s.shifts; ++k) sum += load(of_moved_ + n + k) * shift[k];
@@ -113,11 +114,13 @@ class TapeAddressing {
       store(grad + n, here * (1 - gate));
       store(grad_ + n, here * gate);
     }
-    of_told[s.gate(head)] = sum_of<T>(of_gate);
+    grad_instruction[s.gate(head)] = sum_of<T>(of_gate);
 
     T of_key_square;
-    s.find_backward(told + s.key(head), strength, squares_, roots_, similarity_, content_, grad_,
-                    of_products, of_squares, of_told[s.strength(head)], of_key_square);  // (5), (6)
+    s.find_backward(instruction + s.key(head), strength, squares_, roots_, similarity_, content_,
+                    grad_,
+                    of_products, of_squares, grad_instruction[s.strength(head)],
+                        of_key_square);  // (5), (6)
     return of_key_square;
   }
 
@@ -144,9 +147,10 @@ class TapeAddressing {
     }
   }
 
-  void find(int64_t head, const T* told, const T* cells, const T* before) {
-    const T *shift = told + s.shift(head), gate = told[s.gate(head)];
-    s.find(told + s.key(head), told[s.strength(head)], cells, squares_, roots_, similarity_,
+  void find(int64_t head, const T* instruction, const T* cells, const T* before) {
+    const T *shift = instruction + s.shift(head), gate = instruction[s.gate(head)];
+    s.find(instruction + s.key(head), instruction[s.strength(head)], cells, squares_, roots_,
+           similarity_,
            content_);                                                                    // (5), (6)
     T* gated = gated_ + s.reach;
     for (int64_t n = 0; n < s.stride; n += lanes<T>)                                     // (7)

@@ -23,8 +23,8 @@ struct TapeLayout {
 
   explicit TapeLayout(const Frame<T>& frame) : f(frame), s(frame) {}
 
-  T* told(int64_t t, int64_t b) const {
-    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.told;
+  T* instruction(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.instruction;
   }
   T* weights(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * s.weights();
@@ -51,24 +51,24 @@ struct TapeLayout {
   }
 
   // Row m of the cells after writing: M(i) prod (1 - w(i) e) + sum w(i) a, limited.      (3), (4)
-  void write_row(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
+  void write_row(int64_t m, T* to, const T* from, const T* instruction, const T* weights) const {
     if (s.writers == 1)
-      write_row_of<1>(m, to, from, told, weights);
+      write_row_of<1>(m, to, from, instruction, weights);
     else
-      write_row_of<0>(m, to, from, told, weights);
+      write_row_of<0>(m, to, from, instruction, weights);
   }
-  void write(T* to, const T* from, const T* told, const T* weights) const {
+  void write(T* to, const T* from, const T* instruction, const T* weights) const {
     for (int64_t m = 0; m < s.width; ++m)
-      write_row(m, to + m * s.stride, from + m * s.stride, told, weights);
+      write_row(m, to + m * s.stride, from + m * s.stride, instruction, weights);
   }
 
  private:
   template <int known_writers>  // 0 for any number
-  void write_row_of(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
+  void write_row_of(int64_t m, T* to, const T* from, const T* instruction, const T* weights) const {
     const int64_t writers = known_writers ? known_writers : s.writers;
     const int64_t stride = s.stride, width = s.width;
-    const T *first = weights + s.readers * stride, *erase = told + s.erase(0) + m;
-    const T* add = told + s.add(0) + m;
+    const T *first = weights + s.readers * stride, *erase = instruction + s.erase(0) + m;
+    const T* add = instruction + s.add(0) + m;
     for (int64_t n = 0; n < stride; n += lanes<T>) {
       Vector<T> kept = Vector<T>{} + 1, added{};
       for (int64_t w = 0; w < writers; ++w) {
@@ -91,15 +91,15 @@ class TuringTapeForward final : public MemoryForward<T> {
     space.take(weights_, f.c.batch * s.weights());
     space.take(new_weights_, f.c.batch * s.weights());
     space.take(scratch_, f.c.batch * TapeAddressing<T>(s).scratch_size());
-    if (!f.c.saves) space.take(told_, f.c.batch * s.told);
+    if (!f.c.saves) space.take(instruction_, f.c.batch * s.instruction);
   }
   void begin(int64_t b) override {
     at.begin(b, cells(b));
     at.spread_weights(weights_ + b * s.weights(), f.c.state0, b);
   }
   void take(int64_t t, int64_t b, const Instruction<T>& in) override {
-    in.take(0, 12, told(t, b));
-    s.limit_keys(told(t, b));
+    in.take(0, 12, instruction(t, b));
+    s.limit_keys(instruction(t, b));
   }
 
   void step(int64_t t, int64_t b, T* read_vector) override {
@@ -108,11 +108,12 @@ class TuringTapeForward final : public MemoryForward<T> {
     T *weights = weights_ + b * s.weights(), *after = new_weights_ + b * s.weights();
     addressing.look_at(cells(b));
     for (int64_t h = 0; h < s.heads; ++h)
-      addressing.address(h, told(t, b), cells(b), weights + h * s.stride, after + h * s.stride);
+      addressing.address(h, instruction(t, b), cells(b), weights + h * s.stride,
+                         after + h * s.stride);
     copy_values(weights, after, s.weights());
     if (f.c.saves) copy_values(at.weights(t, b), after, s.weights());
     if (s.reads_before) read(cells(b), weights, read_vector);
-    at.write(cells(b), cells(b), told(t, b), weights);
+    at.write(cells(b), cells(b), instruction(t, b), weights);
     if (!s.reads_before) read(cells(b), weights, read_vector);
   }
   void keep(int64_t b, T* to) override { copy_values(to, cells(b), s.cells()); }
@@ -126,10 +127,12 @@ class TuringTapeForward final : public MemoryForward<T> {
   const TapeLayout<T> at;
   const TapeSizes<T>& s;
   T *cells_ = nullptr, *weights_ = nullptr, *new_weights_ = nullptr, *scratch_ = nullptr;
-  T* told_ = nullptr;
+  T* instruction_ = nullptr;
 
   T* cells(int64_t b) const { return cells_ + b * s.cells(); }
-  T* told(int64_t t, int64_t b) const { return f.c.saves ? at.told(t, b) : told_ + b * s.told; }
+  T* instruction(int64_t t, int64_t b) const {
+    return f.c.saves ? at.instruction(t, b) : instruction_ + b * s.instruction;
+  }
   void read(const T* cells, const T* weights, T* read_vector) const {                        // (2)
     for (int64_t r = 0; r < s.readers; ++r)
       for (int64_t m = 0; m < s.width; ++m)
@@ -151,7 +154,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
     space.take(of_products_, f.c.batch * s.weights());
     space.take(rows_, f.c.batch * 2 * s.stride);
     space.take(of_key_squares_, f.c.batch * s.heads);
-    space.take(of_told_, f.c.batch * s.told);
+    space.take(grad_instruction_, f.c.batch * s.instruction);
     space.take(scratch_, f.c.batch * TapeAddressing<T>(s).scratch_size());
   }
   void begin(int64_t b) override {
@@ -174,25 +177,27 @@ class TuringTapeBackward final : public MemoryBackward<T> {
             copy_values(to, f.checkpoint(b, first / f.c.block), s.cells());
         },
         [&](T* to, const T* from, int64_t step) {
-          at.write(to, from, at.told(step, b), at.weights(step, b));
+          at.write(to, from, at.instruction(step, b), at.weights(step, b));
         });
-    const T *cells = states_.before(t, b), *told = at.told(t, b), *weights = at.weights(t, b);
-    T *of_told = of_told_ + b * s.told, *grad_weights = grad_weights_ + b * s.weights();
+    const T *cells = states_.before(t, b), *instruction = at.instruction(t, b),
+        *weights = at.weights(t, b);
+    T *grad_instruction = grad_instruction_ + b * s.instruction,
+        *grad_weights = grad_weights_ + b * s.weights();
     T *squares = rows_ + b * 2 * s.stride, *seen = squares + s.stride;
     for (int64_t m = 0; m < s.width; ++m) {
       T* grad = grad_cells_ + b * s.cells() + m * s.stride;
       const T* row = cells + m * s.stride;
-      at.write_row(m, seen, row, told, weights);
+      at.write_row(m, seen, row, instruction, weights);
       if (!s.reads_before) read_backward(m, seen, weights, grad_read_vector, grad, grad_weights);
       s.limit_backward(seen, grad);
-      write_backward(m, row, told, weights, grad, grad_weights, of_told);
+      write_backward(m, row, instruction, weights, grad, grad_weights, grad_instruction);
       if (s.reads_before) read_backward(m, row, weights, grad_read_vector, grad, grad_weights);
     }
-    address_backward(t, b, cells, told, weights, squares, of_told);
-    s.limit_key_gradients(told, of_told);
+    address_backward(t, b, cells, instruction, weights, squares, grad_instruction);
+    s.limit_key_gradients(instruction, grad_instruction);
   }
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
-    out.give(0, 12, at.told(t, b), of_told_ + b * s.told);
+    out.give(0, 12, at.instruction(t, b), grad_instruction_ + b * s.instruction);
   }
   void end(int64_t b) override {
     if (!f.c.grad_state0[0]) return;
@@ -207,7 +212,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
   Checkpoints<T> states_;
   T *first_weights_ = nullptr, *grad_cells_ = nullptr, *grad_weights_ = nullptr;
   T *of_products_ = nullptr, *rows_ = nullptr, *of_key_squares_ = nullptr;
-  T *of_told_ = nullptr, *scratch_ = nullptr;
+  T *grad_instruction_ = nullptr, *scratch_ = nullptr;
 
   // For row m: the gradients of the read vectors and of the readers' weights.
   void read_backward(int64_t m, const T* seen, const T* weights, const T* grad_read_vector, T* grad,
@@ -225,14 +230,14 @@ class TuringTapeBackward final : public MemoryBackward<T> {
   }
 
   // For row m: maps `grad` of the new cells to that of the old ones.
-  void write_backward(int64_t m, const T* row, const T* told, const T* weights, T* grad,
-                      T* grad_weights, T* of_told) const {
+  void write_backward(int64_t m, const T* row, const T* instruction, const T* weights, T* grad,
+                      T* grad_weights, T* grad_instruction) const {
     // Local sizes: a store may alias whatever a reference points to.
     const int64_t writers = s.writers, stride = s.stride, width = s.width;
-    const T *first = weights + s.readers * stride, *erases = told + s.erase(0) + m;
+    const T *first = weights + s.readers * stride, *erases = instruction + s.erase(0) + m;
     T* of_first = grad_weights + s.readers * stride;
     for (int64_t w = 0; w < writers; ++w) {
-      const T erase = erases[w * width], add = told[s.add(w) + m];
+      const T erase = erases[w * width], add = instruction[s.add(w) + m];
       const bool is_last = w + 1 == writers;
       Vector<T> of_erase{}, of_add{};
       for (int64_t n = 0; n < stride; n += lanes<T>) {
@@ -250,13 +255,14 @@ class TuringTapeBackward final : public MemoryBackward<T> {
         store(to, load(to) + here * (add - left * erase));
         if (is_last) store(grad + n, here * kept * (1 - weight * erase));
       }
-      of_told[s.erase(w) + m] = sum_of<T>(of_erase);
-      of_told[s.add(w) + m] = sum_of<T>(of_add);
+      grad_instruction[s.erase(w) + m] = sum_of<T>(of_erase);
+      grad_instruction[s.add(w) + m] = sum_of<T>(of_add);
     }
   }
 
-  void address_backward(int64_t t, int64_t b, const T* cells, const T* told, const T* weights,
-                        T* of_squares, T* of_told) {
+  void address_backward(int64_t t, int64_t b, const T* cells, const T* instruction,
+                        const T* weights,
+                        T* of_squares, T* grad_instruction) {
     const T* before = t > 0 ? at.weights(t - 1, b) : first_weights_ + b * s.weights();
     T *grad_weights = grad_weights_ + b * s.weights(), *of_products = of_products_ + b * s.weights();
     T* of_key_squares = of_key_squares_ + b * s.heads;
@@ -267,12 +273,14 @@ class TuringTapeBackward final : public MemoryBackward<T> {
     for (int64_t h = 0; h < s.heads; ++h) {
       const int64_t row = h * s.stride;
       of_key_squares[h] =
-          addressing.backward(h, told, cells, before + row, weights + row, grad_weights + row,
-                              of_told, of_products + row, of_squares);
+          addressing.backward(h, instruction, cells, before + row, weights + row,
+                              grad_weights + row,
+                              grad_instruction, of_products + row, of_squares);
     }
     s.keys_backward(
         s.heads, cells, of_products, of_squares, of_key_squares, grad_cells_ + b * s.cells(),
-        [&](int64_t h) { return told + s.key(h); }, [&](int64_t h) { return of_told + s.key(h); });
+        [&](int64_t h) { return instruction + s.key(h); },
+        [&](int64_t h) { return grad_instruction + s.key(h); });
   }
 };
 
