@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from _cases import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sweep import diagonal
 
 from unbounded.errors import MemoryOverflowError
 from unbounded.memories import (
@@ -69,9 +71,10 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("memory", ["stack", "turing_tape", "register"])
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize(
+    ("memory", "controller", "ends"),
+    diagonal(["stack", "turing_tape", "register"], ["lstm", "gru"], ENDS, share=2),
+)
 def test_parity_with_lengths(memory, controller, ends):
     lengths = ENDS[ends]
     # The sums of the weights' gradients have more rows than one block.
@@ -106,9 +109,11 @@ def test_the_order_of_a_batch_does_not_affect_bits(memory):
     torch.testing.assert_close(moved_weight, weight, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("memory", VARIANTS, ids=repr)
-@pytest.mark.parametrize("controller", ["lstm", "elman_sigmoid"])
-@pytest.mark.parametrize("batch", [1, 10, 33])
+@pytest.mark.parametrize(
+    ("memory", "controller", "batch"),
+    diagonal(VARIANTS, ["lstm", "elman_sigmoid"], [1, 10, 33], share=3),
+    ids=str,
+)
 def test_parity_of_variants_and_larger_sizes(memory, controller, batch):
     lengths = None if batch == 1 else [(7 * b) % 21 for b in range(batch)]
     assert_parity(
@@ -116,11 +121,17 @@ def test_parity_of_variants_and_larger_sizes(memory, controller, batch):
     )
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
-@pytest.mark.parametrize("controller", ["gru", "elman_tanh", "elman_sigmoid", "elman_relu"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("memory", "controller", "dtype", "lengths", "bias"),
+    diagonal(
+        STRUCTURES,
+        ["gru", "elman_tanh", "elman_sigmoid", "elman_relu"],
+        DTYPES,
+        [None, [7, 0, 3, 1]],
+        [True, False],
+        share=4,
+    ),
+)
 def test_parity_of_controllers(memory, controller, dtype, lengths, bias):
     assert_parity(
         make_case(memory, controller, batch=4, hidden=37, lengths=lengths, dtype=dtype, bias=bias)
@@ -132,9 +143,20 @@ def test_parity_without_recurrence(memory):
     assert_parity(make_case(memory, "elman_tanh", recurrent=False))
 
 
-@pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS[3:]], ids=str)
-@pytest.mark.parametrize("chosen", CHOSEN)
-@pytest.mark.parametrize("steps", [1, 8, 17, pytest.param(140, marks=pytest.mark.slow)])
+OVER_BLOCKS = (*STRUCTURES, *VARIANTS[3:])
+
+
+@pytest.mark.parametrize(
+    ("memory", "chosen", "steps"),
+    [
+        *diagonal(OVER_BLOCKS, CHOSEN, [1, 8, 17], share=3),
+        *(
+            pytest.param(*each, 140, marks=pytest.mark.slow)
+            for each in product(OVER_BLOCKS, CHOSEN)
+        ),
+    ],
+    ids=str,
+)
 def test_parity_over_blocks_of_steps(memory, chosen, steps):
     lengths = [steps, steps * 2 // 3]
     case = make_case(memory, "elman_sigmoid", steps, 2, rows=5, lengths=lengths, bias=False)
@@ -215,9 +237,10 @@ EQUAL_CELLS = TuringTape(
 OF_READ_WEIGHTS = 16
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("heads", [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 3)])
-@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize(
+    ("dtype", "heads", "chosen"),
+    diagonal(DTYPES, [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 3)], CHOSEN, share=3),
+)
 def test_parity_where_the_terms_of_a_gradient_cancel(dtype, heads, chosen):
     memory = TuringTape(5, 1, *heads, "zero", shift_range=0, variant="deleu2016", reads="before")
     for steps in range(1, 6):
