@@ -43,13 +43,17 @@ CHOSEN = {"outputs": slice(1), "controller": slice(2), "everything": slice(None)
 
 
 @pytest.mark.parametrize(
-    ("memory", "inverse_temperature"),
-    [*((m, 1.0) for m in STRUCTURES), *((m, s) for m in ROWS for s in (30.0, 1000.0))],
+    ("sharpened", "dtype", "lengths", "rows"),
+    diagonal(
+        [*((m, 1.0) for m in STRUCTURES), *((m, s) for m in ROWS for s in (30.0, 1000.0))],
+        DTYPES,
+        [None, [7, 0, 3, 1]],
+        [0, 2],
+        share=2,
+    ),
 )
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
-@pytest.mark.parametrize("rows", [0, 2])
-def test_parity(memory, inverse_temperature, dtype, lengths, rows):
+def test_parity(sharpened, dtype, lengths, rows):
+    memory, inverse_temperature = sharpened
     assert_parity(
         make_case(
             memory,
