@@ -23,12 +23,12 @@ from unbounded.experiments.trials.studies import Outcome
 from unbounded.verification import VerifyOptions
 
 
-def call(study, folder, **options):
+def call(study, folder, jobs=1, **options):
     lines: list[str] = []
     result = reproduce(
         study,
         study.trials,
-        jobs=2,
+        jobs=jobs,
         runs=folder / "runs",
         out=folder / "out",
         say=lines.append,
@@ -156,7 +156,7 @@ def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_after_kill_9_the_same_call_goes_on(tmp_path):
-    changes = {"models": ["queue"], "seeds": [0], "batches": 400}
+    changes = {"models": ["queue"], "seeds": [0], "batches": 200}
     study = tiny_study(**changes)
     program = (
         "from pathlib import Path\n"
@@ -184,7 +184,7 @@ def test_after_kill_9_the_same_call_goes_on(tmp_path):
         json.loads(line)["batch"] for line in (run / "metrics.jsonl").read_text().splitlines()
     ]
     assert batches == sorted(batches)
-    assert batches[-1] == 400
+    assert batches[-1] == 200
 
 
 def wait_until(true, process, seconds=60):
