@@ -213,8 +213,7 @@ def some_memory(data):
     )
 
 
-@settings(max_examples=100, deadline=None)
-@given(
+draws = given(
     controller=st.sampled_from(sorted(GATES)),
     dtype=st.sampled_from(DTYPES),
     batch=st.integers(1, 17),
@@ -224,7 +223,22 @@ def some_memory(data):
     chosen=st.sampled_from(sorted(CHOSEN)),
     data=st.data(),
 )
-def test_parity_of_random_sizes(controller, dtype, batch, inputs, hidden, rows, chosen, data):
+
+
+@settings(max_examples=40, deadline=None)
+@draws
+def test_parity_of_random_sizes(**drawn):
+    assert_parity_of_draws(**drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@draws
+def test_parity_of_more_random_sizes(**drawn):
+    assert_parity_of_draws(**drawn)
+
+
+def assert_parity_of_draws(controller, dtype, batch, inputs, hidden, rows, chosen, data):
     steps = data.draw(st.integers(1, 12))
     lengths = data.draw(st.none() | st.lists(st.integers(0, steps), min_size=batch, max_size=batch))
     memory = some_memory(data)

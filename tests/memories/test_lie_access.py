@@ -126,7 +126,10 @@ def as_lists(state, b):
     )
 
 
-@every_kind
+@pytest.mark.parametrize(
+    ("group", "weighting"),
+    sweep(GROUPS, WEIGHTINGS, fast=lambda group, weighting: weighting == FAST_WEIGHTING[group]),
+)
 @given(
     seed=st.integers(0, 10_000),
     steps=st.integers(1, 8),
