@@ -16,6 +16,8 @@ from tests.cli.failing import Capture, failing
 from tests.studies.tiny_study import TINY, tiny, write
 from unbounded.cli import main
 from unbounded.experiments.trials.claims import newest_claims
+from unbounded.experiments.trials.workers import PlanWatch
+from unbounded.studies import executors
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +30,18 @@ def reports(folder: str = "studies/mine") -> list[str]:
     return sorted(path.parent.name for path in Path(folder, "runs").glob("*/report.json"))
 
 
-def test_a_study_from_its_plan_to_its_table(capsys: Capture) -> None:
+def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a study that is finished: a worker would only find that no run is left."""
+
+    def none_left(plan: Path, watched: PlanWatch, *_: object, **__: object) -> None:
+        assert not watched.waiting
+
+    monkeypatch.setattr(executors, "run_workers", none_left)
+
+
+def test_a_study_from_its_plan_to_its_table(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(Path("mine.yaml"))
     assert main(["study", "mine.yaml", "--dry-run"]) == 0
     out = capsys.readouterr().out
@@ -49,6 +62,7 @@ def test_a_study_from_its_plan_to_its_table(capsys: Capture) -> None:
     assert not list(Path("studies/mine/runs").glob("*/figures"))
 
     # The same command shows the table of a finished study, and the plan knows its minutes.
+    without_workers(monkeypatch)
     assert main(["study", "mine.yaml"]) == 0
     assert "4 of 4 runs are already finished" in capsys.readouterr().out
     assert main(["study", "mine.yaml", "--dry-run"]) == 0
@@ -147,12 +161,12 @@ def test_the_time_limit_serves_the_first_and_each_later_attempt(capsys: Capture)
     study["base"] = {**study["base"], "training": {**study["base"]["training"],
                                                    "report_every": 50}}  # fmt: skip
     write(Path("mine.yaml"), study)
-    from unbounded.cli import executors
+    from unbounded.cli import executors as of_command
 
     codes = []
     for _ in range(60):
         # The limit counts from the start of the process.
-        limit = (time.monotonic() - executors.BEGAN + 0.7) / 60
+        limit = (time.monotonic() - of_command.BEGAN + 0.7) / 60
         codes.append(main(["study", "mine.yaml", "--shard", "1/1", "--time_limit", str(limit)]))
         if codes[-1] == 0:
             break
@@ -175,7 +189,7 @@ def test_a_metric_of_the_table_is_checked_before_any_run(capsys: Capture) -> Non
     assert "time_limit: has no meaning with --watch" in text
 
 
-def test_a_study_that_changed(capsys: Capture) -> None:
+def test_a_study_that_changed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     write(Path("mine.yaml"))
     assert main(["study", "mine.yaml", "--shard", "1/1"]) == 0
     capsys.readouterr()
@@ -194,6 +208,7 @@ def test_a_study_that_changed(capsys: Capture) -> None:
     assert "2 of its runs are no longer in the file" in capsys.readouterr().out
     # What only the table shows may change.
     write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
+    without_workers(monkeypatch)
     assert main(["study", "mine.yaml"]) == 0
     assert "| 4 " in capsys.readouterr().out
 

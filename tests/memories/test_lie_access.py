@@ -54,18 +54,6 @@ FUSED = {
 }
 #: Of these the shorter sizes stand for the longer ones, except in slow runs.
 _SLOW = ("rotation_6", "scaling_rotation_3")
-every_fused_kind = pytest.mark.parametrize(
-    ("group", "weighting"),
-    [
-        pytest.param(
-            group,
-            weighting,
-            id=f"{name}-{weighting}",
-            marks=[pytest.mark.slow] if name in _SLOW else [],
-        )
-        for (name, group), weighting in itertools.product(FUSED.items(), WEIGHTINGS)
-    ],
-)
 #: Without a capacity the first row has a gradient under inverse_square alone.
 every_capacity = pytest.mark.parametrize(
     ("name", "weighting", "capacity"),
@@ -239,7 +227,16 @@ def test_several_heads_agree_with_the_oracle(
             assert flat(got) == pytest.approx(flat(expected), rel=1e-9, abs=1e-11)
 
 
-@every_fused_kind
+@pytest.mark.parametrize(
+    ("name", "weighting"),
+    sweep(
+        FUSED,
+        WEIGHTINGS,
+        fast=lambda name, weighting: (
+            name not in _SLOW and weighting == FAST_WEIGHTING[FUSED[name].name]
+        ),
+    ),
+)
 @given(
     seed=st.integers(0, 10_000),
     steps=st.integers(1, 9),
@@ -249,12 +246,12 @@ def test_several_heads_agree_with_the_oracle(
     data=st.data(),
 )
 @settings(max_examples=15, deadline=None)
-def test_the_kernel_has_several_heads(group, weighting, seed, steps, rows, heads, times, data):
+def test_the_kernel_has_several_heads(name, weighting, seed, steps, rows, heads, times, data):
     """With absent rows, and states whose number of rows is no multiple of the write heads."""
     capacity = times * heads[1] if times else None
     drop = data.draw(st.integers(1, capacity)) if capacity else None
     memory = ub.LieAccessMemory(
-        2, group, weighting, capacity=capacity, drop=drop, step="normalised",
+        2, FUSED[name], weighting, capacity=capacity, drop=drop, step="normalised",
         read_heads=heads[0], write_heads=heads[1],
     )  # fmt: skip
     rows = min(rows, capacity or rows)
