@@ -40,10 +40,12 @@ CONTROLLER = functools.partial(
 )
 
 
-def stack_rnn(symbols: int, hidden: int = 20, stacks: int = 4, seed: int = 0) -> SequenceModel:
+def stack_rnn(
+    symbols: int, hidden: int = 20, stacks: int = 4, seed: int = 0, backend: str = "reference"
+) -> SequenceModel:
     torch.manual_seed(seed)
     memory = ub.SuperpositionStack(stacks, capacity=40, overflow="drop_bottom")
-    layer = ub.MemoryRNN(symbols, hidden, memory, CONTROLLER, batch_first=True, backend="reference")
+    layer = ub.MemoryRNN(symbols, hidden, memory, CONTROLLER, batch_first=True, backend=backend)
     model = SequenceModel(symbols, symbols, None, layer, hidden, output_bias=False)
     draw_sums(model)
     return model
@@ -353,7 +355,7 @@ def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
                 seen.append(state.stage)
 
     run = StreamRun(
-        *(tmp_path, make_task("anbn", sequences=2), stack_rnn(2)),
+        *(tmp_path, make_task("anbn", sequences=2), stack_rnn(2, backend="auto")),
         **{"batches": 60, "batch_size": 1, "lengths": lengths, "report_every": 10},
         length_bucketing=length_bucketing,
         hook=Watch(),
@@ -375,7 +377,7 @@ def test_stop_rules_where_lengths_double(
     rule: Hook, below: float, batch: int, why: str, tmp_path: Path
 ) -> None:
     run = StreamRun(
-        *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
+        *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2, backend="auto")),
         **{"batches": 90, "batch_size": 2, "report_every": 10, "learning_rate": 0.0},
         lengths=Doubling(LengthRange(2, 6), below=below),
         hook=rule,
@@ -402,7 +404,7 @@ def learn(folder: Path, batches: int) -> list[float]:
     task = make_task("anbn", sequences=12)
     assert isinstance(task, StreamTask)
     run = StreamRun(
-        *(folder, task, stack_rnn(2)),
+        *(folder, task, stack_rnn(2, backend="auto")),
         optimizer="adam",
         learning_rate=0.02,
         batches=batches,
