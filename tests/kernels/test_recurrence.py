@@ -114,11 +114,12 @@ def test_the_order_of_a_batch_does_not_affect_bits(memory):
 
 
 @pytest.mark.parametrize(
-    ("memory", "controller", "batch"),
-    diagonal(VARIANTS, ["lstm", "elman_sigmoid"], [1, 10, 33], share=3),
+    ("memory", "sizes"),
+    diagonal(VARIANTS, product(["lstm", "elman_sigmoid"], [1, 10, 33]), share=6),
     ids=str,
 )
-def test_parity_of_variants_and_larger_sizes(memory, controller, batch):
+def test_parity_of_variants_and_larger_sizes(memory, sizes):
+    controller, batch = sizes
     lengths = None if batch == 1 else [(7 * b) % 21 for b in range(batch)]
     assert_parity(
         make_case(memory, controller, steps=20, batch=batch, inputs=9, hidden=70, lengths=lengths)
@@ -151,17 +152,18 @@ OVER_BLOCKS = (*STRUCTURES, *VARIANTS[3:])
 
 
 @pytest.mark.parametrize(
-    ("memory", "chosen", "steps"),
+    ("memory", "scored"),
     [
-        *diagonal(OVER_BLOCKS, CHOSEN, [1, 8, 17], share=3),
+        *diagonal(OVER_BLOCKS, product(CHOSEN, [1, 8, 17]), share=9),
         *(
-            pytest.param(*each, 140, marks=pytest.mark.slow)
-            for each in product(OVER_BLOCKS, CHOSEN)
+            pytest.param(memory, (chosen, 140), marks=pytest.mark.slow)
+            for memory, chosen in product(OVER_BLOCKS, CHOSEN)
         ),
     ],
     ids=str,
 )
-def test_parity_over_blocks_of_steps(memory, chosen, steps):
+def test_parity_over_blocks_of_steps(memory, scored):
+    chosen, steps = scored
     lengths = [steps, steps * 2 // 3]
     case = make_case(memory, "elman_sigmoid", steps, 2, rows=5, lengths=lengths, bias=False)
     assert_parity(case, CHOSEN[chosen])
@@ -225,7 +227,7 @@ draws = given(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @draws
 def test_parity_of_random_sizes(**drawn):
     assert_parity_of_draws(**drawn)
