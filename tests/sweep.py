@@ -16,3 +16,23 @@ def sweep(*axes: Iterable[Any], fast: Callable[..., bool]) -> list[Any]:
     return [
         pytest.param(*values, marks=() if fast(*values) else pytest.mark.slow) for values in cases
     ]
+
+
+def diagonal(*axes: Iterable[Any], share: int) -> list[Any]:
+    """Every combination of the axes' values; one in `share` is fast, and each value in some.
+
+    The fast ones have positions in their axes with a sum that `share` divides.
+    """
+    listed = [list(axis) for axis in axes]
+    cases = list(itertools.product(*(range(len(axis)) for axis in listed)))
+    is_fast = {places: sum(places) % share == 0 for places in cases}
+    for axis, values in enumerate(listed):
+        covered = {places[axis] for places in cases if is_fast[places]}
+        assert len(covered) == len(values), f"a value of axis {axis} is in no fast case"
+    return [
+        pytest.param(
+            *(axis[place] for axis, place in zip(listed, places, strict=True)),
+            marks=() if is_fast[places] else pytest.mark.slow,
+        )
+        for places in cases
+    ]

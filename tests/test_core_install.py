@@ -62,19 +62,26 @@ def test_memories_layers_and_tasks_need_no_lab() -> None:
     assert "|||" in done.stdout or "Example" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import unbounded; unbounded.evaluation",
-        "import unbounded; unbounded.explore",
-        "from unbounded.models import MemoryModel",
-        "import unbounded.models; unbounded.models.MemoryModel",
-    ],
+NEEDS_LAB = (
+    "import unbounded; unbounded.evaluation",
+    "import unbounded; unbounded.explore",
+    "from unbounded.models import MemoryModel",
+    "import unbounded.models; unbounded.models.MemoryModel",
 )
-def test_what_needs_the_lab_says_how_to_get_it(code: str) -> None:
+
+
+def test_what_needs_the_lab_says_how_to_get_it() -> None:
+    """In one process: an import that failed is tried again."""
+    code = f"""
+for code in {NEEDS_LAB}:
+    try:
+        exec(code)
+    except ImportError as error:
+        print(error)
+"""
     done = run(code)
-    assert done.returncode != 0
-    assert "pip install 'unbounded[lab]'" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pip install 'unbounded[lab]'") == len(NEEDS_LAB)
 
 
 def test_the_command_says_so_without_a_traceback() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
+EXPECTED = "UNBOUNDED_HYPOTHESIS: expected 'fixed' or 'explore'"
 CHOSEN = os.environ.get("UNBOUNDED_HYPOTHESIS") or "fixed"
 
 
@@ -69,7 +71,15 @@ def test_fixed_draws_the_same_and_exploring_draws_others(tmp_path: Path) -> None
     assert not (tmp_path / "fixed-1" / ".hypothesis" / "examples").exists()
 
 
-def test_a_profile_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_profile_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure = runpy.run_path(str(TESTS / "conftest.py"))["pytest_configure"]
+    monkeypatch.setenv("UNBOUNDED_HYPOTHESIS", "exlpore")
+    with pytest.raises(pytest.UsageError, match=f"{EXPECTED}, got 'exlpore'"):
+        configure(None)
+
+
+@pytest.mark.slow
+def test_pytest_ends_with_this_error(tmp_path: Path) -> None:
     _, done = drawn(tmp_path, "exlpore")
     assert done.returncode != 0
-    assert "UNBOUNDED_HYPOTHESIS: expected 'fixed' or 'explore', got 'exlpore'" in done.stderr
+    assert f"{EXPECTED}, got 'exlpore'" in done.stderr

@@ -6,9 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.cli.failing import Capture, failing
+from unbounded.cli import main
 
 OUTSIDE = Path(__file__).resolve().parents[1] / "outside"
 TRAIN = (
@@ -43,6 +47,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The same folder, and the package to import, for commands in this process."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", str(OUTSIDE))
+    monkeypatch.syspath_prepend(OUTSIDE)
+    yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == "bucket"]:
+        del sys.modules[name]
+
+
 def test_a_run_names_its_parts_by_path(folder: Path) -> None:
     (run,) = (folder / "runs").glob("bucket.Parity-bucket.Bucket-bucket.Leaky-*-seed1")
     report = json.loads((run / "report.json").read_text())
@@ -53,51 +68,42 @@ def test_a_run_names_its_parts_by_path(folder: Path) -> None:
     assert 0 <= report["rows"][0]["labels"] <= 1
 
 
-def test_a_run_imports_nothing_that_the_command_does_not_name(folder: Path) -> None:
-    (run,) = (folder / "runs").glob("bucket*")
-    done = unbounded(folder, "evaluate", str(run))
+def test_a_run_imports_nothing_that_the_command_does_not_name(here: Path, capsys: Capture) -> None:
+    (run,) = (here / "runs").glob("bucket*")
+    done = unbounded(here, "evaluate", str(run))
     assert done.returncode == 2
     assert (
         "task 'bucket.Parity' is a custom component of package bucket. A config file" in done.stderr
     )
     assert "give --import bucket" in done.stderr
-    done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "5:6")
-    assert done.returncode == 0, done.stderr
+    assert main(["evaluate", str(run), "--import", "bucket", "--lengths", "5:6"]) == 0
+    capsys.readouterr()
     assert (run / "evaluations" / "test-5-6-seed1.json").is_file()
     # A name that somebody else put into a file is only looked up, and must be a part.
     config = run / "config.yaml"
     text = config.read_text()
     for name, message in (("os.system", "expected a subclass of"), ("antigravity.x", "--import")):
         config.write_text(text.replace("bucket.Parity", name))
-        done = unbounded(folder, "evaluate", str(run), "--import", "bucket")
-        assert done.returncode == 2
-        assert message in done.stderr
+        assert message in failing(capsys, "evaluate", str(run), "--import", "bucket")
     config.write_text(text)
 
 
-def test_restarts_in_processes_know_the_package(folder: Path) -> None:
-    done = unbounded(folder, *TRAIN, "--restarts", "2", "--jobs", "2", "--resume", "--quiet")
-    assert done.returncode == 0, done.stderr
-    assert "bucket.Parity, 2 restarts" in done.stdout
+def test_restarts_in_processes_know_the_package(here: Path, capsys: Capture) -> None:
+    assert main([*TRAIN, "--restarts", "2", "--jobs", "2", "--resume", "--quiet"]) == 0
+    assert "bucket.Parity, 2 restarts" in capsys.readouterr().out
 
 
-def test_a_memory_of_ones_own_on_a_task_of_the_library(folder: Path) -> None:
+def test_a_memory_of_ones_own_on_a_task_of_the_library(here: Path, capsys: Capture) -> None:
     small = ("--model.hidden_size", "4", "--training.batches", "1", "--evaluation.count", "4")
     few = ("--training.validation_count", "4", "--training.accuracy_every", "0", "--quiet")
-    done = unbounded(
-        folder,
-        *("train", "anbn", "--model.memory", "bucket.Bucket", "--evaluation.lengths", "2:3"),
-        *small,
-        *few,
-    )
-    assert done.returncode == 0, done.stderr
+    command = ("train", "anbn", "--model.memory")
+    assert main([*command, "bucket.Bucket", "--evaluation.lengths", "2:3", *small, *few]) == 0
+    capsys.readouterr()
     for path, message in (
         ("bucket.Buckte", "Did you mean 'Bucket'?"),
         ("nowhere.Heap", "the package of nowhere cannot be imported"),
     ):
-        done = unbounded(folder, "train", "anbn", "--model.memory", path)
-        assert done.returncode == 2
-        assert message in done.stderr
+        assert message in failing(capsys, *command, path)
 
 
 @pytest.mark.slow

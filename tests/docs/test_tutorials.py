@@ -21,11 +21,13 @@ def cells(path: Path) -> list[tuple[str, str]]:
     return [(cell["cell_type"], "".join(cell["source"])) for cell in data["cells"]]
 
 
-def run_cells(name: str) -> dict[str, object]:
-    """Run the code of a notebook; the names that it leaves."""
+def run_cells(name: str, few: bool = False) -> dict[str, object]:
+    """Run the code of a notebook, perhaps with few batches; the names that it leaves."""
     space: dict[str, object] = {}
     for kind, text in cells(ROOT / "docs" / "tutorials" / f"{name}.ipynb"):
         if kind == "code":
+            if few:
+                text = re.sub(r"(\.(batches|accuracy_every)) \d+", r"\1 4", text)
             exec(compile(text, name, "exec"), space)
     return space
 
@@ -49,6 +51,15 @@ def test_a_stack_in_your_model(tmp_path, monkeypatch, capsys):
     assert "push" in capsys.readouterr().out
 
 
+def test_watch_a_memory_learn_for_a_few_batches(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    report = run_cells("watch_a_memory_learn", few=True)["report"]
+    assert report["batches"] == 4
+    assert "hardened" in report
+    assert re.search(r"batch +\d+  [01]\.\d\d  ", capsys.readouterr().out)
+
+
+@pytest.mark.slow
 def test_watch_a_memory_learn(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     report = run_cells("watch_a_memory_learn")["report"]
@@ -57,6 +68,13 @@ def test_watch_a_memory_learn(tmp_path, monkeypatch, capsys):
     assert re.search(r"batch +\d+  [01]\.\d\d  #", capsys.readouterr().out)
 
 
+def test_own_data_for_a_few_batches(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = run_cells("own_data", few=True)
+    assert len(space["targets"]) == len(space["new"])
+
+
+@pytest.mark.slow
 def test_own_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     space = run_cells("own_data")

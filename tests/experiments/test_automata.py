@@ -58,6 +58,16 @@ def extracted(study, tmp_path):
     return lines
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """The hardened run of the study with its automaton, extracted once."""
+    folder = tmp_path_factory.mktemp("once")
+    study = make_study("exact", "tiny", {**STUDY, "preset": True, "extract": ["anbn"]})
+    hardened(study, folder / "runs", constructions.anbn())
+    extracted(study, folder)
+    return folder
+
+
 def test_an_automaton_is_extracted_once_for_the_same_weights(study, tmp_path):
     name = study.trials[0].name
     run = hardened(study, tmp_path / "runs", constructions.anbn())
@@ -82,11 +92,10 @@ def test_an_automaton_is_extracted_once_for_the_same_weights(study, tmp_path):
     assert extracted(study, tmp_path) == [f"extracted the automaton of {name}"]
 
 
-def test_an_automaton_of_other_weights_than_the_verified_ones_is_missing(study, tmp_path):
+def test_an_automaton_of_other_weights_than_the_verified_ones_is_missing(study, once, tmp_path):
     (trial,) = study.trials
     out = tmp_path / "out"
-    hardened(study, tmp_path / "runs", constructions.anbn())
-    extracted(study, tmp_path)
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
     trained = replace(trial, phase="trained")
     write_report(out, trained)
     (made,) = read_automata(study, out)
@@ -108,11 +117,11 @@ def test_a_run_without_an_automaton_is_named_and_the_rest_continues(study, tmp_p
 
 
 @pytest.mark.parametrize("is_hardened", [True, False])
-def test_an_automaton_is_removed_if_its_run_yields_none(study, tmp_path, is_hardened):
+def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, is_hardened):
     """It stayed, of other weights, and its run was missing for ever."""
     name, out = study.trials[0].name, tmp_path / "out"
-    run = hardened(study, tmp_path / "runs", constructions.anbn())
-    extracted(study, tmp_path)
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    run = tmp_path / "runs" / name
     if is_hardened:
         RunFolder(run).save_model(softened(constructions.anbn(), 0.9, "action"), hardened=True)
     else:

@@ -24,9 +24,11 @@ def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
     models = {trial.model for trial in study.trials}
     assert set(study.cells) == {f"{task}/{model}" for task in tasks for model in models}
     assert len(tasks) == int(paper[-2:])
-    settings = set()
+    settings, checked = set(), set()
     for trial in study.trials:
-        if trial.model in ("lstm", "rolling_tape"):  # the others' configs have the same parts
+        # The others' configs have the same parts, and a cell's differ in their seed.
+        if trial.model in ("lstm", "rolling_tape") and trial.cell not in checked:
+            checked.add(trial.cell)
             assert errors(trial.config) == [], trial.cell
         config = to_dict(trial.config)
         of_memory = config["model"].pop("memory")["name"] != "none"

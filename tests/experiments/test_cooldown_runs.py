@@ -75,7 +75,9 @@ def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
     assert report["batches"] == 20
 
 
-@pytest.mark.parametrize("batch", [24, 25, 26, 33, 39])
+@pytest.mark.parametrize(
+    "batch", [24, 25, *(pytest.param(b, marks=pytest.mark.slow) for b in (26, 33)), 39]
+)
 def test_interrupted_around_the_cooldown_it_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
@@ -96,7 +98,7 @@ def test_interrupted_around_the_cooldown_it_ends_the_same(
     assert_same_run(whole, parted)
 
 
-@pytest.mark.parametrize("batch", [10, 11, 30])
+@pytest.mark.parametrize("batch", [10, 11, pytest.param(30, marks=pytest.mark.slow)])
 def test_interrupted_while_its_words_double_it_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:

@@ -99,7 +99,7 @@ def test_resumed_bit_by_bit(
         pytest.param(
             row,
             id=task,
-            marks=[pytest.mark.slow] if task in ALIKE or row % 4 else [],
+            marks=[pytest.mark.slow] if task in ALIKE or row % 8 else [],
         )
         for row, task in enumerate(TASKS)
     ],

@@ -29,8 +29,8 @@ def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPa
     ("name", "value"),
     [
         ("ACCELERATE_USE_CPU", "x"),
-        ("ACCELERATE_DYNAMO_BACKEND", "foo"),
-        ("ACCELERATE_USE_DEEPSPEED", "true"),
+        pytest.param("ACCELERATE_DYNAMO_BACKEND", "foo", marks=pytest.mark.slow),
+        pytest.param("ACCELERATE_USE_DEEPSPEED", "true", marks=pytest.mark.slow),
     ],
 )
 def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: str) -> None:

@@ -28,30 +28,27 @@ time.sleep(60)
 """
 
 
-def test_a_worker_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+def test_a_worker_imports_what_pythonpath_names_and_nothing_from_the_current_folder(
+    tmp_path: Path,
+) -> None:
     """Item 18: an own queue.py there broke every seed, and a planted types.py ran."""
+    here, named = tmp_path / "here", tmp_path / "named"
+    here.mkdir()
+    named.mkdir()
     names = sorted(f"{name}.py" for name in ("queue", "copy", "types", "torch", "unbounded"))
     for name in names:
-        (tmp_path / name).write_text("open('ran', 'w').close()\n")
-    done = subprocess.run(
-        [*WORKER, WorkOptions().to_json(), "no-plan.jsonl", "runs"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert "no-plan.jsonl" in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
-
-
-def test_a_worker_imports_what_pythonpath_names(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("print('mine is there')\n")
+        (here / name).write_text("open('ran', 'w').close()\n")
+    (named / "mine.py").write_text("print('mine is there')\n")
     done = subprocess.run(
         [*WORKER, WorkOptions(modules=("mine",)).to_json(), "no-plan.jsonl", "runs"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(named)},
         capture_output=True,
         text=True,
     )
     assert "mine is there" in done.stdout
+    assert "no-plan.jsonl" in done.stderr
+    assert sorted(path.name for path in here.iterdir()) == names
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

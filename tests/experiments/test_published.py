@@ -101,7 +101,13 @@ COMMITTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("paper", "study", "place"), COMMITTED)
+@pytest.mark.parametrize(
+    ("paper", "study", "place"),
+    [
+        pytest.param(*each, marks=() if each[1] in ("laptop", "small") else pytest.mark.slow)
+        for each in COMMITTED
+    ],
+)
 def test_the_committed_table_is_that_of_its_reports(paper, study, place, tmp_path):
     results = Path(__file__).resolve().parents[2] / "results" / place
     for name in (RUNS, VERIFIED, "automata"):

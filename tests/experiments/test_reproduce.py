@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 
@@ -23,12 +22,12 @@ from unbounded.experiments.trials.studies import Outcome
 from unbounded.verification import VerifyOptions
 
 
-def call(study, folder, **options):
+def call(study, folder, jobs=1, **options):
     lines: list[str] = []
     result = reproduce(
         study,
         study.trials,
-        jobs=2,
+        jobs=jobs,
         runs=folder / "runs",
         out=folder / "out",
         say=lines.append,
@@ -141,12 +140,27 @@ def test_a_damaged_report_of_a_run_is_not_copied(finished, tmp_path, change):
     assert not (tmp_path / "out" / RUNS).exists()
 
 
-def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):
+def train_here(trials, runs, jobs, *, watch, ended):
+    """In this process; `unbounded study` has the same of processes."""
+    for trial in trials:
+        log, code = runs / f"{trial.name}.log", 0
+        try:
+            train_run(trial.config, root=runs, quiet=True, resume=True)
+        except CheckpointError as error:
+            log.write_text(f"{type(error).__name__}: {error}")
+            code = 1
+        ended(Outcome(trial, code, log, 1.0))
+
+
+@pytest.mark.parametrize(
+    "train", [train_here, pytest.param(None, id="processes", marks=pytest.mark.slow)]
+)
+def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path, train):
     study = tiny_study(seeds=[0])
     foreign = tmp_path / "runs" / study.trials[0].name / "config.yaml"
     foreign.parent.mkdir(parents=True)
     foreign.write_text("just: a note\n")
-    result, said = call(study, tmp_path)
+    result, said = call(study, tmp_path, train=train)
     assert [outcome.trial.name for outcome in result.failed] == [study.trials[0].name]
     assert f"FAILED {study.trials[0].name} (exit code 1)" in said
     assert "CheckpointError" in said
@@ -155,22 +169,15 @@ def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
 def test_after_kill_9_the_same_call_goes_on(tmp_path):
-    changes = {"models": ["queue"], "seeds": [0], "batches": 400}
-    study = tiny_study(**changes)
-    program = (
-        "from pathlib import Path\n"
-        "from unbounded.experiments.tables.reproduce import reproduce\n"
-        "from unbounded.experiments.trials.studies import make_study\n"
-        f"study = make_study('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
-        f"folder = Path({str(tmp_path)!r})\n"
-        "reproduce(study, study.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    study = tiny_study(models=["queue"], seeds=[0], batches=200)
+    parent = multiprocessing.get_context("fork").Process(target=call, args=(study, tmp_path))
+    parent.start()
     run = tmp_path / "runs" / study.trials[0].name
     wait_until(lambda: any((run / "checkpoints").glob("*")), parent)
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
+    parent.kill()
+    parent.join()
     # The trial notices that nobody waits for it any more, saves and ends.
     wait_until(lambda: is_free(tmp_path / "runs", study), None)
     assert not (run / "report.json").exists()
@@ -184,14 +191,14 @@ def test_after_kill_9_the_same_call_goes_on(tmp_path):
         json.loads(line)["batch"] for line in (run / "metrics.jsonl").read_text().splitlines()
     ]
     assert batches == sorted(batches)
-    assert batches[-1] == 400
+    assert batches[-1] == 200
 
 
 def wait_until(true, process, seconds=60):
     limit = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < limit, "it took too long"
-        assert process is None or process.poll() is None, "the process ended early"
+        assert process is None or process.is_alive(), "the process ended early"
         time.sleep(0.02)
 
 

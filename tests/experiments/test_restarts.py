@@ -158,7 +158,7 @@ def test_restarts_end_with_the_first_that_solves_the_task(
         train_restarts(tiny_streams(), 2, root=tmp_path, until_solved=True, jobs=2)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_restarts_that_are_not_there_are_begun(
     tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +206,8 @@ def test_a_restart_that_fails_is_named(tmp_path: Path) -> None:
     bad = tmp_path / run_name(config)
     bad.mkdir()
     (bad / "config.yaml").write_text("just: a note")
+    # A finished one leaves a single process.
+    train_run(seeds_of(config, 2)[1], root=tmp_path, quiet=True)
     with pytest.raises(UnboundedError, match=r"seed3 failed; see .*seed3\.log"):
         train_restarts(config, 2, root=tmp_path, jobs=2, quiet=True, resume=True)
 

@@ -14,6 +14,7 @@ import yaml
 from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, metrics, tiny
+from tests.sweep import diagonal
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.check import errors
@@ -144,23 +145,21 @@ def test_a_finished_run_gives_its_report_again(uninterrupted: Path) -> None:
     assert (uninterrupted / "metrics.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        (signal.SIGINT, 130),
-        (signal.SIGTERM, 143),
-        (signal.SIGUSR1, 143),
-        (signal.SIGUSR2, 143),
-        (signal.SIGXCPU, 143),
-    ],
-)
-@pytest.mark.parametrize("record", [0, 2, 3, 4, 7])
+CODES = {
+    signal.SIGINT: 130,
+    signal.SIGTERM: 143,
+    signal.SIGUSR1: 143,
+    signal.SIGUSR2: 143,
+    signal.SIGXCPU: 143,
+}
+
+
+@pytest.mark.parametrize(("number", "record"), diagonal(CODES, [0, 2, 3, 4, 7], share=4))
 def test_a_signal_saves_and_resume_ends_the_same(
     uninterrupted: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: signal.Signals,
-    code: int,
     record: int,
 ) -> None:
     """The signal comes while the n-th record is written: between a step and what follows it."""
@@ -178,7 +177,7 @@ def test_a_signal_saves_and_resume_ends_the_same(
         patch.setattr(MetricsLog, "append", interrupt)
         with pytest.raises(Interrupted) as caught:
             train_run(tiny(), root=tmp_path, quiet=True)
-    assert caught.value.exit_code == code
+    assert caught.value.exit_code == CODES[number]
     assert signal.getsignal(number) == before
     folder = tmp_path / run_name(tiny())
     assert not (folder / "report.json").exists()

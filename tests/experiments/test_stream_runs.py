@@ -97,7 +97,7 @@ def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
     assert report["validation"]["nats_per_token"] == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("call", [0, 4, 9])
+@pytest.mark.parametrize("call", [0, pytest.param(4, marks=pytest.mark.slow), 9])
 def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     make: Make, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,10 @@ def test_the_paper_study_is_the_whole_grid():
 
 @pytest.mark.parametrize(
     "name",
-    ["laptop", "long", "paper", "unrestricted", "padded", "deque", "sizes", "deep"],
+    [
+        *("laptop", "long", "unrestricted", "padded", "deque", "sizes", "deep"),
+        pytest.param("paper", marks=pytest.mark.slow),
+    ],
 )
 def test_no_trial_has_a_error_and_none_ends_by_an_accuracy(name):
     trials = load_study("grefenstette2015", name).trials

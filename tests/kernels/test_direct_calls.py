@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from _cases import MEMORIES, STRUCTURES, make_case, make_state
+from tests.sweep import diagonal
 from torch import Tensor
 
 from unbounded.errors import UnboundedError
@@ -99,9 +100,7 @@ def run(operator, arguments):
     return operator(*by_place, **by_name)
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(("name", "memory", "error"), diagonal(CALLS, STRUCTURES, ERRORS, share=3))
 def test_a_tensor_that_does_not_fit_is_an_error(name, memory, error):
     operator = getattr(OPERATORS, name)
     by_place, by_name = CALLS[name](memory)

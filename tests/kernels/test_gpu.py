@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 import torch
 from _cases import GATES, MOST_IN_64_BITS, TOLERANCE, Case, make_case, reference, relative_error
-from tests.sweep import sweep
+from tests.sweep import diagonal, sweep
 
 from unbounded import errors
 from unbounded.kernels import kernel_of, open_session, why_not
@@ -24,10 +25,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
 ]
 
-#: The deque, which has the ends of the others; those are in slow tests.
-DEQUE_FIRST = [
-    pytest.param(name, marks=[] if name == "deque" else [pytest.mark.slow]) for name in MEMORIES
-]
+
+def first(fast: str) -> list[Any]:
+    """Every memory, with one that is fast; the interpreter takes seconds for each."""
+    return sweep(MEMORIES, fast=lambda name: name == fast)
+
+
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -108,39 +111,42 @@ def _has_own(case: Case, name: str) -> bool:
     return name != "bias_hh" or case.controller == "gru"
 
 
+#: The controllers of each memory in fast tests, beside the LSTM.
+OF_MEMORY = {"stack": ("gru", "elman_relu"), "queue": ("elman_tanh", "elman_sigmoid")}
+
+
 @pytest.mark.parametrize(
     ("memory", "controller"),
     sweep(
         MEMORIES,
         GATES,
-        fast=lambda memory, controller: memory == "deque" or controller == "lstm",
+        fast=lambda memory, controller: (
+            controller == "lstm" or controller in OF_MEMORY.get(memory, ())
+        ),
     ),
 )
 def test_every_controller(memory: str, controller: str) -> None:
     assert_agrees(make_case(memory, controller, steps=3))
 
 
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
+@pytest.mark.parametrize("memory", first("queue"))
 def test_lengths(memory: str) -> None:
     assert_agrees(make_case(memory, "lstm", steps=6, lengths=[6, 0, 3]))
     assert_agrees(make_case(memory, "gru", steps=4, batch=2, rows=0, lengths=[1, 0]))
 
 
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
+@pytest.mark.parametrize("memory", first("stack"))
 def test_without_optional_weights(memory: str) -> None:
     case = make_case(memory, "elman_tanh", steps=3, recurrent=False, bias=False)
     assert_agrees(case._replace(weights=case.weights._replace(head_bias=None)))
 
 
 @pytest.mark.parametrize(
-    "memory",
-    [
-        pytest.param(memory, marks=() if memory == "queue" else pytest.mark.slow)
-        for memory in MEMORIES
-    ],
+    ("memory", "steps"),
+    sweep(MEMORIES, [2, 4], fast=lambda memory, steps: (memory, steps) == ("queue", 2)),
 )
 def test_more_rows_and_sequences_than_one_tile(
-    memory: str, monkeypatch: pytest.MonkeyPatch
+    memory: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from unbounded.kernels.gpu import _launch
 
@@ -148,20 +154,23 @@ def test_more_rows_and_sequences_than_one_tile(
     monkeypatch.setattr(_launch, "NUMBERS", 16)
     monkeypatch.setattr(_launch, "CHUNK", 16)
     monkeypatch.setattr(_launch, "MOST_BATCH", 16)
-    assert_agrees(make_case(memory, "lstm", steps=4, batch=17, hidden=17, rows=7))
+    assert_agrees(make_case(memory, "lstm", steps=steps, batch=17, hidden=17, rows=7))
 
 
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
+@pytest.mark.parametrize("memory", first("stack"))
 def test_float32(memory: str) -> None:
     assert_agrees(make_case(memory, "lstm", steps=5, dtype=torch.float32), 2e-5)
 
 
 @pytest.mark.parametrize(
-    ("push", "pop"), [(0.0, 0.0), (900.0, 0.0), (-900.0, 0.0), (0.0, 900.0), (900.0, -900.0)]
+    ("gates", "memory"),
+    diagonal(
+        [(0.0, 0.0), (900.0, 0.0), (-900.0, 0.0), (0.0, 900.0), (900.0, -900.0)], MEMORIES, share=3
+    ),
 )
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
-def test_ties(memory: str, push: float, pop: float) -> None:
+def test_ties(memory: str, gates: tuple[float, float]) -> None:
     """Strengths of exactly 0, 1/2 or 1, also in the state: sums are exact and ties frequent."""
+    push, pop = gates
     case = make_case(memory, "elman_tanh", steps=5, batch=2, rows=3)
     heads, start = {}, 0
     for head in case.memory.heads:
@@ -177,15 +186,16 @@ def test_ties(memory: str, push: float, pop: float) -> None:
     assert_agrees(case._replace(weights=weights, initial=(*case.initial[:-1], strengths)))
 
 
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
+@pytest.mark.parametrize("memory", first("queue"))
 def test_sharp_heads(memory: str) -> None:
     assert_agrees(
         make_case(memory, "gru", steps=6, rows=4, inverse_temperature=60.0), MOST_IN_64_BITS
     )
 
 
-@pytest.mark.parametrize("place", ["x", "strengths", "values"])
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
+@pytest.mark.parametrize(
+    ("place", "memory"), diagonal(["x", "strengths", "values"], MEMORIES, share=3)
+)
 def test_nan_stays(memory: str, place: str) -> None:
     case = make_case(memory, "lstm", steps=5, grad=False)
     values, strengths = case.initial[-2:]
@@ -201,7 +211,7 @@ def test_nan_stays(memory: str, place: str) -> None:
         assert torch.equal(ours.isnan().any(-1), theirs.isnan().any(-1))
 
 
-@pytest.mark.parametrize("memory", DEQUE_FIRST)
+@pytest.mark.parametrize("memory", first("stack"))
 def test_without_a_backward_pass(memory: str) -> None:
     call, results, _ = of_programs(make_case(memory, steps=3, grad=False))
     assert_alone(call, [result.to(DEVICE) for result in results])

@@ -10,9 +10,7 @@ import pytest
 import torch
 from _cases import (
     MEMORIES,
-    REPRESENTATIVE,
     STRUCTURES,
-    SWEPT,
     VARIANTS,
     assert_parity,
     fused,
@@ -22,7 +20,7 @@ from _cases import (
     run_and_differentiate,
 )
 from test_direct_calls import recurrence_call, unroll_call
-from tests.sweep import sweep
+from tests.sweep import diagonal, sweep
 
 from unbounded import errors
 from unbounded.errors import say_once
@@ -41,14 +39,15 @@ from unbounded.memories.core.head import KERNEL_ACTIVATIONS
 OPERATORS = torch.ops.unbounded
 
 
-#: Three memories with one controller, and every controller with one memory; the others are slow.
+#: Three memories, each with another controller; the others are slow.
+FAST_PAIRS = {"superposition_list": "lstm", "lie_access": "gru", "deque": "elman_sigmoid"}
 CHECKED_PAIRS = sweep(
     [*STRUCTURES, VARIANTS[5]],
     ("lstm", "gru", "elman_sigmoid"),
-    fast=lambda memory, controller: (
-        memory in REPRESENTATIVE if controller == "lstm" else memory == "deque"
-    ),
+    fast=lambda memory, controller: FAST_PAIRS.get(memory) == controller,
 )
+#: Rows that are pushed, and cells in superposition.
+TWO_MEMORIES = sweep(STRUCTURES, fast=lambda memory: memory in ("deque", "superposition_list"))
 
 
 @pytest.mark.parametrize(("memory", "controller"), CHECKED_PAIRS)
@@ -64,7 +63,7 @@ def test_opcheck_of_the_recurrence(memory, controller):
         torch.library.opcheck(OPERATORS.recurrence_backward.default, tuple(call), by_name)
 
 
-@pytest.mark.parametrize("memory", SWEPT)
+@pytest.mark.parametrize("memory", TWO_MEMORIES)
 def test_opcheck_of_the_unroll(memory):
     call, _ = unroll_call(memory)
     torch.library.opcheck(OPERATORS.unroll.default, tuple(call))
@@ -76,7 +75,7 @@ def test_opcheck_of_the_unroll(memory):
         torch.library.opcheck(OPERATORS.unroll_backward.default, tuple(call), by_name)
 
 
-@pytest.mark.parametrize("memory", SWEPT)
+@pytest.mark.parametrize("memory", TWO_MEMORIES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compile_around_it(memory):
     case = make_case(memory)
@@ -160,9 +159,11 @@ def test_only_needed_gradients_are_computed():
         tensor.requires_grad_(False)
 
 
-@pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS], ids=str)
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman_tanh"])
-@pytest.mark.parametrize("lengths", [None, [9, 0, 4]])
+@pytest.mark.parametrize(
+    ("memory", "controller", "lengths"),
+    diagonal([*STRUCTURES, *VARIANTS], ["lstm", "gru", "elman_tanh"], [None, [9, 0, 4]], share=3),
+    ids=str,
+)
 def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
     given = None if lengths is None else torch.tensor(lengths)
     case = make_case(memory, controller, steps=9, grad=False)._replace(lengths=given)
@@ -204,8 +205,7 @@ def test_no_steps(memory):
             assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize(("memory", "threads"), diagonal(STRUCTURES, [1, 2, 3], share=3))
 def test_threads_and_bit_identical_runs(memory, threads):
     before = torch.get_num_threads()
     try:
@@ -245,7 +245,8 @@ def _in_child(queue):
     queue.put(float(fused(case)[0].sum()))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+# A spawned one imports torch.
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_worker_processes(method):
     case = make_case(steps=5, hidden=40, grad=False)

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 from _cases import MEMORIES, fused, make_case, results_and_gradients
+from tests.sweep import diagonal, sweep
 
 from unbounded.kernels import available, has_tiles, open_session, product_precision, switched
 
@@ -66,10 +67,10 @@ def product(x, y, kind):
     return high_x @ high_y + high_x @ low_y + low_x @ high_y
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman_tanh"])
-@pytest.mark.parametrize("memory", SMOOTH)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["high", "medium"])
+@pytest.mark.parametrize(
+    ("kind", "shape", "memory", "controller"),
+    diagonal(["high", "medium"], SHAPES, SMOOTH, ["lstm", "gru", "elman_tanh"], share=3),
+)
 def test_results_and_gradients_are_near_those_of_float64(
     kind, shape, memory, controller, precision
 ):
@@ -157,20 +158,21 @@ def test_float64_always_has_the_highest_precision(memory, precision):
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("kind", ["high", "medium"])
 @pytest.mark.parametrize(
-    "memory",
-    [
-        "stack",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("superposition_stack", "lie_access")
+    ("kind", "memory", "controller", "batch", "lengths"),
+    sweep(
+        ["high", "medium"],
+        ["stack", "superposition_stack", "lie_access"],
+        ["lstm", "gru"],
+        [1, 5, 33, 90],
+        [False, True],
+        fast=lambda kind, memory, controller, batch, lengths: (
+            memory == "stack"
+            and lengths == (kind == "medium")
+            and (controller == "lstm") == (batch in (1, 33))
         ),
-    ],
+    ),
 )
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-@pytest.mark.parametrize("batch", [1, 5, 33, 90])
-@pytest.mark.parametrize("lengths", [False, True])
 def test_no_division_changes_a_bit(kind, memory, controller, batch, lengths, precision, threads):
     some = [(7 * b) % 9 for b in range(batch)] if lengths else None
     case = make_case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from _cases import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sweep import diagonal
 
 from unbounded.errors import MemoryOverflowError
 from unbounded.memories import (
@@ -41,13 +43,17 @@ CHOSEN = {"outputs": slice(1), "controller": slice(2), "everything": slice(None)
 
 
 @pytest.mark.parametrize(
-    ("memory", "inverse_temperature"),
-    [*((m, 1.0) for m in STRUCTURES), *((m, s) for m in ROWS for s in (30.0, 1000.0))],
+    ("sharpened", "dtype", "lengths", "rows"),
+    diagonal(
+        [*((m, 1.0) for m in STRUCTURES), *((m, s) for m in ROWS for s in (30.0, 1000.0))],
+        DTYPES,
+        [None, [7, 0, 3, 1]],
+        [0, 2],
+        share=2,
+    ),
 )
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
-@pytest.mark.parametrize("rows", [0, 2])
-def test_parity(memory, inverse_temperature, dtype, lengths, rows):
+def test_parity(sharpened, dtype, lengths, rows):
+    memory, inverse_temperature = sharpened
     assert_parity(
         make_case(
             memory,
@@ -69,9 +75,10 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("memory", ["stack", "turing_tape", "register"])
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize(
+    ("memory", "controller", "ends"),
+    diagonal(["stack", "turing_tape", "register"], ["lstm", "gru"], ENDS, share=2),
+)
 def test_parity_with_lengths(memory, controller, ends):
     lengths = ENDS[ends]
     # The sums of the weights' gradients have more rows than one block.
@@ -106,21 +113,30 @@ def test_the_order_of_a_batch_does_not_affect_bits(memory):
     torch.testing.assert_close(moved_weight, weight, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("memory", VARIANTS, ids=repr)
-@pytest.mark.parametrize("controller", ["lstm", "elman_sigmoid"])
-@pytest.mark.parametrize("batch", [1, 10, 33])
-def test_parity_of_variants_and_larger_sizes(memory, controller, batch):
+@pytest.mark.parametrize(
+    ("memory", "sizes"),
+    diagonal(VARIANTS, product(["lstm", "elman_sigmoid"], [1, 10, 33]), share=6),
+    ids=str,
+)
+def test_parity_of_variants_and_larger_sizes(memory, sizes):
+    controller, batch = sizes
     lengths = None if batch == 1 else [(7 * b) % 21 for b in range(batch)]
     assert_parity(
         make_case(memory, controller, steps=20, batch=batch, inputs=9, hidden=70, lengths=lengths)
     )
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
-@pytest.mark.parametrize("controller", ["gru", "elman_tanh", "elman_sigmoid", "elman_relu"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("memory", "controller", "dtype", "lengths", "bias"),
+    diagonal(
+        STRUCTURES,
+        ["gru", "elman_tanh", "elman_sigmoid", "elman_relu"],
+        DTYPES,
+        [None, [7, 0, 3, 1]],
+        [True, False],
+        share=4,
+    ),
+)
 def test_parity_of_controllers(memory, controller, dtype, lengths, bias):
     assert_parity(
         make_case(memory, controller, batch=4, hidden=37, lengths=lengths, dtype=dtype, bias=bias)
@@ -132,10 +148,22 @@ def test_parity_without_recurrence(memory):
     assert_parity(make_case(memory, "elman_tanh", recurrent=False))
 
 
-@pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS[3:]], ids=str)
-@pytest.mark.parametrize("chosen", CHOSEN)
-@pytest.mark.parametrize("steps", [1, 8, 17, pytest.param(140, marks=pytest.mark.slow)])
-def test_parity_over_blocks_of_steps(memory, chosen, steps):
+OVER_BLOCKS = (*STRUCTURES, *VARIANTS[3:])
+
+
+@pytest.mark.parametrize(
+    ("memory", "scored"),
+    [
+        *diagonal(OVER_BLOCKS, product(CHOSEN, [1, 8, 17]), share=9),
+        *(
+            pytest.param(memory, (chosen, 140), marks=pytest.mark.slow)
+            for memory, chosen in product(OVER_BLOCKS, CHOSEN)
+        ),
+    ],
+    ids=str,
+)
+def test_parity_over_blocks_of_steps(memory, scored):
+    chosen, steps = scored
     lengths = [steps, steps * 2 // 3]
     case = make_case(memory, "elman_sigmoid", steps, 2, rows=5, lengths=lengths, bias=False)
     assert_parity(case, CHOSEN[chosen])
@@ -187,8 +215,7 @@ def some_memory(data):
     )
 
 
-@settings(max_examples=100, deadline=None)
-@given(
+draws = given(
     controller=st.sampled_from(sorted(GATES)),
     dtype=st.sampled_from(DTYPES),
     batch=st.integers(1, 17),
@@ -198,7 +225,22 @@ def some_memory(data):
     chosen=st.sampled_from(sorted(CHOSEN)),
     data=st.data(),
 )
-def test_parity_of_random_sizes(controller, dtype, batch, inputs, hidden, rows, chosen, data):
+
+
+@settings(max_examples=20, deadline=None)
+@draws
+def test_parity_of_random_sizes(**drawn):
+    assert_parity_of_draws(**drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@draws
+def test_parity_of_more_random_sizes(**drawn):
+    assert_parity_of_draws(**drawn)
+
+
+def assert_parity_of_draws(controller, dtype, batch, inputs, hidden, rows, chosen, data):
     steps = data.draw(st.integers(1, 12))
     lengths = data.draw(st.none() | st.lists(st.integers(0, steps), min_size=batch, max_size=batch))
     memory = some_memory(data)
@@ -215,9 +257,10 @@ EQUAL_CELLS = TuringTape(
 OF_READ_WEIGHTS = 16
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("heads", [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 3)])
-@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize(
+    ("dtype", "heads", "chosen"),
+    diagonal(DTYPES, [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 3)], CHOSEN, share=3),
+)
 def test_parity_where_the_terms_of_a_gradient_cancel(dtype, heads, chosen):
     memory = TuringTape(5, 1, *heads, "zero", shift_range=0, variant="deleu2016", reads="before")
     for steps in range(1, 6):

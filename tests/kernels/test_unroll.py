@@ -9,6 +9,7 @@ import pytest
 import torch
 from _cases import (
     MEMORIES,
+    REPRESENTATIVE,
     STRUCTURES,
     assert_equal_up_to_rounding,
     gradients,
@@ -18,6 +19,7 @@ from _cases import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_recurrence import some_memory
+from tests.sweep import sweep
 
 from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import kernel_of, unroll
@@ -81,8 +83,7 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
     assert_equal_up_to_rounding(got, expected, again, [*instruction, *state])
 
 
-@settings(max_examples=100, deadline=None)
-@given(
+draws = given(
     steps=st.integers(1, 40),
     batch=st.integers(1, 4),
     rows=st.integers(0, 4),
@@ -92,7 +93,22 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
     dtype=st.sampled_from([torch.float32, torch.float64]),
     data=st.data(),
 )
-def test_parity(steps, batch, rows, kind, chosen, seed, dtype, data):
+
+
+@settings(max_examples=30, deadline=None)
+@draws
+def test_parity(**drawn):
+    assert_parity_of_draws(**drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@draws
+def test_parity_of_more_draws(**drawn):
+    assert_parity_of_draws(**drawn)
+
+
+def assert_parity_of_draws(steps, batch, rows, kind, chosen, seed, dtype, data):
     memory = some_memory(data)
     if isinstance(memory, TuringTape):
         # Sharpening amplifies small differences, rounding included, at each step, most of all
@@ -104,15 +120,23 @@ def test_parity(steps, batch, rows, kind, chosen, seed, dtype, data):
     assert_unroll_parity(memory, instruction, state, chosen)
 
 
-@pytest.mark.parametrize("memory", STRUCTURES)
-@pytest.mark.parametrize("steps", [17, 140])
+@pytest.mark.parametrize(
+    ("memory", "steps"),
+    sweep(
+        STRUCTURES,
+        [17, 140],
+        fast=lambda memory, steps: steps == 17 or memory in REPRESENTATIVE,
+    ),
+)
 def test_parity_over_blocks_of_steps(memory, steps):
     instruction, state = make(MEMORIES[memory], steps, 2, 3, "sharp", 0)
     assert_unroll_parity(MEMORIES[memory], instruction, state)
 
 
-@pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("weighting", "seed"),
+    sweep(["inverse_square", "softmax"], range(20), fast=lambda weighting, seed: seed < 5),
+)
 def test_a_single_row_is_read_with_weight_1(weighting, seed):
     """Whatever its strength, here about 5e-5; only its value has a gradient."""
     memory = LieAccessMemory(3, "scaling_rotation", weighting, initial="learned")

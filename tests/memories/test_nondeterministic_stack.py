@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.sweep import diagonal
 from tests.tolerances import assert_close
 from unbounded.errors import ShapeError
 from unbounded.memories import NondeterministicInstruction, NondeterministicStack
@@ -103,9 +104,9 @@ def test_steps_equal_all_runs_written_out(
     assert final.runs.shape[1:3] == (rows, rows)
 
 
-@pytest.mark.parametrize("width", [0, 2])
-@pytest.mark.parametrize("window", [None, 3])
-@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize(
+    ("width", "window", "backend"), diagonal([0, 2], [None, 3], ["reference", "auto"], share=2)
+)
 def test_gradients_are_those_of_finite_differences(width, window, backend):
     memory = NondeterministicStack(2, 2, width, window=window)
     action, value = drawn(memory, 1, 4)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.sweep import diagonal
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories import RollingTape, RollInstruction
@@ -66,8 +67,7 @@ def test_steps_equal_lists(variant, slots, tapes):
     assert final.jump.tolist() == jumps
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize(("variant", "backend"), diagonal(VARIANTS, ["reference", "auto"], share=2))
 def test_gradients_are_those_of_finite_differences(variant, backend):
     tape = RollingTape(5, 2, 2, variant=variant)
     action, value = drawn(2, 11, 2, 2)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import unbounded as ub
 from tests.memories.toy import EVERY, LIBRARY, UNIFORM, LearnedStack, Toy, random_instructions, run
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.memories import Constant, Drawn, FirstOne, Learned, StateField
@@ -20,6 +21,14 @@ DOUBLE = torch.float64
 COUNTS = {"batch": st.integers(1, 4), "steps": st.integers(0, 6), "seed": st.integers(0, 1000)}
 examples = settings(max_examples=20, deadline=None)
 every_memory = pytest.mark.parametrize("name", EVERY)
+
+
+def a_third(first):
+    """Every memory; fast for each third one. A memory has fast cases in several of the tests."""
+    names = list(EVERY)
+    return pytest.mark.parametrize(
+        "name", sweep(names, fast=lambda name: names.index(name) % 3 == first)
+    )
 
 
 def after(memory, batch, steps, seed):
@@ -58,7 +67,7 @@ def test_the_initial_state_matches_the_declared_fields(name, batch, seed):
     assert memory.initial_read_vector(batch, DOUBLE).shape == (batch, memory.read_vector_size)
 
 
-@every_memory
+@a_third(2)
 @given(more=st.integers(0, 6), **COUNTS)
 @examples
 def test_steps_add_the_declared_rows(name, batch, steps, seed, more):
@@ -73,7 +82,7 @@ def test_steps_add_the_declared_rows(name, batch, steps, seed, more):
             assert field.most_rows - field.rows_after(expected, 100) < sum(field.growth)
 
 
-@every_memory
+@a_third(0)
 @given(more=st.integers(0, 6), **COUNTS)
 @examples
 def test_padding_adds_empty_rows_where_steps_would_add_rows(name, batch, steps, seed, more):
@@ -93,7 +102,7 @@ def test_padding_adds_empty_rows_where_steps_would_add_rows(name, batch, steps, 
         assert torch.equal(got, expected)
 
 
-@every_memory
+@a_third(1)
 @given(data=st.data(), **COUNTS)
 @examples
 def test_hold_keeps_inactive_sequences(name, batch, steps, seed, data):
@@ -109,7 +118,9 @@ def test_hold_keeps_inactive_sequences(name, batch, steps, seed, data):
     memory.check_state(held, batch, torch.zeros((), dtype=DOUBLE))
 
 
-@pytest.mark.parametrize("name", LIBRARY)
+@pytest.mark.parametrize(
+    "name", sweep(LIBRARY, fast=lambda name: list(LIBRARY).index(name) % 3 == 2)
+)
 @given(**COUNTS)
 @examples
 def test_a_held_state_continues_like_the_old_one(name, batch, steps, seed):
@@ -125,7 +136,7 @@ def test_a_held_state_continues_like_the_old_one(name, batch, steps, seed):
     assert_close(got, expected, "read_vectors")
 
 
-@every_memory
+@a_third(2)
 @given(data=st.data(), **COUNTS)
 @examples
 def test_emptying_resets_every_field_to_its_initial_value(name, batch, steps, seed, data):
@@ -163,7 +174,7 @@ def test_a_state_with_fewer_rows_than_the_initial_one_is_padded_when_others_are_
         assert (got[1:, rows:] == field.empty).all()
 
 
-@every_memory
+@a_third(0)
 @given(data=st.data(), **COUNTS)
 @examples
 def test_indexing_detaching_and_moving_keep_every_field(name, batch, steps, seed, data):
@@ -187,7 +198,7 @@ def test_indexing_detaching_and_moving_keep_every_field(name, batch, steps, seed
     memory.check_state(narrow, batch, torch.zeros(()))
 
 
-@every_memory
+@a_third(1)
 @given(**COUNTS)
 @examples
 def test_observed_fields_are_declared(name, batch, steps, seed):

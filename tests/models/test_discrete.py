@@ -146,11 +146,13 @@ def test_the_least_saturated_action_agrees_with_the_trace(chunk_steps):
     assert least_saturated(model, batch_of(tokens()[:1])) == pytest.approx(float(largest[0].min()))
 
 
-def test_hardening_removes_drift():
+@pytest.mark.parametrize(
+    "lengths", [(2, 60), pytest.param(LengthRange(2, 60), marks=pytest.mark.slow)], ids=str
+)
+def test_hardening_removes_drift(lengths):
     """Actions with a certainty of only 0.99 miscount long runs; one-hot actions never do."""
     model, task = counter(), make_task("anbn", sequences=4)
     sharpen(model, 0.5)
-    lengths = LengthRange(2, 60)
     soft = score_lengths(model, task, lengths, seed=0)
     hard = score_lengths(discretized(model), task, lengths, seed=0)
     assert all(score.accuracy == 1 for score in hard)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendWarning, say_once
@@ -55,12 +56,12 @@ def make(memory, **options):
 @pytest.mark.parametrize(
     ("memory", "trains", "num_layers"),
     [
-        ("stack", False, 2),
-        ("lie_access", True, 1),
+        ("stack", True, 1),
+        pytest.param("stack", False, 2, marks=pytest.mark.slow),
         *(
             pytest.param(memory, True, 1, marks=pytest.mark.slow)
             for memory in MEMORIES
-            if memory != "lie_access"
+            if memory != "stack"
         ),
     ],
 )
@@ -89,13 +90,18 @@ def test_chunks_with_carried_state_compile_to_three_graphs_with_kernels(memory, 
     assert all(graphs.operators)
 
 
-@pytest.mark.parametrize("memory", ["stack", pytest.param("lie_access", marks=pytest.mark.slow)])
-def test_the_reference_compiles_to_three_graphs(memory):
+@pytest.mark.parametrize(
+    ("memory", "steps"),
+    sweep(
+        ["stack", "lie_access"], [2, 3], fast=lambda memory, steps: (memory, steps) == ("stack", 2)
+    ),
+)
+def test_the_reference_compiles_to_three_graphs(memory, steps):
     layer = make(memory, backend="reference")
     graphs = Graphs()
     compiled = torch.compile(layer, backend=graphs)
     state = plain_state = None
-    for x in chunks():
+    for x in chunks()[:, :steps]:
         with torch.no_grad():
             output, state = compiled(x, state)
             expected, plain_state = layer(x, plain_state)
@@ -116,8 +122,14 @@ def test_the_reference_compiles_to_one_graph():
 
 # A warning of torch itself, where a graph breaks between two layers.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 1])])
-@pytest.mark.parametrize("backend", ["auto", pytest.param("reference", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("backend", "lengths"),
+    sweep(
+        ["auto", "reference"],
+        [None, torch.tensor([3, 1])],
+        fast=lambda backend, lengths: backend == "auto" and lengths is not None,
+    ),
+)
 def test_a_deep_lstm_is_compiled_in_parts(backend, lengths):
     torch.compiler.reset()
     layer, x = ub.DeepLSTM(4, 5, 2, backend=backend), torch.randn(3, 2, 4)

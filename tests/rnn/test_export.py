@@ -26,9 +26,8 @@ SEVEN = [
 ]  # fmt: skip
 every_memory = pytest.mark.parametrize("memory", SEVEN)
 #: Memories that stand for the others, which are slow.
-three_memories = pytest.mark.parametrize(
-    "memory",
-    sweep(SEVEN, fast=lambda name: name in ("stack", "superposition_list", "lie_access")),
+two_memories = pytest.mark.parametrize(
+    "memory", sweep(SEVEN, fast=lambda name: name in ("stack", "superposition_list"))
 )
 # Warnings of torch itself, and of the reference implementation.
 pytestmark = [
@@ -52,11 +51,7 @@ def inputs(steps=7):
 @needs_kernels
 @pytest.mark.parametrize(
     ("memory", "dynamic"),
-    sweep(
-        SEVEN,
-        [None, True],
-        fast=lambda name, dynamic: (name, dynamic) in (("stack", True), ("lie_access", None)),
-    ),
+    sweep(SEVEN, [None, True], fast=lambda name, dynamic: (name, dynamic) == ("stack", None)),
 )
 def test_compiled_graphs_with_gradients_serve_all_steps(memory, dynamic):
     layer = make(memory)
@@ -109,7 +104,7 @@ def test_exported_programs_take_any_number_of_steps(memory):
     assert not loaded(inputs())[0].requires_grad
 
 
-@three_memories
+@two_memories
 def test_exported_programs_of_the_reference_have_gradients(memory):
     layer = make(memory, backend="reference")
     program = torch.export.export(layer, (inputs(),)).module()
@@ -120,7 +115,7 @@ def test_exported_programs_of_the_reference_have_gradients(memory):
 
 
 @needs_kernels
-@three_memories
+@two_memories
 def test_jit_trace(memory):
     layer = make(memory)
     with pytest.warns(BackendWarning, match=r"torch\.jit\.trace keeps no names"):
@@ -133,7 +128,7 @@ def test_jit_trace(memory):
         torch.jit.trace(layer, (inputs(),), strict=False)
 
 
-@three_memories
+@two_memories
 def test_add_graph_of_tensorboard(memory, tmp_path):
     tensorboard = importlib.import_module("torch.utils.tensorboard")
     with tensorboard.SummaryWriter(tmp_path) as writer:
@@ -176,8 +171,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize(
-    "name",
-    sweep(list(LAYERS)[-4:], fast=lambda name: name in ("deltaproduct", "memory attention")),
+    "name", sweep(list(LAYERS)[-4:], fast=lambda name: name == "memory attention")
 )
 def test_networks_of_blocks_are_exported_and_compiled(name):
     layer = LAYERS[name]().eval()

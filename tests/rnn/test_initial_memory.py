@@ -11,6 +11,7 @@ import torch
 
 import unbounded as ub
 from tests.memories.toy import EVERY, LIBRARY, TOYS, Toy
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import ShapeError
@@ -167,7 +168,7 @@ def test_kernels_agree_and_propagate_the_gradient(name, controller, lengths):
 
 @needs_kernels
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch itself, while tracing
-@pytest.mark.parametrize("name", WITH_KERNEL)
+@pytest.mark.parametrize("name", sweep(WITH_KERNEL, fast=lambda name: name == "learned_cells"))
 def test_torch_compile_and_a_stream(name):
     layer = make(name, "lstm", "cpu", batch_first=True)
     x = inputs(2, 5, 3)

@@ -7,6 +7,7 @@ import torch
 
 import unbounded as ub
 from tests.memories.toy import random_instructions
+from tests.sweep import diagonal
 from tests.tolerances import assert_close
 
 
@@ -48,13 +49,16 @@ def test_the_lstms_share_of_the_published_parameters(
     assert count(torch.nn.LSTM(embedding, hidden)) + initial + around == published
 
 
-@pytest.mark.parametrize("variant", ["2016", "2017"])
 @pytest.mark.parametrize(
-    "group",
-    ["translation", "scaling_rotation", "rotation", "sphere", "rotation_4", "poincare_disk"],
+    ("group", "weighting", "variant", "heads"),
+    diagonal(
+        ["translation", "scaling_rotation", "rotation", "sphere", "rotation_4", "poincare_disk"],
+        ["inverse_square", "softmax"],
+        ["2016", "2017"],
+        [(1, 1), (2, 1), (1, 2), (2, 3)],
+        share=3,
+    ),
 )
-@pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
-@pytest.mark.parametrize("heads", [(1, 1), (2, 1), (1, 2), (2, 3)])
 def test_kernel_and_reference_agree(group, weighting, variant, heads):
     torch.manual_seed(0)
     step = "normalised" if group == "scaling_rotation" else None

@@ -7,6 +7,7 @@ import torch
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 import unbounded as ub
+from tests.sweep import sweep
 from unbounded.errors import DTypeError, ShapeError
 
 # Warnings of torch itself, about forward mode, linearize and uncompiled parts.
@@ -158,9 +159,10 @@ def test_a_state_in_lists_is_one(make):
     torch.testing.assert_close(layer(x, as_lists)[0], layer(x, state)[0])
 
 
-@pytest.mark.parametrize("make", CLOSE.values(), ids=CLOSE)
-def test_forward_mode_and_the_meta_device(make):
-    layer, x = make().double(), torch.randn(STEPS, 2, INPUT, dtype=torch.float64)
+# The GRU has the layer of the Elman network, and the deep LSTM takes the most time.
+@pytest.mark.parametrize("name", sweep(CLOSE, fast=lambda name: name not in ("gru", "deep_lstm")))
+def test_forward_mode_and_the_meta_device(name):
+    layer, x = CLOSE[name]().double(), torch.randn(STEPS, 2, INPUT, dtype=torch.float64)
     expected = torch.autograd.functional.jacobian(lambda q: layer(q)[0].sum((0, 1)), x)
     forward = torch.autograd.functional.jacobian(
         lambda q: layer(q)[0].sum((0, 1)), x, vectorize=True, strategy="forward-mode"

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unbounded as ub
+from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.memories import MEMORIES
 
@@ -69,8 +70,14 @@ def rows_of(layer, state):
     return max(field.rows_of(tensor) for field, tensor in fields)
 
 
-@pytest.mark.parametrize("name", GROWING)
-@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    sweep(
+        GROWING,
+        ["auto", "reference"],
+        fast=lambda name, backend: backend == "auto" or name in ("queue", "superposition_stack"),
+    ),
+)
 def test_chunks_equal_one_long_call_and_rows_stay_bounded(name, backend):
     layer, x = make(name, backend), inputs(35 * 24)
     with torch.no_grad():

@@ -13,6 +13,9 @@ from unbounded.tasks.randomness import Stream
 
 GRAMMARS = {"svo_sov": SVO_SOV, "gender": GENDER}
 MARK = {"svo_sov": "rpi", "gender": "or"}
+every_count = pytest.mark.parametrize(
+    "draws", [10_000, pytest.param(40_000, marks=pytest.mark.slow)]
+)
 
 
 def shape(symbols):
@@ -39,7 +42,8 @@ def chi_square(counts, probabilities, draws):
     ("name", "lengths"), [("svo_sov", LengthRange(3, 8)), ("gender", LengthRange(5, 11))]
 )
 @pytest.mark.parametrize("distribution", ["grammar", "uniform"])
-def test_short_pairs_are_as_frequent_as_enumeration_says(name, lengths, distribution):
+@every_count
+def test_short_pairs_are_as_frequent_as_enumeration_says(name, lengths, distribution, draws):
     exact = {n: oracle.SHORT[name](n) for n in lengths}
     mass = {n: sum(pairs.values()) for n, pairs in exact.items()}
     total = sum(mass.values())
@@ -51,15 +55,15 @@ def test_short_pairs_are_as_frequent_as_enumeration_says(name, lengths, distribu
         pair: share[n] * float(p / mass[n]) for n in lengths for pair, p in exact[n].items()
     }
     task = make_task(name, length_distribution=distribution)
-    draws = 40_000
     drawn = task.examples(2, "train", 0, draws, lengths)
     counts = Counter((shape(source), shape(target)) for source, target in drawn)
     assert chi_square(counts, probabilities, draws) > 1e-3
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_lengths_and_rule_counts_of_long_pairs_follow_the_power_series(name):
-    lengths, draws = LengthRange(8, 64), 40_000
+@every_count
+def test_lengths_and_rule_counts_of_long_pairs_follow_the_power_series(name, draws):
+    lengths = LengthRange(8, 64)
     joint = oracle.marked_lengths(name, 64)[8:]
     joint = np.where(joint > 1e-13, joint, 0) / joint.sum()
     drawn = [source for source, _ in make_task(name).examples(4, "train", 0, draws, lengths)]

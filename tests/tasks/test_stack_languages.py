@@ -142,7 +142,12 @@ def test_probabilities_are_those_of_an_enumeration(language, lengths, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("language", "length"), [("padded_reversal", 6), ("dyck", 6), ("hardest_cfl", 7)]
+    ("language", "length"),
+    [
+        ("padded_reversal", 6),
+        pytest.param("dyck", 6, marks=pytest.mark.slow),
+        pytest.param("hardest_cfl", 7, marks=pytest.mark.slow),
+    ],
 )
 def test_draws_have_the_probabilities_of_an_enumeration(language, length):
     task = make_task("stack_language", language=language)

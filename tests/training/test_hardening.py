@@ -56,7 +56,12 @@ class Hardening(Run):
         return [line for line in read_metrics(self.metrics) if line["kind"] == "hardening"]
 
 
-def test_actions_are_sharpened_until_they_are_saturated_and_the_best_is_kept(tmp_path):
+@pytest.mark.parametrize(
+    "lengths",
+    [range(10, 101, 30), pytest.param(LengthRange(2, 100), marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_actions_are_sharpened_until_they_are_saturated_and_the_best_is_kept(tmp_path, lengths):
     model = soft_counter()
     start = least_saturated(model, VALIDATION)
     rule = Harden(model, VALIDATION, loss, every=4, factor=3.0)
@@ -73,7 +78,7 @@ def test_actions_are_sharpened_until_they_are_saturated_and_the_best_is_kept(tmp
     assert checks[-1]["least_action_weight"] >= 0.999 > checks[-2]["least_action_weight"]
     best = min(check["validation_loss_discrete"] for check in checks)
     assert loss(discretized(model)) == checks[-1]["best_validation_loss_discrete"] == best
-    scores = score_lengths(discretized(model), TASK, LengthRange(2, 100), seed=1)
+    scores = score_lengths(discretized(model), TASK, lengths, seed=1)
     assert all(score.accuracy == 1 for score in scores)
     assert "inverse temperature 1, least saturated" in describe(checks[0])
 
@@ -191,7 +196,7 @@ def test_a_success_is_confirmed_and_asked_again_later(tmp_path):
     assert rule.is_saturated
 
 
-@pytest.mark.parametrize("cool", [0, 3])
+@pytest.mark.parametrize("cool", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_the_closer_check_decides_which_model_is_best(tmp_path, cool):
     """The validation error is the same for all, so the last of all models was taken."""
     model, asked = soft_counter(), []

@@ -75,13 +75,14 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
     # The 16 pairs are about equally likely.
     assert len(set(drawn)) == 16
     assert all(25 < drawn.count(pair) < 80 for pair in set(drawn))
-    assert {
-        TemperatureNoise(model_of(STACKS), 1, limit=MOST).factors(*place) for place in places
-    } == {(1.0, 1.0)}
-    twos = {began(model_of(STACKS), most=2, seed=1).factors(*place) for place in places}
+    unused = TemperatureNoise(model_of(STACKS), 1, limit=MOST)
+    assert {unused.factors(*place) for place in places} == {(1.0, 1.0)}
+    of_twos = began(model_of(STACKS), most=2, seed=1)
+    twos = {of_twos.factors(*place) for place in places}
     assert twos == {(1, 1), (1, 2), (2, 1), (2, 2)}
     # Units have a limit of their own; without one they are unchanged.
-    less = [began(model_of(STACKS), most=8, seed=1, units=2).factors(*place) for place in places]
+    of_less = began(model_of(STACKS), most=8, seed=1, units=2)
+    less = [of_less.factors(*place) for place in places]
     assert {units for _, units in less} == {1, 2}
     assert {gates for gates, _ in less} == {1, 2, 4, 8}
     plain = TemperatureNoise(model_of(STACKS), 1, limit=MOST)
