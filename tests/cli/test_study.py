@@ -16,8 +16,6 @@ from tests.cli.failing import Capture, failing
 from tests.studies.tiny_study import TINY, tiny, write
 from unbounded.cli import main
 from unbounded.experiments.trials.claims import newest_claims
-from unbounded.experiments.trials.workers import PlanWatch
-from unbounded.studies import executors
 
 
 @pytest.fixture(autouse=True)
@@ -30,18 +28,7 @@ def reports(folder: str = "studies/mine") -> list[str]:
     return sorted(path.parent.name for path in Path(folder, "runs").glob("*/report.json"))
 
 
-def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a study that is finished: a worker would only find that no run is left."""
-
-    def none_left(plan: Path, watched: PlanWatch, *_: object, **__: object) -> None:
-        assert not watched.waiting
-
-    monkeypatch.setattr(executors, "run_workers", none_left)
-
-
-def test_a_study_from_its_plan_to_its_table(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_from_its_plan_to_its_table(capsys: Capture) -> None:
     write(Path("mine.yaml"))
     assert main(["study", "mine.yaml", "--dry-run"]) == 0
     out = capsys.readouterr().out
@@ -62,7 +49,6 @@ def test_a_study_from_its_plan_to_its_table(
     assert not list(Path("studies/mine/runs").glob("*/figures"))
 
     # The same command shows the table of a finished study, and the plan knows its minutes.
-    without_workers(monkeypatch)
     assert main(["study", "mine.yaml"]) == 0
     assert "4 of 4 runs are already finished" in capsys.readouterr().out
     assert main(["study", "mine.yaml", "--dry-run"]) == 0
@@ -189,7 +175,7 @@ def test_a_metric_of_the_table_is_checked_before_any_run(capsys: Capture) -> Non
     assert "time_limit: has no meaning with --watch" in text
 
 
-def test_a_study_that_changed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_changed(capsys: Capture) -> None:
     write(Path("mine.yaml"))
     assert main(["study", "mine.yaml", "--shard", "1/1"]) == 0
     capsys.readouterr()
@@ -208,7 +194,6 @@ def test_a_study_that_changed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) 
     assert "2 of its runs are no longer in the file" in capsys.readouterr().out
     # What only the table shows may change.
     write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
-    without_workers(monkeypatch)
     assert main(["study", "mine.yaml"]) == 0
     assert "| 4 " in capsys.readouterr().out
 

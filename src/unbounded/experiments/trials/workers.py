@@ -164,7 +164,7 @@ def run_workers(
     with stop_requests() as request:
         try:
             # More processes than runs would have no work.
-            processes += [start(n) for n in range(min(jobs, max(1, len(watched.waiting))))]
+            processes += [start(n) for n in range(min(jobs, len(watched.waiting)))]
             while processes:
                 request.check()
                 for worker in [own for own in processes if own.process.poll() is not None]:
