@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
 import yaml
 
-# The parser in C takes a tenth of the time, where PyYAML was built with it.
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """A SafeLoader that accepts only decimal numbers, and only true and false as booleans."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
 
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The same with the parser in C, where PyYAML was built with it."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+
+_LOADERS: tuple[Any, ...] = (_FastLoader, _Loader)
 _DIGITS = list("-+.0123456789")
 _FORMS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -29,11 +34,11 @@ _FORMS = (
     ),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 )
-for _name, _form, _first in _FORMS:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^({_form})$"), _first)
+for _loader, (_name, _form, _first) in itertools.product(_LOADERS, _FORMS):
+    _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^({_form})$"), _first)
 
 
-def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+def _integer(loader: Any, node: yaml.ScalarNode) -> int:
     digits = str(node.value)
     if len(digits) > _MOST_DIGITS:
         raise yaml.constructor.ConstructorError(
@@ -42,7 +47,8 @@ def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
     return int(digits)  # numbers are decimal, so 010 is ten
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+for _loader in _LOADERS:
+    _loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 _MOST_DIGITS = 1000
 _DEEPEST = 50
@@ -57,8 +63,15 @@ def load(text: str) -> Any:
         yaml.YAMLError: the text is not YAML, is nested too deeply, repeats a key, or has aliases
             that are recursive or expand to too many values.
     """
+    try:
+        return _load(text, _FastLoader)
+    except yaml.YAMLError:  # the parser in Python says more of what is wrong
+        return _load(text, _Loader)
+
+
+def _load(text: str, loader: type[_FastLoader | _Loader]) -> Any:
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=loader):
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
@@ -66,12 +79,12 @@ def load(text: str) -> Any:
                 None, None, f"it is nested more than {_DEEPEST} levels deep", event.start_mark
             )
         _check_tag(event)
-    node = yaml.compose(text, Loader=_Loader)
+    node = yaml.compose(text, Loader=loader)
     if node is not None and _values(node, {}, ()) > _MOST_VALUES:
         raise yaml.composer.ComposerError(
             None, None, f"its aliases expand to more than {_MOST_VALUES} values", node.start_mark
         )
-    return yaml.load(text, Loader=_Loader)
+    return yaml.load(text, Loader=loader)
 
 
 def load_or_text(text: str) -> Any:
@@ -113,7 +126,7 @@ def _check_keys(keys: list[yaml.Node]) -> None:
     for key in keys:
         if not isinstance(key, yaml.ScalarNode):
             raise _refused("expected a name before the colon", key)
-        if key.value == "<<" and key.style is None:
+        if key.value == "<<" and not key.style:
             raise _refused("the merge key << is not supported. Write the options out", key)
         name = str(key.tag), str(key.value)
         if name in lines:
