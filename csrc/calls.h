@@ -1,4 +1,4 @@
-// The calls of the C interface: a session forward, and the others by type of values.
+// Sessions, and the entry points for one type of values (float or double).
 #pragma once
 
 #include "call.h"

@@ -213,8 +213,8 @@ class RollingTapeBackward final : public MemoryBackward<T> {
     T* grad_instruction = grad_instruction_ + b * at.instruction;
     for (int64_t k = 0; k < at.tapes; ++k) {
       T *tape = states_.before(t, b) + k * at.size, *grad = grad_ + b * at.cells() + k * at.size;
-      T *before = before_ + b * at.cells() + k * at.size,
-          *of_value = grad_instruction + (at.value(given, k) - given);
+      T* before = before_ + b * at.cells() + k * at.size;
+      T* of_value = grad_instruction + (at.value(given, k) - given);
       const T *weights = at.actions(given, k), *written = at.value(given, k);
       T* of_actions = grad_instruction + k * roll_actions;
       for (int64_t m = 0; m < at.width; ++m) grad[m] += grad_read_vector[k * at.width + m];

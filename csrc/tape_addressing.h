@@ -85,8 +85,7 @@ class TapeAddressing {
   // gradients except the key's; `of_products` those of k . M(i); `of_squares` accumulates those of
   // the squared norms. Returns the gradient of the key's squared norm.
   T backward(int64_t head, const T* instruction, const T* cells, const T* before, const T* after,
-             T* grad,
-             T* grad_instruction, T* of_products, T* of_squares) {
+             T* grad, T* grad_instruction, T* of_products, T* of_squares) {
     find(head, instruction, cells, before);
     const T strength = instruction[s.strength(head)], gate = instruction[s.gate(head)];
     const T sharpening = instruction[s.sharpening(head)], *shift = instruction + s.shift(head);
@@ -118,9 +117,8 @@ class TapeAddressing {
 
     T of_key_square;
     s.find_backward(instruction + s.key(head), strength, squares_, roots_, similarity_, content_,
-                    grad_,
-                    of_products, of_squares, grad_instruction[s.strength(head)],
-                        of_key_square);  // (5), (6)
+                    grad_, of_products, of_squares, grad_instruction[s.strength(head)],
+                    of_key_square);  // (5), (6)
     return of_key_square;
   }
 
@@ -150,8 +148,7 @@ class TapeAddressing {
   void find(int64_t head, const T* instruction, const T* cells, const T* before) {
     const T *shift = instruction + s.shift(head), gate = instruction[s.gate(head)];
     s.find(instruction + s.key(head), instruction[s.strength(head)], cells, squares_, roots_,
-           similarity_,
-           content_);                                                                    // (5), (6)
+           similarity_, content_);                                                       // (5), (6)
     T* gated = gated_ + s.reach;
     for (int64_t n = 0; n < s.stride; n += lanes<T>)                                     // (7)
       store(gated + n, load(content_ + n) * gate + load(before + n) * (1 - gate));

@@ -261,8 +261,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
   }
 
   void address_backward(int64_t t, int64_t b, const T* cells, const T* instruction,
-                        const T* weights,
-                        T* of_squares, T* grad_instruction) {
+                        const T* weights, T* of_squares, T* grad_instruction) {
     const T* before = t > 0 ? at.weights(t - 1, b) : first_weights_ + b * s.weights();
     T *grad_weights = grad_weights_ + b * s.weights(), *of_products = of_products_ + b * s.weights();
     T* of_key_squares = of_key_squares_ + b * s.heads;
@@ -274,8 +273,7 @@ class TuringTapeBackward final : public MemoryBackward<T> {
       const int64_t row = h * s.stride;
       of_key_squares[h] =
           addressing.backward(h, instruction, cells, before + row, weights + row,
-                              grad_weights + row,
-                              grad_instruction, of_products + row, of_squares);
+                              grad_weights + row, grad_instruction, of_products + row, of_squares);
     }
     s.keys_backward(
         s.heads, cells, of_products, of_squares, of_key_squares, grad_cells_ + b * s.cells(),

@@ -21,7 +21,7 @@ def sweep(*axes: Iterable[Any], fast: Callable[..., bool]) -> list[Any]:
 def diagonal(*axes: Iterable[Any], share: int) -> list[Any]:
     """Every combination of the axes' values; one in `share` is fast, and each value in some.
 
-    The fast ones have positions in their axes with a sum that `share` divides.
+    A case is fast if the sum of its positions in the axes is a multiple of `share`.
     """
     listed = [list(axis) for axis in axes]
     cases = list(itertools.product(*(range(len(axis)) for axis in listed)))

@@ -26,7 +26,7 @@ def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
     assert len(tasks) == int(paper[-2:])
     settings, checked = set(), set()
     for trial in study.trials:
-        # The others' configs have the same parts, and a cell's differ in their seed.
+        # Other configs have the same parts, and the trials of a cell differ only in their seed.
         if trial.model in ("lstm", "rolling_tape") and trial.cell not in checked:
             checked.add(trial.cell)
             assert errors(trial.config) == [], trial.cell
@@ -37,6 +37,19 @@ def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
         del config["task"], config["seed"]
         settings.add((of_memory or trial.model == "elman", str(config)))
     assert len(settings) == 2
+
+
+@pytest.mark.parametrize(
+    ("paper", "study", "model"),
+    [("chomsky15", "laptop", "ram"), ("flare18", "laptop", "ram"),
+     ("chomsky15", "hardened", ""), ("known", "laptop", "")],
+)  # fmt: skip
+def test_no_cell_has_an_error(paper: str, study: str, model: str) -> None:
+    trials = load_study(paper, study).trials
+    cells = {trial.cell: trial for trial in trials if model in ("", trial.model)}
+    assert cells
+    for cell, trial in cells.items():
+        assert errors(trial.config) == [], cell
 
 
 def test_a_cell_of_flare_is_named_by_its_language() -> None:

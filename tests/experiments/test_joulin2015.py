@@ -279,7 +279,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     runs, out = tmp_path / "runs", tmp_path / "out"
 
     def train(trials: Sequence[Trial], runs: Path, jobs: int, **options: Any) -> None:
-        """In this process; in processes of their own the runs of other studies are tested."""
+        """In this process; other tests use worker processes."""
         for trial in trials:
             train_run(trial.config, root=runs, quiet=True)
             options["ended"](Outcome(trial, 0, runs, 1.0))

@@ -22,6 +22,7 @@ BAD = {
         "training:\n  batches: 3\n  seed: 1\n  'batches': 4"
     ),
     r"the tag \S+ is not supported": "task: !!python/name:os.system",
+    "unacceptable character": "a: \ud800",
 }
 
 
@@ -32,6 +33,13 @@ def test_what_no_config_says_is_refused_at_once(reason: str, text: str) -> None:
     with pytest.raises(yaml.YAMLError, match=reason):
         plain_yaml.load(text)
     assert time.monotonic() - begun < 60  # it was minutes, or for ever
+
+
+@pytest.fixture(params=["the parser in C", "the parser in Python"], autouse=True)
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs once with each parser, because PyYAML may have only one of them."""
+    if request.param == "the parser in Python":
+        monkeypatch.setattr(plain_yaml, "_FastLoader", plain_yaml._Loader)
 
 
 def test_a_key_may_be_in_two_mappings() -> None:

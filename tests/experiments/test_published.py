@@ -104,7 +104,9 @@ COMMITTED = [
 @pytest.mark.parametrize(
     ("paper", "study", "place"),
     [
-        pytest.param(*each, marks=() if each[1] in ("laptop", "small") else pytest.mark.slow)
+        pytest.param(
+            *each, marks=() if each[1] in ("laptop", "small", "long") else pytest.mark.slow
+        )
         for each in COMMITTED
     ],
 )

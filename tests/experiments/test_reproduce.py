@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import time
 
@@ -141,7 +142,7 @@ def test_a_damaged_report_of_a_run_is_not_copied(finished, tmp_path, change):
 
 
 def train_here(trials, runs, jobs, *, watch, ended):
-    """In this process; `unbounded study` has the same of processes."""
+    """In this process; tests/cli/test_study.py tests a failing run of a worker process."""
     for trial in trials:
         log, code = runs / f"{trial.name}.log", 0
         try:
@@ -169,15 +170,22 @@ def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path, tr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
 def test_after_kill_9_the_same_call_goes_on(tmp_path):
-    study = tiny_study(models=["queue"], seeds=[0], batches=200)
-    parent = multiprocessing.get_context("fork").Process(target=call, args=(study, tmp_path))
-    parent.start()
+    changes = {"models": ["queue"], "seeds": [0], "batches": 200}
+    study = tiny_study(**changes)
+    program = (
+        "from pathlib import Path\n"
+        "from unbounded.experiments.tables.reproduce import reproduce\n"
+        "from unbounded.experiments.trials.studies import make_study\n"
+        f"study = make_study('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "reproduce(study, study.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
     run = tmp_path / "runs" / study.trials[0].name
     wait_until(lambda: any((run / "checkpoints").glob("*")), parent)
-    parent.kill()
-    parent.join()
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
     # The trial notices that nobody waits for it any more, saves and ends.
     wait_until(lambda: is_free(tmp_path / "runs", study), None)
     assert not (run / "report.json").exists()
@@ -198,7 +206,7 @@ def wait_until(true, process, seconds=60):
     limit = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < limit, "it took too long"
-        assert process is None or process.is_alive(), "the process ended early"
+        assert process is None or process.poll() is None, "the process ended early"
         time.sleep(0.02)
 
 

@@ -44,7 +44,7 @@ CASES = {
     "memorization": ({}, 2, [2]),
     "dyck": ({}, 2, [2]),
 }
-#: Of two languages with other counts the automata take more time.
+#: Extraction from these two languages takes longest.
 SLOW_CASES = ("anb2n", "anbmc_product")
 
 

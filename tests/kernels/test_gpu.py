@@ -111,7 +111,7 @@ def _has_own(case: Case, name: str) -> bool:
     return name != "bias_hh" or case.controller == "gru"
 
 
-#: The controllers of each memory in fast tests, beside the LSTM.
+#: The controllers of each memory in fast tests, in addition to the LSTM.
 OF_MEMORY = {"stack": ("gru", "elman_relu"), "queue": ("elman_tanh", "elman_sigmoid")}
 
 

@@ -159,7 +159,7 @@ def test_a_state_in_lists_is_one(make):
     torch.testing.assert_close(layer(x, as_lists)[0], layer(x, state)[0])
 
 
-# The GRU has the layer of the Elman network, and the deep LSTM takes the most time.
+# GRU and Elman share a layer class, and the deep LSTM takes the most time.
 @pytest.mark.parametrize("name", sweep(CLOSE, fast=lambda name: name not in ("gru", "deep_lstm")))
 def test_forward_mode_and_the_meta_device(name):
     layer, x = CLOSE[name]().double(), torch.randn(STEPS, 2, INPUT, dtype=torch.float64)

@@ -67,3 +67,14 @@ def test_the_innermost_block_has_the_signal(number: int) -> None:
             with pytest.raises(Interrupted):
                 inner.check()
         outer.check()
+
+
+def test_an_inner_block_stops_for_a_signal_that_came_before_it() -> None:
+    with stop_requests() as outer:
+        signal.raise_signal(signal.SIGTERM)
+        with stop_requests() as inner, pytest.raises(Interrupted, match="SIGTERM"):
+            inner.check()
+        with pytest.raises(Interrupted, match="SIGTERM"):
+            outer.check()
+    with stop_requests() as later:
+        later.check()

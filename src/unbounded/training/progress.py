@@ -104,7 +104,7 @@ class PlainLines:
         self.begin(0)
 
     def begin(self, batch: int) -> None:
-        """Start after this batch, so that speed and remaining time exclude earlier sessions."""
+        """Begin or resume. Speed and remaining time count from the first step that follows."""
         self._first: float | None = None
         self._start_window()
 
@@ -113,7 +113,7 @@ class PlainLines:
         self._losses.append(loss_nats_per_token)
         now = self._now()
         if self._first is None:
-            # The time before the first step is for checks, which are rarer than batches.
+            # The time before this step goes to the first check, and is not counted.
             self._first, self._started = batch, now
         if now - self._last < self._patience or batch <= self._first:
             return

@@ -36,16 +36,30 @@ class Interrupted(Exception):  # noqa: N818
         return 128 + (signal.SIGTERM if of_scheduler else self.number)
 
 
-class StopRequest:
-    """Holds the first signal that requested a stop."""
+#: Requests of the open `stop_requests` blocks, the innermost last.
+_OPEN: Final[list[StopRequest]] = []
 
-    def __init__(self) -> None:
+
+class StopRequest:
+    """Holds the first signal that requested a stop.
+
+    Args:
+        outer: request of the block around this one.
+    """
+
+    def __init__(self, outer: StopRequest | None = None) -> None:
         self.number: int | None = None
+        self._outer = outer
 
     def check(self) -> None:
-        """Raise `Interrupted` if a signal arrived."""
+        """Raise `Interrupted` if a signal arrived, here or in a block around this one.
+
+        A signal may arrive after an outer block began and before this one did.
+        """
         if self.number is not None:
             raise Interrupted(self.number)
+        if self._outer is not None:
+            self._outer.check()
 
 
 def _is_free(number: int) -> bool:
@@ -61,10 +75,10 @@ def stop_requests() -> Iterator[StopRequest]:
     ignored, as under nohup. SIGUSR1, SIGUSR2 and SIGXCPU are caught if no handler is set, or only
     the handler of an outer block. The innermost block receives the signal.
     """
-    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield request
+        yield StopRequest()
         return
+    request = StopRequest(_OPEN[-1] if _OPEN else None)
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
@@ -78,6 +92,7 @@ def stop_requests() -> Iterator[StopRequest]:
             signal.signal(other, handlers[other])
 
     _OWN.add(remember)
+    _OPEN.append(request)
     for number in numbers:
         signal.signal(number, remember)
     try:
@@ -86,3 +101,4 @@ def stop_requests() -> Iterator[StopRequest]:
         for number in numbers:
             signal.signal(number, handlers[number])
         _OWN.discard(remember)
+        _OPEN.remove(request)

@@ -16,7 +16,10 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
 
 class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The same with the parser in C, where PyYAML was built with it."""
+    """The same with the parser in C, where PyYAML was built with it.
+
+    It accepts some tabs that the parser in Python refuses, as one after a colon.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -65,7 +68,7 @@ def load(text: str) -> Any:
     """
     try:
         return _load(text, _FastLoader)
-    except yaml.YAMLError:  # the parser in Python says more of what is wrong
+    except (yaml.YAMLError, UnicodeError):  # the parser in Python says more of what is wrong
         return _load(text, _Loader)
 
 
