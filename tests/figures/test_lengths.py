@@ -33,3 +33,10 @@ def test_bad_input(tmp_path):
         draw_lengths({"a": [{}]}, tmp_path)
     with pytest.raises(ConfigError, match=r"a: expected accuracies in 0\.\.1, got 95 at n = 3"):
         draw_lengths({"a": [{2: 1.0, 3: 95}]}, tmp_path)
+    with pytest.raises(ConfigError, match=r"a: expected finite numbers, got inf at n = 3"):
+        draw_lengths({"a": [{2: 1.0, 3: float("inf")}]}, tmp_path, shares=False)
+
+
+def test_numbers_that_are_no_shares(tmp_path):
+    (path,) = draw_lengths({"a": [{2: -0.01, 3: 2.5}]}, tmp_path, what="nats", shares=False)
+    assert ">2.5<" in path.read_text()

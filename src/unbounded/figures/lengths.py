@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,8 +31,9 @@ def draw_lengths(
     title: str = "Accuracy by length",
     what: str = "sequences that are right",
     shaded: bool = False,
+    shares: bool = True,
 ) -> list[Path]:
-    """Draw the share of correct sequences against their length n.
+    """Draw the share of correct sequences, or another number, against their length n.
 
     Each group has a line with the values of its single run, or the median over its restarts with a
     band from the least to the greatest value. If some restarts have no score at an n, the other
@@ -46,10 +48,11 @@ def draw_lengths(
         title: heading.
         what: label of the values.
         shaded: whether to shade the training lengths instead of marking their end.
+        shares: whether the numbers are shares in 0..1; any finite numbers otherwise.
     Returns:
         The path written, in a list.
     Raises:
-        ConfigError: no group holds any accuracy, or one is not in 0..1.
+        ConfigError: no group holds any accuracy, or one is not in 0..1, or not finite.
         StorageError: the folder cannot be written.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, Figure 2.
     """
@@ -60,12 +63,13 @@ def draw_lengths(
     }
     if not measured:
         raise ConfigError(["groups: there is nothing to draw: no run has an accuracy"])
+    expected = "accuracies in 0..1" if shares else "finite numbers"
     errors = [
-        f"groups: {label}: expected accuracies in 0..1, got {accuracy!r} at n = {n}"
+        f"groups: {label}: expected {expected}, got {accuracy!r} at n = {n}"
         for label, runs in measured.items()
         for run in runs
         for n, accuracy in run.items()
-        if not 0 <= accuracy <= 1
+        if not (0 <= accuracy <= 1 if shares else math.isfinite(accuracy))
     ]
     if errors:
         raise ConfigError(errors)
@@ -105,7 +109,8 @@ def draw_lengths(
             )
         axis.set_xlabel("n")
         axis.set_ylabel(what)
-        axis.set_ylim(-0.03, 1.03)
+        if shares:
+            axis.set_ylim(-0.03, 1.03)
         axis.grid(axis="y", alpha=0.3)
         legend_below(figure, axis.get_legend_handles_labels()[0], 3.6)
         return save(figure, folder, name)

@@ -54,6 +54,7 @@ class AboveBound(MetricSet):
     judges_hardening = False
     curve = "above_bound"
     curve_title = "nats a symbol above the bound, on strings of length n"
+    curve_is_share = False
     curve_shaded = True
     legend = """\
 Each cell is the cross entropy of strings of the test split in nats a symbol, less the exact lower

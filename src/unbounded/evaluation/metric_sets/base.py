@@ -165,6 +165,7 @@ class MetricSet(ABC):
         judges_hardening: whether hardening can use this metric set: each sequence is correct or
             not.
         curve, curve_title: the number of each n of a row that a figure shows, and its description.
+        curve_is_share: whether that number is a share in 0..1.
         curve_shaded: whether the figure shades the training lengths, and a run has that figure.
         baseline: the definition of "1-layer LSTM then" where a table shows it; else empty.
         legend: the definition of the numbers.
@@ -186,6 +187,7 @@ class MetricSet(ABC):
     judges_hardening: ClassVar[bool] = True
     curve: ClassVar[str] = "accuracy"
     curve_title: ClassVar[str] = "sequences that are right"
+    curve_is_share: ClassVar[bool] = True
     curve_shaded: ClassVar[bool] = False
     baseline: ClassVar[str] = ""
     legend: str

@@ -93,6 +93,7 @@ def _draw_curve(folder: RunFolder, planned: Plan, report: Mapping[str, Any]) -> 
             title=folder.name,
             what=metric_set.curve_title,
             shaded=True,
+            shares=metric_set.curve_is_share,
         )
 
 

@@ -221,6 +221,7 @@ def draw_tasks(study: Study, out: Path) -> list[Path]:
                 title=title,
                 what=metric_set.curve_title,
                 shaded=metric_set.curve_shaded,
+                shares=metric_set.curve_is_share,
             )
     return paths + _draw_matrix(study, cells, values, out)
 
