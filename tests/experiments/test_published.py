@@ -97,6 +97,7 @@ COMMITTED = [
         ("grefenstette2015", "small"), ("grefenstette2015", "long"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
         ("joulin2015", "halving"), ("joulin2015", "choices"),
+        ("deleu2016", "locations"), ("chomsky15", "hardened"),
     )),
 ]  # fmt: skip
 
@@ -105,7 +106,7 @@ COMMITTED = [
     ("paper", "study", "place"),
     [
         pytest.param(
-            *each, marks=() if each[1] in ("laptop", "small", "long") else pytest.mark.slow
+            *each, marks=() if each[1] in ("laptop", "small", "long", "locations", "hardened") else pytest.mark.slow
         )
         for each in COMMITTED
     ],
