@@ -106,7 +106,7 @@ COMMITTED = [
     ("paper", "study", "place"),
     [
         pytest.param(
-            *each, marks=() if each[1] in ("laptop", "small", "long", "locations", "hardened") else pytest.mark.slow
+            *each, marks=pytest.mark.slow if each[0] == "joulin2015" and each[1] != "laptop" else ()
         )
         for each in COMMITTED
     ],
