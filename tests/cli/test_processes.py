@@ -68,12 +68,14 @@ def test_two_processes_train_on_chunks_with_a_learned_beginning(
     chunk_steps: int, tmp_path: Path
 ) -> None:
     """The learned state is not used in a later piece, and the heads not in one of a single step."""
-    options = {"batch_size": 4, "chunk_steps": chunk_steps}
-    config = tiny_streams(**options)
+    config = tiny_streams(batch_size=4, chunk_steps=chunk_steps)
     config.model.learn_initial_state = True
+    config.evaluation["carry_state"] = True  # as in the preset of anbn
     asked = tmp_path / "asked.yaml"
     asked.write_text(yaml.safe_dump(to_dict(config)))
-    done = launch(["train", "--config", str(asked), "--runs", str(tmp_path / "two")], 2)
+    # The preset of anbn has lengths.
+    options = ["--config", str(asked), "--evaluation.lengths=null", "--runs", str(tmp_path / "two")]
+    done = launch(["train", *options], 2)
     assert done.returncode == 0, done.stderr
     one = train_run(config, root=tmp_path / "one", quiet=True).folder
     for left, right in zip(metrics(one), metrics(tmp_path / "two" / one.name), strict=True):
