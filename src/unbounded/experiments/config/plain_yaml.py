@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
-
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """A SafeLoader that accepts only decimal numbers, and only true and false as booleans."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
-
-
-class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The same with the parser in C, where PyYAML was built with it.
-
-    It accepts some tabs that the parser in Python refuses, as one after a colon.
-    """
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
-
-
-_LOADERS: tuple[Any, ...] = (_FastLoader, _Loader)
 _DIGITS = list("-+.0123456789")
 _FORMS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -37,8 +19,6 @@ _FORMS = (
     ),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 )
-for _loader, (_name, _form, _first) in itertools.product(_LOADERS, _FORMS):
-    _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^({_form})$"), _first)
 
 
 def _integer(loader: Any, node: yaml.ScalarNode) -> int:
@@ -50,8 +30,19 @@ def _integer(loader: Any, node: yaml.ScalarNode) -> int:
     return int(digits)  # numbers are decimal, so 010 is ten
 
 
-for _loader in _LOADERS:
-    _loader.add_constructor("tag:yaml.org,2002:int", _integer)
+def _loader(base: Any) -> Any:
+    """A safe loader that accepts only decimal numbers, and only true and false as booleans."""
+    loader: Any = type("PlainLoader", (base,), {"yaml_implicit_resolvers": {}})
+    for name, form, first in _FORMS:
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"^({form})$"), first)
+    loader.add_constructor("tag:yaml.org,2002:int", _integer)
+    return loader
+
+
+_Loader: Final = _loader(yaml.SafeLoader)
+#: The same with the parser in C, where PyYAML was built with it. It accepts some tabs that the
+#: parser in Python refuses, as one after a colon.
+_FastLoader: Final = _loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 _MOST_DIGITS = 1000
 _DEEPEST = 50
@@ -72,7 +63,7 @@ def load(text: str) -> Any:
         return _load(text, _Loader)
 
 
-def _load(text: str, loader: type[_FastLoader | _Loader]) -> Any:
+def _load(text: str, loader: Any) -> Any:
     depth = 0
     for event in yaml.parse(text, Loader=loader):
         depth += isinstance(event, yaml.CollectionStartEvent)
