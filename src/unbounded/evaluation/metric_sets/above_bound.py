@@ -58,7 +58,7 @@ class AboveBound(MetricSet):
     curve_shaded = True
     legend = """\
 Each cell is the cross entropy of strings of the test split in nats a symbol, less the exact lower
-bound: that of the distribution from which the strings are drawn. 0 is perfect."""
+bound. A model that equals the distribution of the strings reaches this bound: 0 is perfect."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`.

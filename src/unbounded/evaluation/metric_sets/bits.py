@@ -45,8 +45,8 @@ class Bits(MetricSet):
     success = f"fewer than {FEW} bits wrong per sequence"
     solved = f"fewer than {FEW} bits wrong per sequence of the training lengths"
     legend = """\
-Bits wrong are those of a sequence's answer, as the mean over sequences of the test split, at the
-training range / at the test range."""
+"Bits wrong" counts the wrong bits of a sequence's answer. It is the mean over sequences of the test
+split, at the training range / at the test range."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. The partial accuracy is the share of correct bits."""

@@ -149,8 +149,9 @@ class Membership(MetricSet):
     curve_title = "AUC on words of semi-length up to n"
     curve_shaded = True
     legend = """\
-AUC is the area under the ROC curve of what is said at the last symbol of words of the test split,
-at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words.
+AUC is the area under the ROC curve of the model's output at the last symbol of each word of the
+test split, at the training lengths, at the test lengths, and beyond. Each band of lengths has as
+many words.
 "Head and path" is the correlation of where the read head of a tape has its greatest weight with the
 height of the word's path, as the mean over words of the validation lengths whose path does not go
 below 0: 1 or -1 where it follows the path."""
