@@ -16,6 +16,8 @@ class MemoryForward {
  public:
   virtual ~MemoryForward() = default;
   virtual void take_scratch(Workspace& space) = 0;
+  // The number of batch entries whose tables fit in a near cache (split.h).
+  virtual int64_t entries_at_once() const { return UNBOUNDED_MAX_ROWS; }
   // From the initial state.
   virtual void begin(int64_t b) = 0;
   virtual void take(int64_t t, int64_t b, const Instruction<T>& instruction) = 0;
@@ -33,6 +35,8 @@ class MemoryBackward {
  public:
   virtual ~MemoryBackward() = default;
   virtual void take_scratch(Workspace& space) = 0;
+  // The number of batch entries whose tables fit in a near cache (split.h).
+  virtual int64_t entries_at_once() const { return UNBOUNDED_MAX_ROWS; }
   // Starts from the gradients of the last state.
   virtual void begin(int64_t b) = 0;
   // Maps the gradient of a read vector to that of the instruction, which it passes to `give`.

@@ -77,6 +77,9 @@ inline double log_of(double x, int64_t scale) {
   return x > 0 ? std::log(x) + double(scale) * M_LN2 : -std::numeric_limits<double>::infinity();
 }
 
+// Bytes of tables that stay in a second-level cache.
+constexpr int64_t near_cache = 1 << 20;
+
 // The layout of one sequence's tables. Times n count the rows of the state; a pair (i, n) is a push
 // between i and i + 1 whose place is on top at n. The states and tops (q, x) at the push are the
 // lanes of registers, of which there are `wide` in all.
@@ -113,6 +116,11 @@ struct RunsLayout {
   int64_t kept(int64_t own) const { return f.c.options[3] > 0 ? std::min(own, window) : own; }
   // The most times in a window.
   int64_t times() const { return std::min(rows, window) + 1; }
+  // With `tables` tables of all pairs for each entry.
+  int64_t entries_at_once(int64_t tables) const {
+    const int64_t most = near_cache / std::max<int64_t>(1, tables * pairs() * block * sizeof(double));
+    return std::clamp<int64_t>(most, 1, UNBOUNDED_MAX_ROWS);
+  }
   bool is_normalized() const { return f.c.options[4] != 0; }
   const T* saved(int64_t t, int64_t b) const {
     return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * instruction;
@@ -362,6 +370,7 @@ class NondeterministicForward final : public MemoryForward<T> {
  public:
   explicit NondeterministicForward(const Frame<T>& frame) : f(frame), at(frame) {}
 
+  int64_t entries_at_once() const override { return at.entries_at_once(1); }
   void take_scratch(Workspace& space) override {
     space.take(runs_, f.c.batch);
     space.take(is_spoiled_, f.c.batch);
@@ -452,6 +461,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
  public:
   explicit NondeterministicBackward(const Frame<T>& frame) : f(frame), at(frame) {}
 
+  int64_t entries_at_once() const override { return at.entries_at_once(2); }
   void take_scratch(Workspace& space) override {
     const int64_t B = f.c.batch;
     space.take(runs_, B);
@@ -462,7 +472,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
     space.take(of_others_, B * at.tops * at.moves * L);
     space.take(of_value_, B * at.channels);
     space.take(of_popped_, B * popped());
-    space.take(ratio_, B * at.part * L);
+    space.take(ratio_, B * at.times() * at.part * L);
     space.take(grad_instruction_, B * at.instruction);
     Runs<T>::take(space, at, runs_);
   }
@@ -506,12 +516,12 @@ class NondeterministicBackward final : public MemoryBackward<T> {
     clear_values(of_value, C);
     clear_values(of_popped_ + b * popped(), popped());
     read(runs, b, n, grad_read_vector);
-    for (int64_t i = at.first(n); i < n; ++i)
-      for (int64_t qx = 0; qx < wide; qx += L) {
+    for (int64_t qx = 0; qx < wide; qx += L) {
+      for (int64_t i = at.first(n); i < n; ++i) {
         double* of = grad_of(b) + at.pair(i, n) * at.block + qx;
         if (runs.is_start[i]) bottom(b, of);
         if (i < n - 1) {
-          carry(runs, b, i, n, qx, of);
+          replace(runs, b, i, n, qx, of);
           continue;
         }
         for (int64_t ry = 0; ry < at.tops; ++ry)
@@ -521,6 +531,8 @@ class NondeterministicBackward final : public MemoryBackward<T> {
             of_value[c] += sum_of<double>(x);
           }
       }
+      uncover(runs, b, n, qx);
+    }
     pops(runs, b, n);
     tell(runs, b);
   }
@@ -565,10 +577,13 @@ class NondeterministicBackward final : public MemoryBackward<T> {
   double *of_others_ = nullptr;  // [s, z][replace r, y | pop r][a register]
   double *of_value_ = nullptr;
   double *of_popped_ = nullptr;  // [k - first][r][u, y][a register]; then sums
-  double *ratio_ = nullptr;      // [r, y][channel][a register]
+  double *ratio_ = nullptr;      // [i - first][r, y][channel][a register]
   T* grad_instruction_ = nullptr;
 
   double* grad_of(int64_t b) const { return grad_ + b * at.pairs() * at.block; }
+  double* ratio_of(int64_t b, int64_t i, int64_t n) const {
+    return ratio_ + (b * at.times() + i - at.first(n)) * at.part * L;
+  }
   double* of_other(int64_t b, int64_t sz, int64_t move) const {
     return of_others_ + ((b * at.tops + sz) * at.moves + move) * L;
   }
@@ -578,7 +593,7 @@ class NondeterministicBackward final : public MemoryBackward<T> {
   // From the read vector and the weights of time n to the pairs (i, n) and the weights of i.
   void read(const Runs<T>& runs, int64_t b, int64_t n, const T* grad_read_vector) {
     const int64_t C = at.channels, wide = at.wide;
-    double *of = ratio_ + b * at.part * L, *of_weights = of_weights_ + b * at.rows * wide;
+    double *of = ratio_of(b, at.first(n), n), *of_weights = of_weights_ + b * at.rows * wide;
     runs.sum_tops(n);
     const double* sum = runs.top;
     double total = 0, of_total = 0;
@@ -620,10 +635,12 @@ class NondeterministicBackward final : public MemoryBackward<T> {
       }
   }
 
-  void carry(const Runs<T>& runs, int64_t b, int64_t i, int64_t n, int64_t qx, const double* of) {
-    const int64_t C = at.channels, wide = at.wide, first = at.first(n);
+  // From the pair (i, n) to (i, n - 1), whose top was replaced. Keeps the gradient of each sum over
+  // that sum.
+  void replace(const Runs<T>& runs, int64_t b, int64_t i, int64_t n, int64_t qx, const double* of) {
+    const int64_t C = at.channels, wide = at.wide;
     const Integers scale = load_integers(runs.scale(i, n) + qx), empty = scale == no_scale;
-    double *ratio = ratio_ + b * at.part * L, *grad = grad_of(b);
+    double *ratio = ratio_of(b, i, n), *grad = grad_of(b);
     const double *out = runs.block(i, n) + qx, *from = runs.block(i, n - 1) + qx;
     for (int64_t j = 0; j < at.part; ++j) {
       const Reals x = load(out + j * wide);
@@ -643,25 +660,43 @@ class NondeterministicBackward final : public MemoryBackward<T> {
         }
         add(of_from + (sz * C + c) * wide, all);
       }
-    for (int64_t k = i + 1; k < n - 1; ++k) {
-      const Reals w = powers_of_two(load_integers(runs.scale(i, k) + qx) +
-                                    runs.pop_scales[k - first] - scale);
-      const double *below = runs.block(i, k) + qx, *p = runs.popped + (k - first) * at.Q * wide;
-      double* of_below = grad + at.pair(i, k) * at.block + qx;
-      double* of_p = of_popped_ + b * popped() + (k - first) * at.Q * wide * L;
-      for (int64_t u = 0; u < at.Q; ++u)
-        for (int64_t y = 0; y < at.S; ++y)
-          for (int64_t c = 0; c < C; ++c) {
-            const int64_t uy = u * at.S + y;
-            const Reals x = w * load(below + (uy * C + c) * wide);
-            Reals all{};
-            for (int64_t r = 0; r < at.Q; ++r) {
-              const Reals z = x * load(ratio + ((r * at.S + y) * C + c) * L);
-              all += z * p[r * wide + uy];
-              add(of_p + (r * wide + uy) * L, z);
+  }
+
+  // From the pairs (i, n) of all i to the runs that were popped, and to those below them. The pairs
+  // of one k are neighbors in the tables.
+  void uncover(const Runs<T>& runs, int64_t b, int64_t n, int64_t qx) {
+    const int64_t C = at.channels, wide = at.wide, first = at.first(n), stride = at.block;
+    for (int64_t k = first + 1; k < n - 1; ++k) {
+      for (int64_t i = first; i < k; ++i)
+        store(runs.shares + (i - first) * L,
+              powers_of_two(load_integers(runs.scale(i, k) + qx) + runs.pop_scales[k - first] -
+                            load_integers(runs.scale(i, n) + qx)));
+      for (int64_t uy = 0; uy < at.tops; ++uy)
+        for_some(at.Q, [&](int64_t r0, auto some) UNBOUNDED_INLINED {
+          constexpr int R = decltype(some)::value;
+          const int64_t column = uy * C * wide + qx, top = (r0 * at.S + uy % at.S) * C * L;
+          const double* below = runs.block(first, k) + column;
+          const double* ratio = ratio_of(b, first, n) + top;
+          double* of_below = grad_of(b) + at.pair(first, k) * stride + column;
+          Reals p[R], sum[R] = {};
+          for (int r = 0; r < R; ++r)
+            p[r] = Reals{} + runs.popped[((k - first) * at.Q + r0 + r) * wide + uy];
+          for (int64_t i = 0; i < k - first; ++i, below += stride, of_below += stride, ratio += at.part * L) {
+            const Reals w = load(runs.shares + i * L);
+            for (int64_t c = 0; c < C; ++c) {
+              const Reals x = w * load(below + c * wide);
+              Reals all{};
+              for (int r = 0; r < R; ++r) {
+                const Reals y = x * load(ratio + (r * at.S * C + c) * L);
+                all += y * p[r];
+                sum[r] += y;
+              }
+              add(of_below + c * wide, all);
             }
-            add(of_below + (uy * C + c) * wide, all);
           }
+          double* of_p = of_popped_ + b * popped() + (((k - first) * at.Q + r0) * wide + uy) * L;
+          for (int r = 0; r < R; ++r) add(of_p + r * wide * L, sum[r]);
+        });
     }
   }
 

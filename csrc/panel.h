@@ -126,8 +126,9 @@ inline void panel_product(int rows, int64_t columns, const Segment<T>& first,
 
 // Calls body(first row, rows) for nearly equal blocks of the rows from `first` on.
 template <class Body>
-inline void for_row_blocks(int64_t first, int64_t rows, Body body) {
-  const int64_t blocks = (rows + UNBOUNDED_MAX_ROWS - 1) / UNBOUNDED_MAX_ROWS;
+inline void for_row_blocks(int64_t first, int64_t rows, Body body,
+                           int64_t most = UNBOUNDED_MAX_ROWS) {
+  const int64_t blocks = (rows + most - 1) / most;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t begin = rows * i / blocks, end = rows * (i + 1) / blocks;
     body(first + begin, int(end - begin));

@@ -132,7 +132,7 @@ class Recurrence final : public Session {
         copy_values(read_vector_last(b), as<T>(f.c.read_vector0) + b * f.c.read_vector, f.c.read_vector);
       }
     bool stays = true;
-    for_passes(f, rows, own, [&](Share pass) {
+    for_passes(f, rows, own, memory_->entries_at_once(), [&](Share pass) {
       if (rows) portion.products = portion.entries = pass;
       for (int64_t t = 0; t < f.c.steps && stays; ++t) stays = run_step(t, thread, team, portion);
     });
@@ -233,7 +233,7 @@ class RecurrenceBackward {
     Portion portion = portion_of(f, thread, team.threads(), rows);
     const Share own = portion.entries;
     bool stays = true;
-    for_passes(f, rows, own, [&](Share pass) {
+    for_passes(f, rows, own, memory_.entries_at_once(), [&](Share pass) {
       if (rows) portion.products = portion.entries = pass;
       for (int64_t t = f.c.steps - 1; t >= 0 && stays; --t) stays = run_step(t, thread, team, portion);
     });

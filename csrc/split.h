@@ -76,13 +76,13 @@ inline bool meet(Team& team, int64_t thread, Portion& portion, int64_t batch) {
 }
 
 // Few weights stay in the nearest cache whatever else passes through it. Then a thread takes its
-// batch entries through the sequence in blocks of rows, so that the memory's data stay in a near
-// cache as well.
+// batch entries through the sequence in blocks of at most `most` rows, so that the memory's data
+// stay in a near cache as well.
 template <class T, class Body>
-void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
+void for_passes(const Frame<T>& f, bool rows, Share entries, int64_t most, Body body) {
   if (!rows || weight_bytes(f) > few_weights) return body(entries);
   for_row_blocks(entries.begin, entries.count(),
-                 [&](int64_t begin, int count) { body(Share{begin, begin + count}); });
+                 [&](int64_t begin, int count) { body(Share{begin, begin + count}); }, most);
 }
 
 // The remaining entries at a step. In a batch sorted by length, longest first, these are the
