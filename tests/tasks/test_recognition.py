@@ -66,7 +66,7 @@ def test_half_of_the_negatives_are_edited_strings_of_the_language():
 
 
 def test_edits_are_uniform():
-    drawer = Drawer(Stream(1, "train"), 0)
+    (drawer,) = Drawer.for_each(Stream(1, "train"), 0, 1)
     counts = Counter()
     for _ in range(6000):
         string = [0, 1]
@@ -84,7 +84,7 @@ def test_edits_are_uniform():
 
 
 def test_a_drawer_is_uniform_at_any_size():
-    drawer = Drawer(Stream(1, "test"), 5)
+    (drawer,) = Drawer.for_each(Stream(1, "test"), 5, 1)
     assert chisquare(list(Counter(drawer.below(7) for _ in range(3000)).values())).pvalue > 1e-3
     big = [drawer.below(3 * 10**60) // 10**60 for _ in range(900)]
     assert chisquare(list(Counter(big).values())).pvalue > 1e-3

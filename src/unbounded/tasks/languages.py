@@ -92,6 +92,7 @@ class Counted(Language):
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Hashable, int], int] = {}
+        self._sums: dict[tuple[Hashable, int], list[int]] = {}
 
     def has(self, length: int) -> bool:
         """See `Language.has`."""
@@ -105,15 +106,21 @@ class Counted(Language):
         """See `Language.draw`. The string has a uniform rank in alphabetical order."""
         rank, state, string = below(self.count(length)), self.start, []
         for left in range(length - 1, -1, -1):
-            for symbol in range(len(self.alphabet)):
-                after = self.step(state, symbol)
-                number = 0 if after is None else self._number(after, left)
-                if rank < number:
-                    break
-                rank -= number
+            sums = self._sums_of(state, left)
+            symbol = bisect_right(sums, rank) - 1
             string.append(symbol)
-            state = after
+            rank -= sums[symbol]
+            state = self.step(state, symbol)
         return string
+
+    def _sums_of(self, state: Hashable, left: int) -> list[int]:
+        """For each symbol, the number of strings with lower symbols, if `left` more follow."""
+        key = state, left
+        if key not in self._sums:
+            states = [self.step(state, symbol) for symbol in range(len(self.alphabet) - 1)]
+            numbers = [0 if after is None else self._number(after, left) for after in states]
+            self._sums[key] = list(accumulate(numbers, initial=0))
+        return self._sums[key]
 
     def _number(self, state: Hashable, length: int) -> int:
         """The number of strings of a length that lead from a state to an accepting state."""

@@ -87,11 +87,12 @@ class QuestionSource(PairSource):
         """See `PairSource.draw`. Lengths are uniform over the range."""
         indices = start + np.arange(size)
         chosen = lengths.minimum + bounded(stream.length_words(indices), len(lengths))
+        words_of = {length: self.words_of(length) for length in np.unique(chosen).tolist()}
+        _, words = stream.sequence_words(indices, max(words_of.values()))
         drawn: list[tuple[Integers, Integers, Integers, Integers]] = []
-        for length in np.unique(chosen).tolist():
+        for length, count in words_of.items():
             rows = np.flatnonzero(chosen == length)
-            _, words = stream.sequence_words(indices[rows], self.words_of(length))
-            sources = self.sources(words, length)
+            sources = self.sources(words[rows, :count], length)
             drawn.append((rows, sources, *self.answers(sources)))
         source = np.zeros((size, max(part[1].shape[1] for part in drawn)), dtype=np.int64)
         target = np.zeros((size, max(part[2].shape[1] for part in drawn)), dtype=np.int64)

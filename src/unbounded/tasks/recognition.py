@@ -6,7 +6,8 @@ Source: Butoi et al. 2025, arXiv:2411.07107, section 4, and the authors' program
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -69,31 +70,37 @@ class Drawer:
     Args:
         stream: the random words of a seed and split.
         index: of the example.
+        words: the example's first words; as many again are drawn when they are used up.
     """
 
-    # Number of blocks that are drawn at once. A block is two random words of 64 bits.
-    _BLOCKS = 32
+    # Number of blocks that are drawn at first. A block is two random words of 64 bits.
+    BLOCKS: Final = 64
 
-    def __init__(self, stream: Stream, index: int) -> None:
+    def __init__(self, stream: Stream, index: int, words: list[int]) -> None:
         self._stream, self._index = stream, np.array([index])
-        self._words: list[int] = []
-        self._block = 0
+        self._words, self._used = words, 0
+
+    @classmethod
+    def for_each(cls, stream: Stream, start: int, size: int) -> Iterator[Drawer]:
+        """One for each of `size` examples from index `start`."""
+        indices = start + np.arange(size)
+        pairs = stream.words(indices[:, None], np.arange(cls.BLOCKS))
+        words = np.stack(pairs, axis=-1).reshape(size, -1).tolist()
+        return map(partial(cls, stream), indices.tolist(), words)
 
     def below(self, count: int) -> int:
         """Draw an integer in 0 .. count - 1, each with a probability within 2**-64 of 1 / count."""
         size = count.bit_length() // 64 + 2
-        number = 0
-        for _ in range(size):
-            number = number << 64 | self._word()
-        return number * count >> 64 * size
-
-    def _word(self) -> int:
-        if not self._words:
-            blocks = self._block + np.arange(self._BLOCKS)
-            self._block += self._BLOCKS
+        end = self._used + size
+        while end > len(self._words):
+            blocks = np.arange(len(self._words) // 2, len(self._words))
             pairs = np.stack(self._stream.words(self._index, blocks), axis=-1)
-            self._words = pairs.ravel().tolist()[::-1]
-        return self._words.pop()
+            self._words += pairs.ravel().tolist()
+        number = 0
+        for word in self._words[self._used : end]:
+            number = number << 64 | word
+        self._used = end
+        return number * count >> 64 * size
 
 
 class Recognition(Task):
@@ -268,7 +275,7 @@ class Recognition(Task):
         errors = self.range_errors(chosen)
         if errors:
             raise ConfigError([f"lengths: {error}" for error in errors])
-        drawn = [self._draw(Drawer(stream, start + place), chosen) for place in range(size)]
+        drawn = [self._draw(drawer, chosen) for drawer in Drawer.for_each(stream, start, size)]
         return _ragged([string for string, _ in drawn], [label for _, label in drawn])
 
     def _draw(self, drawer: Drawer, lengths: LengthRange) -> tuple[list[int], int]:
