@@ -269,6 +269,23 @@ def test_a_text_has_traces_and_no_weights(text: Any) -> None:
     assert data_of(html([run]))["runs"][0]["traces"][0]["version"] == 3
 
 
+def test_a_transformer_with_a_memory_has_traces_of_samples() -> None:
+    layer = {"name": "transformer", "memory": {"name": "stack", "width": 4}}
+    task = make_task("reversal", symbols=4, **SHORT)
+    model = tiny_model(task, memory="none", controller=layer)
+    run = run_data(model, task, "a transformer")
+    assert run["weights"] is None
+    assert "Transformer, is not in the page" in run["note"]
+    assert run["model"]["memory"]["kind"] == "stack"
+    trace = run["traces"][0]
+    first = task.batch(0, "test", 0, 1, LengthRange(2, 4))
+    assert trace["symbols"] == [task.input_vocabulary[token] for token in first.inputs[0].tolist()]
+    assert sum(target is not None for target in trace["target"]) == int(first.mask.sum())
+    with torch.no_grad():
+        predicted = model.sequence(first.inputs)[0].argmax(-1)[0].tolist()
+    assert trace["predicted"] == [task.output_vocabulary[token] for token in predicted]
+
+
 def test_a_text_without_a_memory(text: Any) -> None:
     with pytest.raises(ConfigError, match="model: expected a memory, of which to show traces"):
         run_data(tiny_model(text, memory="none"), text, "text")

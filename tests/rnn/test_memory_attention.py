@@ -43,6 +43,25 @@ def steps_of(layer, x, state):
 
 
 @EACH
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+def test_a_trace_has_the_steps_of_a_call(memory, batch_first):
+    layer, x = make(memory), random(2, 4, 5)
+    layer.batch_first = batch_first
+    x = x if batch_first else x.transpose(0, 1)
+    torch.manual_seed(1)  # some memories start with random cells
+    trace = layer.trace(x)
+    torch.manual_seed(1)
+    output, _ = layer(x)
+    read_vectors = trace.arrays["read_vector"]
+    output = output if batch_first else output.transpose(0, 1)
+    assert_close(output, layer.output(read_vectors), "output")
+    assert trace.lengths.tolist() == [4, 4]
+    for head in memory.heads:
+        assert trace.arrays[f"instruction.{head.name}"].shape == (2, 4, *head.shape)
+
+
+@EACH
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
 def test_equals_the_loop_over_steps(memory, backend):

@@ -11,11 +11,11 @@ from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.explorer.model_data import model_data
 from unbounded.explorer.task_data import samples_of, task_data
-from unbounded.explorer.trace_data import traced_run
+from unbounded.explorer.trace_data import has_only_traces, traced_run
 from unbounded.explorer.weights import weights_data
 from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks import LengthRange, Task, TextTask
+from unbounded.tasks import LengthRange, Task
 
 #: Number of samples of a run in a page, and their maximum length.
 SAMPLES: Final = 8
@@ -49,11 +49,12 @@ def run_data(
         ConfigError: the page cannot run the model or show the task.
         ChoiceError: unknown weights.
     """
-    if isinstance(task, TextTask):
-        return {**traced_run(model, task, name, title or name), "curves": curves or []}
     trained = task.train_lengths if lengths is None else lengths
     shortest = task.shortest_in(trained)
     shown = LengthRange(trained.minimum, max(shortest, min(trained.maximum, _READABLE)))
+    if has_only_traces(model, task):
+        traced = traced_run(model, task, name, title or name, seed, shown, SAMPLES)
+        return {**traced, "curves": curves or []}
     task_part, model_part = task_data(task, shown.maximum), model_data(model)
     if model_part["inputs"] != len(task.input_vocabulary):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Traces of a run on a text for a page, whose vocabulary is too large to include the weights."""
+"""Traces of a run for a page that does not run the network: of texts, and of Transformers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,53 @@ from unbounded.errors import ConfigError
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
+from unbounded.rnn import MemoryAttention
 from unbounded.rnn.trace import RunTrace, trace_text
-from unbounded.tasks import TextTask
+from unbounded.tasks import Batch, LengthRange, Task, TextTask
 
 #: Number of traced parts of a text, and words per part.
 _PARTS, _WORDS = 4, 60
 
 
-def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dict[str, Any]:
-    """The data to replay a model on the start of a text.
+def has_only_traces(model: MemoryModel, task: Task) -> bool:
+    """Whether a page shows traces, because it cannot run the network."""
+    return isinstance(task, TextTask) or any(
+        isinstance(part, MemoryAttention) for part in model.modules()
+    )
+
+
+def traced_run(
+    model: MemoryModel,
+    task: Task,
+    name: str,
+    title: str,
+    seed: int,
+    lengths: LengthRange,
+    count: int,
+) -> dict[str, Any]:
+    """The data to replay a model's memory on samples, or on the start of a text.
 
     Args:
         model: a model with a memory.
-        task: a text task.
+        task: its task.
         name, title: name and title in the page.
+        seed, lengths, count: of the samples; for a text they have no effect.
     Raises:
         ConfigError: the page does not support the model's memory.
     """
-    traces = _traces(model, task)
+    if isinstance(task, TextTask):
+        batches = _parts(task)
+        note = (
+            "Traces of the first words of the test split; the network itself, with its "
+            f"{len(task.input_vocabulary)} words, is not in the page."
+        )
+    else:
+        batches = [task.batch(seed, "test", place, 1, lengths) for place in range(count)]
+        note = (
+            "Traces of samples of the test split; the network itself, "
+            f"{type(model.sequence.layer).__name__}, is not in the page."
+        )
+    traces = _traces(model, task, batches)
     inputs = list(dict.fromkeys(symbol for trace in traces for symbol in trace.symbols))
     outputs = [
         symbol
@@ -47,14 +76,11 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
     return {
         "name": name,
         "title": title,
-        "note": (
-            "Traces of the first words of the test split; the network itself, with its "
-            f"{len(task.input_vocabulary)} words, is not in the page."
-        ),
+        "note": note,
         "task": {
             "name": task.name,
             "layout": "stream",
-            "objective": "cross_entropy",
+            "objective": task.objective,
             "inputs": inputs,
             "outputs": list(dict.fromkeys(outputs)),
             "before": [],
@@ -63,7 +89,7 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
             "end_token": None,
             "output_to_input": None,
             "answer_token": None,
-            "lengths": [1, _WORDS],
+            "lengths": [1, max(len(trace.symbols) for trace in traces)],
             "typed": False,
             "rule": None,
             "no_rule": "",
@@ -84,17 +110,23 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
     }
 
 
-def _traces(model: MemoryModel, task: TextTask) -> list[RunTrace]:
-    """Traces of consecutive parts of the test split, each starting with an empty memory."""
+def _parts(task: TextTask) -> list[Batch]:
+    """Consecutive parts of the test split."""
     whole = task.batch(0, "test", 0, 1)
-    traces = []
+    batches = []
     for start in range(0, min(_PARTS * _WORDS, whole.inputs.shape[1]), _WORDS):
         part = slice(start, start + _WORDS)
         inputs, targets, mask = (field[:, part] for field in whole[:3])
         lengths = whole.lengths.clamp(max=inputs.shape[1])
-        trace = run_trace(
-            model, task, whole._replace(inputs=inputs, targets=targets, mask=mask, lengths=lengths)
-        )
+        batches.append(Batch(inputs, targets, mask, lengths))
+    return batches
+
+
+def _traces(model: MemoryModel, task: Task, batches: list[Batch]) -> list[RunTrace]:
+    """Traces of the first example of each batch, each starting with an empty memory."""
+    traces = []
+    for batch in batches:
+        trace = run_trace(model, task, batch)
         if trace is None:
             raise ConfigError(["model: expected a memory, of which to show traces, got none"])
         traces.append(trace)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor
 
+from unbounded.memories import Memory
 from unbounded.models.memory_model import MemoryModel
-from unbounded.rnn import MemoryRNN
+from unbounded.rnn import MemoryAttention, MemoryRNN
+from unbounded.rnn.memory_attention import recorded
 from unbounded.rnn.read_only import trace_phases
 from unbounded.rnn.trace import RunTrace
 from unbounded.tasks import Batch, Task
@@ -17,30 +22,22 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
     """Record inputs, predictions and instructions of a model on an example; None without a memory.
 
     Args:
-        model: in any mode, on any device.
+        model: in any mode, on any device. Of several layers with a memory in a Transformer, the
+            first is traced.
         task: names the symbols and gives the targets.
         batch: its first example is traced. Each step gets the example's input, also where a
             generating model would be fed its own prediction.
     """
-    layer = model.sequence.layer
-    if not isinstance(layer, MemoryRNN):
-        return None
     steps = int(batch.lengths[0])
     tokens, targets, mask = (part[0, :steps] for part in batch[:3])
-    device = next(model.parameters()).device
-    inputs, token = tokens.unsqueeze(0).to(device), model.sequence.read_only_token
     with torch.no_grad():
-        embedded = model.sequence.embed(inputs)
-        state = model.sequence.started(inputs)
-        if token is None:
-            hidden, _, trace = layer(embedded, state, return_trace=True)
-        else:
-            hidden, trace = trace_phases(layer, embedded, inputs == token)
+        recorded = _recorded(model, tokens.unsqueeze(0).to(next(model.parameters()).device))
+        if recorded is None:
+            return None
+        hidden, memory, initial, instructions = recorded
         predicted, probability = _predictions(task, model.sequence.logits(hidden)[0].cpu())
-        initial = (layer.initial_state(1) if state is None else state).memory
     names = [_named(task, number) for number in range(_outputs(task))]
     heights = task.heights(tokens.unsqueeze(0))
-    fields = zip(layer.memory.state_fields, initial, strict=True)
     triples = list(zip(predicted.tolist(), targets.tolist(), mask.tolist(), strict=True))
     return RunTrace(
         task=task.name,
@@ -50,13 +47,57 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
         probability=probability.tolist(),
         target=[names[target] if counts else None for _, target, counts in triples],
         correct=[number == target if counts else None for number, target, counts in triples],
-        memory=layer.memory,
-        initial={field.name: tensor[0].cpu() for field, tensor in fields},
-        instructions={
-            head.name: trace.arrays[f"instruction.{head.name}"][0].cpu()
-            for head in layer.memory.heads
-        },
+        memory=memory,
+        initial=initial,
+        instructions=instructions,
         heights=None if heights is None else heights[0].tolist(),
+    )
+
+
+class _Recorded(NamedTuple):
+    """Outputs of the layer [1, T, H], and its memory with initial state and instructions."""
+
+    hidden: Tensor
+    memory: Memory[Any, Any]
+    initial: dict[str, Tensor]
+    instructions: dict[str, Tensor]
+
+
+def _recorded(model: MemoryModel, inputs: Tensor) -> _Recorded | None:
+    """Run the layer over inputs [1, T]; None if it has no memory."""
+    sequence, layer = model.sequence, model.sequence.layer
+    if not isinstance(layer, MemoryRNN):
+        return _recorded_attention(model, inputs)
+    embedded, state = sequence.embed(inputs), sequence.started(inputs)
+    if sequence.read_only_token is None:
+        hidden, _, trace = layer(embedded, state, return_trace=True)
+    else:
+        hidden, trace = trace_phases(layer, embedded, inputs == sequence.read_only_token)
+    initial = (layer.initial_state(1) if state is None else state).memory
+    given = [trace.arrays[f"instruction.{head.name}"][0] for head in layer.memory.heads]
+    return _named_fields(hidden, layer.memory, initial, given)
+
+
+def _recorded_attention(model: MemoryModel, inputs: Tensor) -> _Recorded | None:
+    """The same for the first `MemoryAttention` of a layer."""
+    attention = next((m for m in model.modules() if isinstance(m, MemoryAttention)), None)
+    if attention is None:
+        return None
+    with recorded(attention) as calls:
+        hidden, _ = model.sequence.hidden(inputs)
+    ((initial, instructions),) = calls
+    return _named_fields(hidden, attention.memory, initial, [field[0] for field in instructions])
+
+
+def _named_fields(
+    hidden: Tensor, memory: Memory[Any, Any], initial: Any, given: Sequence[Tensor]
+) -> _Recorded:
+    fields = zip(memory.state_fields, initial, strict=True)
+    return _Recorded(
+        hidden,
+        memory,
+        {field.name: tensor[0].cpu() for field, tensor in fields},
+        {head.name: field.cpu() for head, field in zip(memory.heads, given, strict=True)},
     )
 
 

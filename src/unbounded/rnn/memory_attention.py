@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from unbounded.rnn.initial_values import FirstWrite, InitialMemory
 from unbounded.rnn.memory_layer import check_memory
 from unbounded.rnn.recurrence import LoopState
 from unbounded.rnn.room import trimmed, warn_of_drops
+from unbounded.rnn.trace import Trace, replayed
 
 
 class MemoryAttention(PlainLayer[Any]):
@@ -72,6 +74,7 @@ class MemoryAttention(PlainLayer[Any]):
         self.output = nn.Linear(memory.read_vector_size, d_model, bias=False, **place)
         self.initial_memory = InitialMemory(memory, **place) if memory.learned_fields else None
         self.first_write = FirstWrite(d_model, **place) if memory.writes_first else None
+        self._calls: list[tuple[Any, Any]] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -126,6 +129,20 @@ class MemoryAttention(PlainLayer[Any]):
             lengths = torch.full(state[0].shape[:1], steps, device=state[0].device)
         return self.memory.started(state, lengths)
 
+    def trace(self, x: Tensor, state: Any = None) -> Trace:
+        """The memory at each step, by the reference implementation.
+
+        Args:
+            x: [T, B, d_model], or [B, T, d_model] if `batch_first`.
+            state: as for a call; None for the initial one.
+        """
+        with recorded(self) as calls, torch.no_grad():
+            self(x, state)
+        ((begun, instructions),) = calls
+        lengths = torch.full(instructions[0].shape[:1], instructions[0].shape[1])
+        arrays = replayed(self.memory, begun, instructions)
+        return Trace(type(self.memory).__name__, arrays, lengths)
+
     def parts(self, state: Any) -> list[tuple[str, Tensor, Shape]]:
         """Return no parts, because in `run` the memory checks its state."""
         self.memory.check_state_type(state)
@@ -142,6 +159,8 @@ class MemoryAttention(PlainLayer[Any]):
         instructions = self.memory.Instruction(
             *(field.unflatten(0, batch_first.shape[:2]) for field in fields)
         )
+        if self._calls is not None:
+            self._calls.append((state, instructions))
         read_vectors, state = self._unroll(instructions, state, lengths)
         output: Tensor = self.output(read_vectors.transpose(0, 1))
         return output, state
@@ -182,6 +201,16 @@ class MemoryAttention(PlainLayer[Any]):
             f"{self.d_model}, memory={self.memory!r}, batch_first={self.batch_first}, "
             f"backend={self.backend!r}"
         )
+
+
+@contextmanager
+def recorded(layer: MemoryAttention) -> Iterator[list[tuple[Any, Any]]]:
+    """Within the context, keep the first state and the instructions [B, T, ...] of each call."""
+    calls = layer._calls = []
+    try:
+        yield calls
+    finally:
+        layer._calls = None
 
 
 class MemoryPart(SequencePart):

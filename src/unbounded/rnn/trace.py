@@ -61,6 +61,24 @@ class Trace(NamedTuple):
     symbols: Sequence[Sequence[str]] | None = None
 
 
+def replayed(memory: Memory[Any, Any], state: Any, given: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The arrays of a trace, from instructions that the memory carries out.
+
+    Args:
+        memory: a memory. state: before the first step, for B sequences.
+        given: instructions, [B, T, ...] for each head.
+    Raises:
+        ShapeError: the memory cannot carry them out.
+    """
+    recorder = Recorder(memory)
+    with torch.no_grad():
+        for step in range(given[0].shape[1]):
+            instruction = memory.Instruction(*(field[:, step] for field in given))
+            read_vector, state = memory.step(state, instruction)
+            recorder.record(instruction, read_vector, state)
+    return recorder.arrays()
+
+
 def save_trace(path: str | Path, trace: Trace) -> None:
     """Write a trace as a safetensors file with format, version and memory in its metadata.
 
@@ -246,21 +264,12 @@ class RunTrace:
             ConfigError: the memory cannot carry out the instructions.
         """
         memory = self.memory
-        recorder = Recorder(memory)
+        fields = [self.initial[field.name].unsqueeze(0) for field in memory.state_fields]
+        given = [self.instructions[head.name].unsqueeze(0) for head in memory.heads]
         try:
-            state = memory.State(
-                *(self.initial[field.name].unsqueeze(0) for field in memory.state_fields)
-            )
-            with torch.no_grad():
-                for step in range(len(self.symbols)):
-                    instruction = memory.Instruction(
-                        *(self.instructions[head.name][step : step + 1] for head in memory.heads)
-                    )
-                    read_vector, state = memory.step(state, instruction)
-                    recorder.record(instruction, read_vector, state)
+            arrays = replayed(memory, memory.State(*fields), given)
         except ShapeError as error:
             raise ConfigError([f"trace: {error}"]) from error
-        arrays = recorder.arrays()
         if self.objective == "binary":
             arrays["chance"] = torch.tensor([list(self.probability)])
         if self.heights is not None:
