@@ -20,6 +20,7 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("option", "here"),
     [
+        ("--task", "the first word after the command"),
         ("--lr", "--training.learning_rate"),
         ("--epochs", "--training.batches, the budget in batches"),
         ("--gpu", "--hardware.device cuda"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.tables.results import copy_reports
 from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
 from unbounded.experiments.trials.studies import Outcome
+from unbounded.training.signals import Interrupted
 from unbounded.verification import VerifyOptions
 
 
@@ -167,6 +169,21 @@ def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path, tr
     assert "CheckpointError" in said
     assert "1 of 2 runs are finished" in result.table
     assert "not run" in result.table
+
+
+def test_an_interrupted_study_has_one_stream_of_runs(tmp_path):
+    study = tiny_study(seeds=[0])
+
+    def train(*given, **options):
+        train_here(*given, **options)
+        raise Interrupted(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        call(study, tmp_path, train=train)
+    decompressor = lzma.LZMADecompressor()
+    text = decompressor.decompress((tmp_path / "out" / RUNS).read_bytes())
+    assert decompressor.unused_data == b""
+    assert len(text.splitlines()) == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")

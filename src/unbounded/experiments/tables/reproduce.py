@@ -141,8 +141,8 @@ def reproduce(
             extract_automata(study, by_run, runs, out, say)
         finally:
             table, written = write_table(study, out)
-        for name in (RUNS, VERIFIED):
-            pack_study_file(out / name)
+            for name in (RUNS, VERIFIED):
+                pack_study_file(out / name)
     written += draw_tasks(study, out)
     return Reproduction(table, tuple(failed), tuple(written))
 
