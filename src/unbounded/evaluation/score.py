@@ -52,6 +52,14 @@ class Score:
         return wilson(self.right, self.count, confidence)
 
 
+def score_of(exact_match: Tensor, partial_accuracy: Tensor, nan: Tensor) -> Score:
+    """The score of sequences from the numbers of each, float64 [B] and bool [B]."""
+    count = len(exact_match)
+    error = float(partial_accuracy.std()) / count**0.5 if count > 1 else 0.0
+    mean = float(partial_accuracy.mean())
+    return Score(count, int(exact_match.sum()), mean, error, int(nan.sum()))
+
+
 def cross_entropy_of(value: float | None) -> float:
     """A cross entropy in a report.
 

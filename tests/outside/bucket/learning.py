@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from unbounded.evaluation import EvaluationPlan, Evaluator, MetricSet, score
+from unbounded.evaluation import EvaluationPlan, Evaluator, Examples, MetricSet, score
 from unbounded.evaluation.metric_sets.membership import label_scores
 from unbounded.evaluation.score import Score, mean_nats
 from unbounded.tasks import Batch, Example, LengthRange, Stream, Task
@@ -56,19 +56,15 @@ class RightLabels(MetricSet):
 
     columns: ClassVar[Mapping[str, int]] = {"labels": 3}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("labels",)}
+    measures: ClassVar[Mapping[str, str]] = {"labels": "labels"}
+    column, roles = "{measure}", ("test",)
+    texts: ClassVar[Mapping[str, Any]] = {"lengths": "{lengths}", "labels": "{labels:.3f}"}
     shown, spread = "labels", ("labels", "labels")
     selection_metric = selection_metric_heading = "training perplexity"
     legend = '"labels" is the share of right labels of the test split.'
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        return self._score(evaluator, "validation", evaluator.seed, lengths, start, count)
-
-    def validation_batch(self, evaluator: Evaluator) -> Batch:
-        count = evaluator.validation_count
-        batch: Batch = evaluator.task.batch(
-            evaluator.seed, "validation", 0, count, evaluator.validation_lengths
-        )
-        return batch
+        return self._score(evaluator, evaluator.validation(lengths, start, count))
 
     def validate(self, evaluator: Evaluator) -> float:
         return mean_nats(
@@ -78,14 +74,7 @@ class RightLabels(MetricSet):
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         rows = []
         for lengths in evaluation_plan.lengths or (evaluator.task.test_lengths,):
-            scored = self._score(
-                evaluator,
-                evaluation_plan.split,
-                evaluation_plan.seed,
-                lengths,
-                0,
-                evaluation_plan.count,
-            )
+            scored = self._score(evaluator, evaluation_plan.examples(lengths))
             rows.append(
                 {"lengths": str(lengths), "role": "test", "labels": scored.partial_accuracy}
             )
@@ -98,35 +87,14 @@ class RightLabels(MetricSet):
     def succeeded(self, rows: Sequence[Mapping[str, Any]]) -> bool | None:
         return bool(rows[0]["labels"] == 1)
 
-    def values(self, report: Mapping[str, Any]) -> dict[str, float | None]:
-        return {"labels": report["rows"][0]["labels"]}
-
-    def further(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
-        return {row["lengths"]: (row["labels"],) for row in rows[1:]}
-
-    def lines(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-        return [("lengths", "labels"), *((row["lengths"], f"{row['labels']:.3f}") for row in rows)]
-
     def label(self, rows: Sequence[Mapping[str, Any]]) -> str:
         return "_".join(row["lengths"].replace(":", "-") for row in rows)
 
-    def _score(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
-    ) -> Score:
+    def _score(self, evaluator: Evaluator, examples: Examples) -> Score:
         return score(
             evaluator.model,
             evaluator.task,
-            seed=seed,
-            split=split,
-            lengths=lengths,
-            start=start,
-            count=count,
+            **vars(examples),
             device=evaluator.place.device,
             judge=label_scores,
         )

@@ -7,7 +7,13 @@ from typing import Final
 from unbounded.custom_components import find_part
 from unbounded.evaluation.metric_sets.above_bound import AboveBound
 from unbounded.evaluation.metric_sets.answers import Programs, Sizes
-from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Place
+from unbounded.evaluation.metric_sets.base import (
+    EvaluationPlan,
+    Evaluator,
+    Examples,
+    MetricSet,
+    Place,
+)
 from unbounded.evaluation.metric_sets.bits import Bits
 from unbounded.evaluation.metric_sets.by_length import ByLength
 from unbounded.evaluation.metric_sets.lengths import Lengths
@@ -16,7 +22,15 @@ from unbounded.evaluation.metric_sets.perplexity import Perplexity
 from unbounded.evaluation.metric_sets.recognition import Recognised
 from unbounded.evaluation.metric_sets.sequences import Sequences
 
-__all__ = ["METRIC_SETS", "EvaluationPlan", "Evaluator", "MetricSet", "Place", "metric_set_of"]
+__all__ = [
+    "METRIC_SETS",
+    "EvaluationPlan",
+    "Evaluator",
+    "Examples",
+    "MetricSet",
+    "Place",
+    "metric_set_of",
+]
 
 METRIC_SETS: Final[dict[str, MetricSet]] = {
     "sequences": Sequences(),

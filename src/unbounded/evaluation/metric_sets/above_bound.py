@@ -18,19 +18,26 @@ from torch.nn import functional
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets.base import (
+    ROLES,
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
-    Values,
+    Texts,
+    label_of,
     roles_of,
-    row_of,
 )
 from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact
 from unbounded.tasks import LengthRange
 
-_ROLES: Final = ("train", "test", "longer")
 _NATS, _SYMBOLS, _BOUND, _NAN = range(4)
+_NUMBERS: Final[Texts] = {
+    "strings": "{count}",
+    "nats a symbol": lambda row: f"{cross_entropy_of(row['nats_per_symbol']):.4f}",
+    "bound": lambda row: f"{cross_entropy_of(row['bound']):.4f}",
+    "above bound": lambda row: f"{cross_entropy_of(row['above_bound']):.4f}",
+}
 
 
 class AboveBound(MetricSet):
@@ -44,9 +51,12 @@ class AboveBound(MetricSet):
     fields = ("count", "lengths", "every")
     no_stops: ClassVar[tuple[str, ...]] = ("solved", "converged")
     validates_on = "train"  # longer strings are only for the test
-    columns: ClassVar[Mapping[str, int]] = {f"{role}_above_bound": 3 for role in _ROLES}
+    columns: ClassVar[Mapping[str, int]] = {f"{role}_above_bound": 3 for role in ROLES}
+    measures: ClassVar[Mapping[str, str]] = {"above_bound": "above_bound"}
+    texts: ClassVar[Texts] = {"lengths": "{lengths}", **_NUMBERS}
+    texts_of_each: ClassVar[Texts] = {"length": "{n}", **_NUMBERS}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "above bound": tuple(f"{role}_above_bound" for role in _ROLES)
+        "above bound": tuple(f"{role}_above_bound" for role in ROLES)
     }
     shown = "above bound"
     spread = ("test_above_bound", "test nats a symbol above the bound")
@@ -73,10 +83,8 @@ bound. A model that equals the distribution of the strings reaches this bound: 0
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are the training and the test range."""
-        ranges = evaluation_plan.lengths or tuple(
-            dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
-        )
+        """See `MetricSet.rows`."""
+        ranges = evaluation_plan.lengths or self.ranges(evaluator)
         roles = roles_of(evaluator, ranges)
         rows = []
         for lengths, count, look in evaluation_plan.in_turn(ranges):
@@ -84,14 +92,8 @@ bound. A model that equals the distribution of the strings reaches this bound: 0
             there = [n for n in lengths if not evaluator.task.range_errors(LengthRange(n, n))]
             for n in there[:: evaluation_plan.every]:
                 look((n - lengths.minimum) / len(lengths))
-                numbers = self._numbers(
-                    evaluator,
-                    evaluation_plan.split,
-                    evaluation_plan.seed,
-                    LengthRange(n, n),
-                    count,
-                    lengths,
-                )
+                examples = evaluation_plan.examples(LengthRange(n, n), count=count)
+                numbers = self._numbers(evaluator, examples, lengths)
                 parts.append(numbers)
                 per_n.append({"n": n, **_of_strings(numbers)})
             row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
@@ -101,10 +103,7 @@ bound. A model that equals the distribution of the strings reaches this bound: 0
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
         lengths = evaluator.validation_lengths
-        numbers = self._numbers(
-            evaluator, "validation", evaluator.seed, lengths, evaluator.validation_count, lengths
-        )
-        facts = _of_strings(numbers)
+        facts = _of_strings(self._numbers(evaluator, evaluator.validation(), lengths))
         facts["nats_per_token"] = facts["nats_per_symbol"]
         return {"validation": {"lengths": str(lengths), **facts}}
 
@@ -116,47 +115,15 @@ bound. A model that equals the distribution of the strings reaches this bound: 0
         """Return None, because no success is defined."""
         return None
 
-    def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
-        rows = {role: row_of(report["rows"], role) for role in _ROLES}
-        return {
-            f"{role}_above_bound": None if row is None else cross_entropy_of(row["above_bound"])
-            for role, row in rows.items()
-        }
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = [row_of(rows, role) for role in _ROLES]
-        return {
-            row["lengths"]: (cross_entropy_of(row["above_bound"]),)
-            for row in rows
-            if row not in shown
-        }
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        head = ("lengths", "strings", "nats a symbol", "bound", "above bound")
-        return [head, *((row["lengths"], *_texts(row)) for row in rows)]
-
-    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """The score of each length."""
-        head = ("length", "strings", "nats a symbol", "bound", "above bound")
-        return [head, *((str(at["n"]), *_texts(at)) for row in rows for at in row["per_n"])]
+    def number(self, value: Any) -> float:
+        """See `MetricSet.number`. None is infinity."""
+        return cross_entropy_of(value)
 
     def label(self, rows: Sequence[Row]) -> str:
         """See `MetricSet.label`."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+        return label_of(rows, rows[0]["per_n"][0]["count"])
 
-    def _numbers(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        count: int,
-        whole: LengthRange,
-    ) -> Tensor:
+    def _numbers(self, evaluator: Evaluator, examples: Examples, whole: LengthRange) -> Tensor:
         """For each string: nats, symbols, -log p with lengths in `whole`, and NaN, [B, 4]."""
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -165,7 +132,7 @@ bound. A model that equals the distribution of the strings reaches this bound: 0
             sums = torch.where(mask, nats, 0.0).sum(dim=1)
             return torch.stack([sums, mask.sum(dim=1).double()], dim=1)
 
-        batch = evaluator.task.batch(seed, split, 0, count, lengths)
+        batch = examples.of(evaluator.task)
         numbers, nan = evaluator.numbers(batch, look, 2)
         bound = -torch.from_numpy(evaluator.task.log_probabilities(batch, whole))
         return torch.cat([numbers, bound.unsqueeze(1), nan.double().unsqueeze(1)], dim=1)
@@ -181,8 +148,3 @@ def _of_strings(numbers: Tensor) -> dict[str, Any]:
         "above_bound": nats - bound,
         **nan_fact(int(numbers[:, _NAN].sum())),
     }
-
-
-def _texts(row: Row) -> tuple[str, ...]:
-    numbers = (row["nats_per_symbol"], row["bound"], row["above_bound"])
-    return (str(row["count"]), *(f"{cross_entropy_of(number):.4f}" for number in numbers))

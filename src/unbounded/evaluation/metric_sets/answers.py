@@ -9,7 +9,6 @@ Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -20,14 +19,15 @@ from unbounded.evaluation.metric_sets.base import (
     SURENESS,
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
-    Values,
+    Texts,
     roles_of,
     row_of,
 )
 from unbounded.evaluation.metrics import check_scored, sequence_scores
-from unbounded.evaluation.score import Score, nan_fact, wilson
+from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -60,25 +60,26 @@ def answer_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[Ten
 class Answers(MetricSet):
     """Scores answers that are not fed back. A subclass defines the ranges of the test."""
 
+    measures: ClassVar[Mapping[str, str]] = MEASURES
+    column = "{measure}_{row}"
+    texts: ClassVar[Texts] = {
+        "lengths": "{lengths}",
+        "of training": "{times:g}x",
+        "sequences": "{count}",
+        "exact_match": "{exact_match:.3f}",
+        "95 % interval": "{exact_match_95[0]:.3f}-{exact_match_95[1]:.3f}",
+        "symbol accuracy": "{symbol_accuracy:.3f}",
+        "+-": "{symbol_accuracy_error:.3f}",
+        "prefix accuracy": "{prefix_accuracy:.3f}",
+    }
     selection_metric = selection_metric_heading = "validation errors"
     why = ": the share of validation symbols that are wrong (plus a thousandth of its nats)"
 
-    @abstractmethod
-    def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
-        """The ranges of a report for which no ranges are given."""
-
-    @abstractmethod
-    def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
-        """The rows with the names of their columns as keys."""
-
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. The partial accuracy is the symbol accuracy."""
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
+        numbers = self._numbers(evaluator, evaluator.validation(lengths, start, count))
         exact_match, partial_accuracy, _, nan = numbers
-        error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
-        return Score(
-            count, int(exact_match.sum()), float(partial_accuracy.mean()), error, int(nan.sum())
-        )
+        return score_of(exact_match, partial_accuracy, nan)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`.
@@ -86,17 +87,10 @@ class Answers(MetricSet):
         "times" is a range's longest length divided by the longest in training.
         """
         rows = []
-        ranges = evaluation_plan.lengths or self.default_lengths(evaluator)
+        ranges = evaluation_plan.lengths or self.ranges(evaluator)
         roles = roles_of(evaluator, ranges)
         for lengths, _, _ in evaluation_plan.in_turn(ranges):
-            numbers = self._numbers(
-                evaluator,
-                evaluation_plan.split,
-                evaluation_plan.seed,
-                lengths,
-                0,
-                evaluation_plan.count,
-            )
+            numbers = self._numbers(evaluator, evaluation_plan.examples(lengths))
             row = {
                 "lengths": str(lengths),
                 "role": roles[lengths],
@@ -107,9 +101,8 @@ class Answers(MetricSet):
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
-        lengths, count = evaluator.validation_lengths, evaluator.validation_count
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
-        facts = {"lengths": str(lengths), **_numbers_of_answers(*numbers)}
+        numbers = self._numbers(evaluator, evaluator.validation())
+        facts = {"lengths": str(evaluator.validation_lengths), **_numbers_of_answers(*numbers)}
         return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
@@ -123,44 +116,6 @@ class Answers(MetricSet):
         tested = row_of(rows, "test")
         return None if tested is None else f"{tested['exact_match']:.2f}" == "1.00"
 
-    def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
-        shown = self.rows_of(report["rows"])
-        return {
-            f"{measure}_{name}": None if row is None else float(row[field])
-            for name, row in shown.items()
-            for measure, field in MEASURES.items()
-        }
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = list(self.rows_of(rows).values())
-        return {
-            row["lengths"]: tuple(float(row[field]) for field in MEASURES.values())
-            for row in rows
-            if row not in shown
-        }
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        head = ("lengths", "of training", "sequences", "exact_match", "95 % interval")
-        return [
-            (*head, "symbol accuracy", "+-", "prefix accuracy"),
-            *(
-                (
-                    row["lengths"],
-                    f"{row['times']:g}x",
-                    str(row["count"]),
-                    f"{row['exact_match']:.3f}",
-                    "{:.3f}-{:.3f}".format(*row["exact_match_95"]),
-                    f"{row['symbol_accuracy']:.3f}",
-                    f"{row['symbol_accuracy_error']:.3f}",
-                    f"{row['prefix_accuracy']:.3f}",
-                )
-                for row in rows
-            ),
-        ]
-
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Define the two accuracies."""
         return [
@@ -169,13 +124,7 @@ class Answers(MetricSet):
         ]
 
     def _numbers(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
+        self, evaluator: Evaluator, examples: Examples
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Exact match, symbol and prefix accuracy of each answer, float64 [B], and NaN."""
         predict = OBJECTIVES[evaluator.task.objective].predict
@@ -184,9 +133,7 @@ class Answers(MetricSet):
             scores = answer_scores(predict(logits).cpu(), targets, mask)
             return torch.stack([score.double() for score in scores], dim=1)
 
-        numbers, nan = evaluator.numbers(
-            evaluator.task.batch(seed, split, start, count, lengths), look, len(MEASURES)
-        )
+        numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, len(MEASURES))
         return numbers[:, 0] * ~nan, numbers[:, 1], numbers[:, 2], nan
 
 
@@ -209,7 +156,7 @@ correct, the mean share of correct symbols of an answer ("fine" of Yang 2016), a
 before the first error ("fine" of Grefenstette et al. 2015). Sequences are of the test split, at the
 lengths of training (1x) and at those up to twice, four and eight times the longest of training."""
 
-    def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
+    def ranges(self, evaluator: Evaluator) -> Sequence[LengthRange]:
         """Training, test, and ranges up to four and eight times the longest training length."""
         train, test = evaluator.train_lengths, evaluator.task.test_lengths
         longest = max(train.maximum, test.maximum)
@@ -217,8 +164,8 @@ lengths of training (1x) and at those up to twice, four and eight times the long
         possible = [each for each in further if not evaluator.task.range_errors(each)]
         return tuple(dict.fromkeys((train, test, *possible)))
 
-    def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
-        """See `Answers.rows_of`."""
+    def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """See `MetricSet.rows_shown`."""
         longer = {
             f"{times}x": next(
                 (row for row in rows if row["role"] == "longer" and row["times"] == times), None
@@ -242,12 +189,12 @@ Each cell is exact match / symbol accuracy / prefix accuracy: the share of answe
 correct, the mean share of correct characters of an answer ("fine" of Yang 2016), and the mean share
 before the first error ("fine" of Grefenstette et al. 2015), on programs of the test split."""
 
-    def default_lengths(self, evaluator: Evaluator) -> Sequence[LengthRange]:
+    def ranges(self, evaluator: Evaluator) -> Sequence[LengthRange]:
         """Training, and test."""
         return tuple(dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths)))
 
-    def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
-        """See `Answers.rows_of`."""
+    def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """See `MetricSet.rows_shown`."""
         return {"test": row_of(rows, "test")}
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:

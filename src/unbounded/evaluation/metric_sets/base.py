@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +20,30 @@ from unbounded.training.hook import Score
 
 #: Weight of a nat of loss relative to the share of incorrect sequences.
 SURENESS = 1e-3
+#: The roles of rows that tables show.
+ROLES: Final = ("train", "test", "longer")
 #: A row of a report.
 Row = Mapping[str, Any]
 #: Maps a column of a table to its value; None if the report has no value.
 Values = dict[str, float | None]
+#: Columns on the screen: a heading, with the format of a row or a function of it.
+Texts = Mapping[str, str | Callable[[Row], str]]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples with some indices: the arguments of `Task.batch`."""
+
+    seed: int
+    split: str
+    start: int
+    count: int
+    lengths: LengthRange
+
+    def of(self, task: Any) -> Batch:
+        """The batch of a task."""
+        batch: Batch = task.batch(self.seed, self.split, self.start, self.count, self.lengths)
+        return batch
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,18 @@ class Evaluator:
     validation_count: int
     strips: int
 
+    def validation(
+        self, lengths: LengthRange | None = None, start: int = 0, count: int | None = None
+    ) -> Examples:
+        """Validation examples: those of the stop rule, or others of the split."""
+        return Examples(
+            self.seed,
+            "validation",
+            start,
+            self.validation_count if count is None else count,
+            self.validation_lengths if lengths is None else lengths,
+        )
+
     def numbers(self, batch: Batch, look: Look, width: int) -> tuple[Tensor, Tensor]:
         """Compute numbers of each sequence in a batch, in the evaluator's place (`numbers_of`)."""
         place = self.place
@@ -105,6 +137,10 @@ class EvaluationPlan:
     looking: Callable[[str, float], None] = lambda what, share: None
     symbols: int | None = None
     multiples: Sequence[int] = ()
+
+    def examples(self, lengths: LengthRange, start: int = 0, count: int | None = None) -> Examples:
+        """The examples of a range."""
+        return Examples(self.seed, self.split, start, count or self.count, lengths)
 
     def count_of(self, lengths: LengthRange) -> int:
         """Number of sequences in a range.
@@ -152,6 +188,11 @@ class MetricSet(ABC):
         fields: fields of `EvaluationConfig` that are meaningful.
         validates_on: default range of the stop rule: "train" or "test".
         columns: columns of a table, with their numbers of digits.
+        measures: the measures of a cell, with the field of a row that has each.
+        column: the name of a column, from a row's name and a measure.
+        roles: the roles of the rows that the columns show.
+        texts: the columns on the screen.
+        texts_of_each: the columns of the longer table, with a line for each part of a row.
         groups: maps a title to the names of its columns, separated by slashes.
         shown: the group whose median is shown.
         spread: the column whose spread is shown, and its title.
@@ -175,6 +216,11 @@ class MetricSet(ABC):
     fields: ClassVar[tuple[str, ...]] = ("count", "lengths")
     validates_on: ClassVar[str] = "test"
     columns: ClassVar[Mapping[str, int]]
+    measures: ClassVar[Mapping[str, str]] = {}
+    column: ClassVar[str] = "{row}_{measure}"
+    roles: ClassVar[Sequence[str]] = ROLES
+    texts: ClassVar[Texts] = {}
+    texts_of_each: ClassVar[Texts] = {}
     groups: ClassVar[Mapping[str, tuple[str, ...]]]
     shown: ClassVar[str]
     spread: ClassVar[tuple[str, str]]
@@ -198,9 +244,7 @@ class MetricSet(ABC):
 
     def validation_batch(self, evaluator: Evaluator) -> Batch:
         """The fixed set of validation examples."""
-        lengths, count = evaluator.validation_lengths, evaluator.validation_count
-        batch: Batch = evaluator.task.batch(evaluator.seed, "validation", 0, count, lengths)
-        return batch
+        return evaluator.validation().of(evaluator.task)
 
     def validate(self, evaluator: Evaluator) -> float:
         """The loss on the fixed set of validation examples, in nats per token."""
@@ -233,17 +277,45 @@ class MetricSet(ABC):
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether a run succeeds. None if success is not defined, or if no row shows it."""
 
-    @abstractmethod
+    def ranges(self, evaluator: Evaluator) -> Sequence[LengthRange]:
+        """The ranges of a report for which none are given: of training and of the test."""
+        return tuple(dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths)))
+
+    def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """The rows that the columns show, by their names."""
+        return {role: row_of(rows, role) for role in self.roles}
+
+    def number(self, value: Any) -> float | None:
+        """A number of a cell, from the field of a row."""
+        return float(value)
+
     def values(self, report: Mapping[str, Any]) -> Values:
         """The columns of a table, from a report."""
+        return {
+            self.column.format(row=name, measure=measure): (
+                None if row is None else self.number(row[field])
+            )
+            for name, row in self.rows_shown(report["rows"]).items()
+            for measure, field in self.measures.items()
+        }
 
-    @abstractmethod
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
         """Further numbers by lengths, for every row that the columns do not show."""
+        shown = list(self.rows_shown(rows).values())
+        further = {
+            row["lengths"]: tuple(self.number(row[field]) for field in self.measures.values())
+            for row in rows
+            if row not in shown
+        }
+        return {
+            lengths: tuple(number for number in numbers if number is not None)
+            for lengths, numbers in further.items()
+            if None not in numbers
+        }
 
-    @abstractmethod
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
         """The headings and rows as text, for the screen."""
+        return table_of(self.texts, rows)
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Notes below the rows."""
@@ -251,12 +323,34 @@ class MetricSet(ABC):
 
     def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
         """A longer table than `lines`, with headings, for `evaluate`; empty if not defined."""
-        return []
+        if not self.texts_of_each:
+            return []
+        return table_of(self.texts_of_each, [each for row in rows for each in row["per_n"]])
 
     def label(self, rows: Sequence[Row]) -> str:
         """A name for a file with given rows, which contains their lengths and counts."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-n{rows[0]['count']}"
+        return label_of(rows, rows[0]["count"])
+
+
+def table_of(texts: Texts, rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """The headings, then the texts of each row."""
+    lines = [
+        tuple(t.format_map(row) if isinstance(t, str) else t(row) for t in texts.values())
+        for row in rows
+    ]
+    return [tuple(texts), *lines]
+
+
+def optional(number: float | None) -> str:
+    """A number to four digits, or a dash for none."""
+    return "–" if number is None else f"{number:.4f}"
+
+
+def label_of(rows: Sequence[Row], count: int) -> str:
+    """A name with the lengths of rows, the step between them if there is one, and a count."""
+    lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+    by = f"-by{rows[0]['every']}" if "every" in rows[0] else ""
+    return f"{lengths}{by}-n{count}"
 
 
 def row_of(rows: Sequence[Row], role: str) -> Row | None:

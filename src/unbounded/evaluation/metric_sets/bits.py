@@ -17,14 +17,15 @@ from unbounded.evaluation.metric_sets.base import (
     SURENESS,
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
-    Values,
+    Texts,
     roles_of,
     row_of,
 )
 from unbounded.evaluation.metrics import check_scored
-from unbounded.evaluation.score import Score, nan_fact, wilson
+from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -37,6 +38,18 @@ class Bits(MetricSet):
 
     validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {"train": 2, "test": 2}
+    measures: ClassVar[Mapping[str, str]] = {"bits": "bits_wrong_per_sequence"}
+    column = "{row}"
+    roles = ("train", "test")
+    texts: ClassVar[Texts] = {
+        "lengths": "{lengths}",
+        "sequences": "{count}",
+        "bits wrong": "{bits_wrong_per_sequence:.3f}",
+        "+-": "{bits_wrong_error:.3f}",
+        "of bits": "{bits_per_sequence:.1f}",
+        "flawless": "{exact_match:.3f}",
+        "95 % interval": "{exact_match_95[0]:.3f}-{exact_match_95[1]:.3f}",
+    }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"bits wrong": ("train", "test")}
     shown = "bits wrong"
     spread = ("test", "test bits wrong")
@@ -50,39 +63,27 @@ split, at the training range / at the test range."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. The partial accuracy is the share of correct bits."""
-        wrong, bits, nan = self._numbers(
-            evaluator, "validation", evaluator.seed, lengths, start, count
-        )
-        partial_accuracy = 1 - wrong / bits
-        error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
-        right = int(((wrong == 0) & ~nan).sum())
-        return Score(count, right, float(partial_accuracy.mean()), error, int(nan.sum()))
+        examples = evaluator.validation(lengths, start, count)
+        wrong, bits, nan = self._numbers(evaluator, examples)
+        return score_of((wrong == 0) & ~nan, 1 - wrong / bits, nan)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are the training and the test range."""
-        train, test = evaluator.train_lengths, evaluator.task.test_lengths
+        """See `MetricSet.rows`."""
         rows = []
-        ranges = tuple(evaluation_plan.lengths or dict.fromkeys((train, test)))
-        roles = {**roles_of(evaluator, ranges), train: "train"}  # this row defines success
+        ranges = evaluation_plan.lengths or self.ranges(evaluator)
+        # The row of the training range defines success.
+        roles = {**roles_of(evaluator, ranges), evaluator.train_lengths: "train"}
         for lengths, _, _ in evaluation_plan.in_turn(ranges):
-            wrong, bits, nan = self._numbers(
-                evaluator,
-                evaluation_plan.split,
-                evaluation_plan.seed,
-                lengths,
-                0,
-                evaluation_plan.count,
-            )
+            numbers = self._numbers(evaluator, evaluation_plan.examples(lengths))
             row = {"lengths": str(lengths), "role": roles[lengths]}
-            rows.append({**row, **_numbers_of_sequences(wrong, bits, nan)})
+            rows.append({**row, **_numbers_of_sequences(*numbers)})
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
-        lengths, count = evaluator.validation_lengths, evaluator.validation_count
-        wrong, bits, nan = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
-        numbers = {"lengths": str(lengths), **_numbers_of_sequences(wrong, bits, nan)}
-        return {"validation": {**numbers, "nats_per_token": self.validate(evaluator)}}
+        numbers = _numbers_of_sequences(*self._numbers(evaluator, evaluator.validation()))
+        facts = {"lengths": str(evaluator.validation_lengths), **numbers}
+        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """Incorrect bits per validation sequence; the loss breaks ties."""
@@ -95,51 +96,7 @@ split, at the training range / at the test range."""
         trained = row_of(rows, "train")
         return None if trained is None else bool(trained["bits_wrong_per_sequence"] < FEW)
 
-    def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
-        rows = {role: row_of(report["rows"], role) for role in self.columns}
-        return {
-            role: None if row is None else float(row["bits_wrong_per_sequence"])
-            for role, row in rows.items()
-        }
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = [row_of(rows, role) for role in self.columns]
-        return {
-            row["lengths"]: (float(row["bits_wrong_per_sequence"]),)
-            for row in rows
-            if row not in shown
-        }
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        head = ("lengths", "sequences", "bits wrong", "+-", "of bits", "flawless", "95 % interval")
-        return [
-            head,
-            *(
-                (
-                    row["lengths"],
-                    str(row["count"]),
-                    f"{row['bits_wrong_per_sequence']:.3f}",
-                    f"{row['bits_wrong_error']:.3f}",
-                    f"{row['bits_per_sequence']:.1f}",
-                    f"{row['exact_match']:.3f}",
-                    "{:.3f}-{:.3f}".format(*row["exact_match_95"]),
-                )
-                for row in rows
-            ),
-        ]
-
-    def _numbers(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _numbers(self, evaluator: Evaluator, examples: Examples) -> tuple[Tensor, Tensor, Tensor]:
         """Incorrect bits and all bits of each sequence, float64 [B], and whether it has NaN."""
         predict = OBJECTIVES[evaluator.task.objective].predict
 
@@ -148,9 +105,7 @@ split, at the training range / at the test range."""
             bits = mask.sum(dim=1) * logits.shape[-1]
             return torch.stack([wrong.double(), bits.double()], dim=1)
 
-        numbers, nan = evaluator.numbers(
-            evaluator.task.batch(seed, split, start, count, lengths), look, 2
-        )
+        numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 2)
         return numbers[:, 0], numbers[:, 1], nan
 
 

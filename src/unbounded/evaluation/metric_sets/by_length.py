@@ -6,7 +6,6 @@ arXiv:2405.04517.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -15,24 +14,27 @@ from torch import Tensor
 
 from unbounded.evaluation.metric_sets.answers import answer_scores
 from unbounded.evaluation.metric_sets.base import (
+    ROLES,
     SURENESS,
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
-    Values,
+    Texts,
+    label_of,
+    optional,
     roles_of,
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan
-from unbounded.evaluation.score import Score, nan_fact, wilson
+from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
 #: Token accuracy that counts as solved in the paper.
 ENOUGH: Final = 0.9
 _MEASURES: Final = ("token_accuracy", "exact_match")
-_ROLES: Final = ("train", "test", "longer")
 
 
 class ByLength(MetricSet):
@@ -45,10 +47,26 @@ class ByLength(MetricSet):
     no_stops: ClassVar[tuple[str, ...]] = ()
     validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {
-        f"{role}_{measure}": 3 for role in _ROLES for measure in _MEASURES
+        f"{role}_{measure}": 3 for role in ROLES for measure in _MEASURES
+    }
+    measures: ClassVar[Mapping[str, str]] = {measure: measure for measure in _MEASURES}
+    texts: ClassVar[Texts] = {
+        "lengths": "{lengths}",
+        "scored": "{lengths_scored}",
+        "a length": "{per_n[0][count]}",
+        "token accuracy": "{token_accuracy:.4f}",
+        "scaled": lambda row: optional(row["scaled_accuracy"]),
+        "exact match": "{exact_match:.4f}",
+        "right up to": lambda row: str(row["right_up_to"] or "–"),
+    }
+    texts_of_each: ClassVar[Texts] = {
+        "length": "{n}",
+        "sequences": "{count}",
+        "token accuracy": "{token_accuracy:.4f}",
+        "exact match": "{exact_match:.4f}",
     }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        role: tuple(f"{role}_{measure}" for measure in _MEASURES) for role in _ROLES
+        role: tuple(f"{role}_{measure}" for measure in _MEASURES) for role in ROLES
     }
     shown = "test"
     spread = ("test_token_accuracy", "test token accuracy")
@@ -66,30 +84,19 @@ many sequences of the test split."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. The partial accuracy is the token accuracy."""
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
-        exact_match, tokens, nan = numbers
-        error = float(tokens.std()) / math.sqrt(count) if count > 1 else 0.0
-        return Score(count, int(exact_match.sum()), float(tokens.mean()), error, int(nan.sum()))
+        return score_of(*self._numbers(evaluator, evaluator.validation(lengths, start, count)))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are the training and the test range."""
-        ranges = evaluation_plan.lengths or tuple(
-            dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
-        )
+        """See `MetricSet.rows`."""
+        ranges = evaluation_plan.lengths or self.ranges(evaluator)
         roles = roles_of(evaluator, ranges)
         rows = []
         for lengths, _, look in evaluation_plan.in_turn(ranges):
             numbers_at: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
             for n in range(lengths.minimum, lengths.maximum + 1, evaluation_plan.every):
                 look((n - lengths.minimum) / len(lengths))
-                numbers_at[n] = self._numbers(
-                    evaluator,
-                    evaluation_plan.split,
-                    evaluation_plan.seed,
-                    LengthRange(n, n),
-                    0,
-                    evaluation_plan.count,
-                )
+                examples = evaluation_plan.examples(LengthRange(n, n))
+                numbers_at[n] = self._numbers(evaluator, examples)
             row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
             rows.append({**row, **_row(numbers_at, getattr(evaluator.task, "chance", None))})
         return rows
@@ -120,43 +127,6 @@ many sequences of the test split."""
         tested = row_of(rows, "test")
         return None if tested is None else bool(tested["token_accuracy"] >= ENOUGH)
 
-    def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
-        rows = {role: row_of(report["rows"], role) for role in _ROLES}
-        return {
-            f"{role}_{measure}": None if row is None else float(row[measure])
-            for role, row in rows.items()
-            for measure in _MEASURES
-        }
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = [row_of(rows, role) for role in _ROLES]
-        return {
-            row["lengths"]: tuple(float(row[measure]) for measure in _MEASURES)
-            for row in rows
-            if row not in shown
-        }
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        head = ("lengths", "scored", "a length", "token accuracy", "scaled", "exact match")
-        return [
-            (*head, "right up to"),
-            *(
-                (
-                    row["lengths"],
-                    str(row["lengths_scored"]),
-                    str(row["per_n"][0]["count"]),
-                    f"{row['token_accuracy']:.4f}",
-                    "–" if row["scaled_accuracy"] is None else f"{row['scaled_accuracy']:.4f}",
-                    f"{row['exact_match']:.4f}",
-                    str(row["right_up_to"] or "–"),
-                )
-                for row in rows
-            ),
-        ]
-
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Explain the numbers, and name a range of which only some lengths were scored."""
         steps = [
@@ -171,35 +141,11 @@ many sequences of the test split."""
             *steps,
         ]
 
-    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """The score of each length."""
-        lines: list[tuple[str, ...]] = [("length", "sequences", "token accuracy", "exact match")]
-        for row in rows:
-            lines += [
-                (
-                    str(at["n"]),
-                    str(at["count"]),
-                    f"{at['token_accuracy']:.4f}",
-                    f"{at['exact_match']:.4f}",
-                )
-                for at in row["per_n"]
-            ]
-        return lines
-
     def label(self, rows: Sequence[Row]) -> str:
         """See `MetricSet.label`."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+        return label_of(rows, rows[0]["per_n"][0]["count"])
 
-    def _numbers(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _numbers(self, evaluator: Evaluator, examples: Examples) -> tuple[Tensor, Tensor, Tensor]:
         """Exact match and token accuracy of each answer, float64 [B], and whether it has NaN."""
         is_binary = evaluator.task.objective == "binary"
         predict = OBJECTIVES[evaluator.task.objective].predict
@@ -210,9 +156,7 @@ many sequences of the test split."""
             exact_match, tokens, _ = answer_scores(predicted, targets, mask)
             return torch.stack([exact_match.double(), tokens], dim=1)
 
-        numbers, nan = evaluator.numbers(
-            evaluator.task.batch(seed, split, start, count, lengths), look, 2
-        )
+        numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 2)
         return numbers[:, 0] * ~nan, numbers[:, 1], nan
 
 

@@ -15,7 +15,7 @@ from unbounded.evaluation.metric_sets.base import (
     Evaluator,
     MetricSet,
     Row,
-    Values,
+    Texts,
 )
 from unbounded.evaluation.score import nan_fact, wilson
 from unbounded.evaluation.streams import (
@@ -43,6 +43,22 @@ class Lengths(MetricSet):
     no_stops: ClassVar[tuple[str, ...]] = ()
     validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {"percent": 1}
+    measures: ClassVar[Mapping[str, str]] = {"percent": "percent_of_lengths"}
+    column = "{measure}"
+    texts: ClassVar[Texts] = {
+        "n": lambda row: scored_n(row),
+        "sequences": "{count}",
+        "right": "{exact_match:.3f}",
+        "mastered n": "{lengths_mastered} of {lengths_scored}",
+        "percent": "{percent_of_lengths:.1f}",
+        "95 % interval": "{percent_of_lengths_95[0]:.1f}-{percent_of_lengths_95[1]:.1f}",
+    }
+    texts_of_each: ClassVar[Texts] = {
+        "n": "{n}",
+        "sequences": "{count}",
+        "right": "{right}",
+        "accuracy": "{accuracy:.3f}",
+    }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}
     shown = "percent"
     spread = ("percent", "percent")
@@ -150,41 +166,14 @@ is right: each symbol that the rest determines was the likeliest."""
         """Whether every length of the first range is mastered."""
         return bool(rows[0]["lengths_mastered"] == rows[0]["lengths_scored"])
 
-    def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
-        return {"percent": float(report["rows"][0]["percent_of_lengths"])}
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        return {row["lengths"]: (float(row["percent_of_lengths"]),) for row in rows[1:]}
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        lines: list[tuple[str, ...]] = [
-            ("n", "sequences", "right", "mastered n", "percent", "95 % interval")
-        ]
-        for row in rows:
-            low, high = row["percent_of_lengths_95"]
-            mastered = f"{row['lengths_mastered']} of {row['lengths_scored']}"
-            accuracy, percent = row["exact_match"], row["percent_of_lengths"]
-            numbers = (f"{accuracy:.3f}", mastered, f"{percent:.1f}", f"{low:.1f}-{high:.1f}")
-            lines.append((scored_n(row), str(row["count"]), *numbers))
-        return lines
+    def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+        """The first row."""
+        return {"first": rows[0]}
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Notes on the lengths that are not mastered, and on an enlarged memory."""
         texts = [text for row in rows for text in (*_step_notes(row), *_missed_notes(row))]
         return texts + _capacity_notes(rows)
-
-    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """The score of each n."""
-        lines: list[tuple[str, ...]] = [("n", "sequences", "right", "accuracy")]
-        for row in rows:
-            lines += [
-                (str(at["n"]), str(at["count"]), str(at["right"]), f"{at['accuracy']:.3f}")
-                for at in row["per_n"]
-            ]
-        return lines
 
     def label(self, rows: Sequence[Row]) -> str:
         """See `MetricSet.label`."""

@@ -17,16 +17,21 @@ from unbounded.evaluation.metric_sets.base import (
     SURENESS,
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
+    Texts,
     Values,
     default_lengths,
+    label_of,
+    optional,
     roles_of,
     row_of,
+    table_of,
 )
 from unbounded.evaluation.metric_sets.sequences import Sequences
 from unbounded.evaluation.metrics import check_scored
-from unbounded.evaluation.score import Score, nan_fact, wilson
+from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -120,7 +125,6 @@ def _variance_of_mean(values: Tensor) -> float:
 
 #: The area that success requires at every length of the test range.
 ENOUGH = 0.999
-_ROLES = ("train", "test", "longer")
 _SCORE, _LABEL, _IS_CORRECT, _EXACT_MATCH, _PARTIAL, _NAN = range(6)
 
 
@@ -134,6 +138,19 @@ class Membership(MetricSet):
     no_stops = ()
     fields = ("count", "lengths", "every")
     columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3, "follows": 2}
+    measures: ClassVar[Mapping[str, str]] = {"auc": "auc"}
+    column = "{row}"
+    texts: ClassVar[Texts] = {
+        "n": "{lengths}",
+        "words": "{count}",
+        "AUC": lambda row: optional(row["auc"]),
+        "95 % interval": lambda row: (
+            "–" if row["auc_95"] is None else "{:.4f}-{:.4f}".format(*row["auc_95"])
+        ),
+        "AUC so far": lambda row: optional(row["auc_so_far"]),
+        "right": "{accuracy:.3f}",
+        "its 95 % interval": "{accuracy_95[0]:.3f}-{accuracy_95[1]:.3f}",
+    }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "AUC": ("train", "test", "longer"),
         "head and path": ("follows",),
@@ -158,11 +175,8 @@ below 0: 1 or -1 where it follows the path."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. A word is correct if all its labels are correct."""
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
-        partial_accuracy = numbers[:, _PARTIAL]
-        error = float(partial_accuracy.std()) / count**0.5 if count > 1 else 0.0
-        right, nan = int(numbers[:, _EXACT_MATCH].sum()), int(numbers[:, _NAN].sum())
-        return Score(count, right, float(partial_accuracy.mean()), error, nan)
+        numbers = self._numbers(evaluator, evaluator.validation(lengths, start, count))
+        return score_of(*(numbers[:, column] for column in (_EXACT_MATCH, _PARTIAL, _NAN)))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`.
@@ -178,14 +192,7 @@ below 0: 1 or -1 where it follows the path."""
             parts, bands = [], []
             for band in bands_of(lengths, evaluation_plan.every):
                 look((band.minimum - lengths.minimum) / max(1, lengths.maximum - lengths.minimum))
-                numbers = self._numbers(
-                    evaluator,
-                    evaluation_plan.split,
-                    evaluation_plan.seed,
-                    band,
-                    start,
-                    evaluation_plan.count,
-                )
+                numbers = self._numbers(evaluator, evaluation_plan.examples(band, start))
                 start += evaluation_plan.count  # bands share no random numbers
                 parts.append(numbers)
                 so_far = torch.cat([so_far, numbers])
@@ -196,10 +203,9 @@ below 0: 1 or -1 where it follows the path."""
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
-        lengths, count = evaluator.validation_lengths, evaluator.validation_count
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
-        words = {"lengths": str(lengths), **_numbers_of_words(numbers)}
-        return {"validation": {**words, "nats_per_token": self.validate(evaluator)}}
+        numbers = _numbers_of_words(self._numbers(evaluator, evaluator.validation()))
+        facts = {"lengths": str(evaluator.validation_lengths), **numbers}
+        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """1 minus the area on validation words; the loss breaks ties."""
@@ -215,37 +221,17 @@ below 0: 1 or -1 where it follows the path."""
             return None
         return all(at["auc"] is not None and at["auc"] >= ENOUGH for at in tested["per_n"])
 
+    def number(self, value: Any) -> float | None:
+        """See `MetricSet.number`. An area may be missing."""
+        return None if value is None else float(value)
+
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `MetricSet.values`."""
-        rows = {role: row_of(report["rows"], role) for role in _ROLES}
-        values = {role: None if row is None else row["auc"] for role, row in rows.items()}
-        return {**values, "follows": report.get("read_head_follows_path")}
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = [row_of(rows, role) for role in _ROLES]
-        further = (row for row in rows if row not in shown and row["auc"] is not None)
-        return {row["lengths"]: (float(row["auc"]),) for row in further}
+        return {**super().values(report), "follows": report.get("read_head_follows_path")}
 
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
         """One line for each band."""
-        head = ("n", "words", "AUC", "95 % interval", "AUC so far", "right", "95 % interval")
-        lines: list[tuple[str, ...]] = [head]
-        for row in rows:
-            for at in row["per_n"]:
-                interval = at["auc_95"]
-                lines.append(
-                    (
-                        at["lengths"],
-                        str(at["count"]),
-                        _text(at["auc"]),
-                        "–" if interval is None else "{:.4f}-{:.4f}".format(*interval),
-                        _text(at["auc_so_far"]),
-                        f"{at['accuracy']:.3f}",
-                        "{:.3f}-{:.3f}".format(*at["accuracy_95"]),
-                    )
-                )
-        return lines
+        return table_of(self.texts, [each for row in rows for each in row["per_n"]])
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """The greatest n up to which all areas are large enough."""
@@ -262,18 +248,9 @@ below 0: 1 or -1 where it follows the path."""
 
     def label(self, rows: Sequence[Row]) -> str:
         """See `MetricSet.label`."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+        return label_of(rows, rows[0]["per_n"][0]["count"])
 
-    def _numbers(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
-    ) -> Tensor:
+    def _numbers(self, evaluator: Evaluator, examples: Examples) -> Tensor:
         """For each word: logit and label at its end, correctness, exact match, share, and NaN."""
         predict = OBJECTIVES[evaluator.task.objective].predict
 
@@ -288,9 +265,7 @@ below 0: 1 or -1 where it follows the path."""
                 [score, label, is_correct.double(), exact_match.double(), partial_accuracy], dim=1
             )
 
-        numbers, nan = evaluator.numbers(
-            evaluator.task.batch(seed, split, start, count, lengths), look, 5
-        )
+        numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 5)
         return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
 
 
@@ -332,7 +307,3 @@ def _numbers_of_words(numbers: Tensor) -> dict[str, Any]:
         "symbol_accuracy": float(numbers[:, _PARTIAL].mean()),
         **nan_fact(int(numbers[:, _NAN].sum())),
     }
-
-
-def _text(area: float | None) -> str:
-    return "–" if area is None else f"{area:.4f}"

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from unbounded.errors import ConfigError
-from unbounded.evaluation.metric_sets.base import EvaluationPlan, Evaluator, MetricSet, Row, Values
+from unbounded.evaluation.metric_sets.base import (
+    EvaluationPlan,
+    Evaluator,
+    MetricSet,
+    Row,
+    Texts,
+    Values,
+)
 from unbounded.evaluation.streams import stream_loss
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.hook import Score
@@ -22,6 +29,12 @@ class Perplexity(MetricSet):
     no_stops = ("solved", "converged")
     fields = ("streams",)
     columns: ClassVar[Mapping[str, int]] = {"validation": 1, "test": 1}
+    texts: ClassVar[Texts] = {
+        "split": "{split}",
+        "tokens": "{tokens}",
+        "nats per token": "{nats_per_token:.4f}",
+        "perplexity": "{perplexity:.2f}",
+    }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"perplexity": ("validation", "test")}
     shown = "perplexity"
     spread = ("test", "test perplexity")
@@ -79,14 +92,6 @@ Perplexities are per token, validation / test, with the state carried over the w
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
         """None."""
         return {}
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        lines: list[tuple[str, ...]] = [("split", "tokens", "nats per token", "perplexity")]
-        for row in rows:
-            numbers = (f"{row['nats_per_token']:.4f}", f"{row['perplexity']:.2f}")
-            lines.append((row["split"], str(row["tokens"]), *numbers))
-        return lines
 
     def label(self, rows: Sequence[Row]) -> str:
         """Return nothing, because a split has only one text."""

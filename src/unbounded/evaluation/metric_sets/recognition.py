@@ -5,27 +5,28 @@ Source: Butoi et al. 2025, arXiv:2411.07107, section 5.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from unbounded.evaluation.metric_sets.base import (
+    ROLES,
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
+    Texts,
     Values,
     roles_of,
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
-from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact, wilson
+from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact, score_of, wilson
 from unbounded.tasks import LengthRange
 
-_ROLES: Final = ("train", "test", "longer")
 _RIGHT, _LABEL, _NATS, _SYMBOLS, _NAN = range(5)
 
 
@@ -40,11 +41,29 @@ class Recognised(MetricSet):
     fields = ("count", "lengths", "every")
     validates_on = "train"  # longer strings are only for the test
     columns: ClassVar[Mapping[str, int]] = {
-        **{f"{role}_accuracy": 3 for role in _ROLES},
+        **{f"{role}_accuracy": 3 for role in ROLES},
         "test_nats": 3,
     }
+    measures: ClassVar[Mapping[str, str]] = {"accuracy": "accuracy"}
+    texts: ClassVar[Texts] = {
+        "lengths": "{lengths}",
+        "strings": "{count}",
+        "accuracy": "{accuracy:.4f}",
+        "95 % interval": "{accuracy_95[0]:.4f}-{accuracy_95[1]:.4f}",
+        "in the language": lambda row: _share(row["positives_right"], row["positives"]),
+        "others": lambda row: _share(
+            row["right"] - row["positives_right"], row["count"] - row["positives"]
+        ),
+        "nats": lambda row: f"{cross_entropy_of(row['nats']):.4f}",
+    }
+    texts_of_each: ClassVar[Texts] = {
+        "lengths": "{lengths}",
+        "strings": "{count}",
+        "accuracy": "{accuracy:.4f}",
+        "nats": texts["nats"],
+    }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "accuracy": tuple(f"{role}_accuracy" for role in _ROLES),
+        "accuracy": tuple(f"{role}_accuracy" for role in ROLES),
         "cross entropy": ("test_nats",),
     }
     shown = "accuracy"
@@ -63,35 +82,22 @@ string."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. A string is correct if its label is correct."""
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, start, count)
-        right, share = int(numbers[:, _RIGHT].sum()), numbers[:, _RIGHT]
-        error = float(share.std()) / math.sqrt(count) if count > 1 else 0.0
-        return Score(count, right, right / count, error, int(numbers[:, _NAN].sum()))
+        numbers = self._numbers(evaluator, evaluator.validation(lengths, start, count))
+        return score_of(numbers[:, _RIGHT], numbers[:, _RIGHT], numbers[:, _NAN])
 
     def validate(self, evaluator: Evaluator) -> float:
         """See `MetricSet.validate`. The loss is only the cross entropy of the labels."""
-        numbers = self._numbers(
-            evaluator,
-            "validation",
-            evaluator.seed,
-            evaluator.validation_lengths,
-            0,
-            evaluator.validation_count,
-        )
-        return float(numbers[:, _NATS].mean())
+        return float(self._numbers(evaluator, evaluator.validation())[:, _NATS].mean())
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`. The default ranges are the training and the test range."""
-        ranges = evaluation_plan.lengths or tuple(
-            dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths))
-        )
+        """See `MetricSet.rows`."""
+        ranges = evaluation_plan.lengths or self.ranges(evaluator)
         roles = roles_of(evaluator, ranges)
         rows = []
         for lengths, count, _ in evaluation_plan.in_turn(ranges):
-            split = evaluation_plan.split
-            there = evaluator.task.available(split, lengths)
+            there = evaluator.task.available(evaluation_plan.split, lengths)
             numbers = self._numbers(
-                evaluator, split, evaluation_plan.seed, lengths, 0, there or count
+                evaluator, evaluation_plan.examples(lengths, count=there or count)
             )
             row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
             bands = []
@@ -104,10 +110,9 @@ string."""
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
-        lengths, count = evaluator.validation_lengths, evaluator.validation_count
-        numbers = self._numbers(evaluator, "validation", evaluator.seed, lengths, 0, count)
-        facts = _of_strings(numbers)
-        return {"validation": {"lengths": str(lengths), **facts, "nats_per_token": facts["nats"]}}
+        lengths = str(evaluator.validation_lengths)
+        facts = _of_strings(self._numbers(evaluator, evaluator.validation()))
+        return {"validation": {"lengths": lengths, **facts, "nats_per_token": facts["nats"]}}
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """The cross entropy of labels on validation strings."""
@@ -120,37 +125,9 @@ string."""
 
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `MetricSet.values`."""
-        rows = {role: row_of(report["rows"], role) for role in _ROLES}
-        values: Values = {
-            f"{role}_accuracy": None if row is None else float(row["accuracy"])
-            for role, row in rows.items()
-        }
-        test = rows["test"]
-        return {**values, "test_nats": None if test is None else cross_entropy_of(test["nats"])}
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = [row_of(rows, role) for role in _ROLES]
-        return {row["lengths"]: (float(row["accuracy"]),) for row in rows if row not in shown}
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        head = ("lengths", "strings", "accuracy", "95 % interval", "in the language", "others")
-        return [
-            (*head, "nats"),
-            *(
-                (
-                    row["lengths"],
-                    str(row["count"]),
-                    f"{row['accuracy']:.4f}",
-                    "{:.4f}-{:.4f}".format(*row["accuracy_95"]),
-                    _share(row["positives_right"], row["positives"]),
-                    _share(row["right"] - row["positives_right"], row["count"] - row["positives"]),
-                    f"{cross_entropy_of(row['nats']):.4f}",
-                )
-                for row in rows
-            ),
-        ]
+        test = row_of(report["rows"], "test")
+        nats = None if test is None else cross_entropy_of(test["nats"])
+        return {**super().values(report), "test_nats": nats}
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Define two columns."""
@@ -158,29 +135,7 @@ string."""
             '"in the language" and "others": the share of right labels among strings of that kind'
         ]
 
-    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """The score of each band."""
-        lines: list[tuple[str, ...]] = [("lengths", "strings", "accuracy", "nats")]
-        for row in rows:
-            for at in row["per_n"]:
-                nats = f"{cross_entropy_of(at['nats']):.4f}"
-                lines.append((at["lengths"], str(at["count"]), f"{at['accuracy']:.4f}", nats))
-        return lines
-
-    def label(self, rows: Sequence[Row]) -> str:
-        """See `MetricSet.label`."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['count']}"
-
-    def _numbers(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
-    ) -> Tensor:
+    def _numbers(self, evaluator: Evaluator, examples: Examples) -> Tensor:
         """For each string: correctness, label, nats, symbols and NaN, float64 [B, 5]."""
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -194,8 +149,7 @@ string."""
             nats = torch.nn.functional.softplus(-signed)
             return torch.stack([right.double(), label.double(), nats, last.double()], dim=1)
 
-        batch = evaluator.task.batch(seed, split, start, count, lengths)
-        numbers, nan = evaluator.numbers(batch, look, 4)
+        numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 4)
         return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
 
 

@@ -6,15 +6,17 @@ Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from unbounded.evaluation.metric_sets.base import (
     EvaluationPlan,
     Evaluator,
+    Examples,
     MetricSet,
     Row,
-    Values,
+    Texts,
     default_lengths,
     roles_of,
     row_of,
@@ -38,6 +40,19 @@ class Sequences(MetricSet):
         "train_prefix_accuracy": 2,
         "test_exact_match": 2,
         "test_prefix_accuracy": 2,
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "exact_match": "exact_match",
+        "prefix_accuracy": "prefix_accuracy",
+    }
+    roles = ("train", "test")
+    texts: ClassVar[Texts] = {
+        "lengths": "{lengths}",
+        "sequences": "{count}",
+        "exact match": "{exact_match:.3f}",
+        "95 % interval": "{exact_match_95[0]:.3f}-{exact_match_95[1]:.3f}",
+        "prefix accuracy": "{prefix_accuracy:.3f}",
+        "+-": "{prefix_accuracy_error:.3f}",
     }
     fields = ("count", "lengths", "symbols", "multiples")
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -67,14 +82,11 @@ the test split, at the training range ("train") and the test range ("test")."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`."""
-        return self._score(evaluator, "validation", evaluator.seed, lengths, start, count)
+        return self._score(evaluator, evaluator.validation(lengths, start, count))
 
     def validation_batch(self, evaluator: Evaluator) -> Batch:
         """See `MetricSet.validation_batch`."""
-        lengths = evaluator.validation_lengths
-        count = _at_most(evaluator, "validation", lengths, evaluator.validation_count)
-        batch: Batch = evaluator.task.batch(evaluator.seed, "validation", 0, count, lengths)
-        return batch
+        return _at_most(evaluator, evaluator.validation()).of(evaluator.task)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`.
@@ -90,9 +102,7 @@ the test split, at the training range ("train") and the test range ("test")."""
         roles = roles_of(evaluator, ranges)
         count_of = partial(_count_of, evaluator, evaluation_plan)
         for lengths, count, _ in evaluation_plan.in_turn(ranges, count_of):
-            scored = self._score(
-                evaluator, evaluation_plan.split, evaluation_plan.seed, lengths, 0, count
-            )
+            scored = self._score(evaluator, evaluation_plan.examples(lengths, count=count))
             rows.append(row(lengths, scored, roles[lengths]))
         return rows
 
@@ -106,61 +116,12 @@ the test split, at the training range ("train") and the test range ("test")."""
         tested = row_of(rows, "test")
         return None if tested is None else f"{tested['exact_match']:.2f}" == "1.00"
 
-    def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
-        values: Values = {}
-        for role in ("train", "test"):
-            role_row = row_of(report["rows"], role)
-            for measure in ("exact_match", "prefix_accuracy"):
-                number = None if role_row is None else float(role_row[measure])
-                values[f"{role}_{measure}"] = number
-        return values
-
-    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
-        """See `MetricSet.further`."""
-        shown = [row_of(rows, "train"), row_of(rows, "test")]
-        return {
-            entry["lengths"]: (float(entry["exact_match"]), float(entry["prefix_accuracy"]))
-            for entry in rows
-            if entry not in shown
-        }
-
-    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """See `MetricSet.lines`."""
-        head = ("lengths", "sequences", "exact match", "95 % interval", "prefix accuracy", "+-")
-        return [
-            head,
-            *(
-                (
-                    entry["lengths"],
-                    str(entry["count"]),
-                    f"{entry['exact_match']:.3f}",
-                    "{:.3f}-{:.3f}".format(*entry["exact_match_95"]),
-                    f"{entry['prefix_accuracy']:.3f}",
-                    f"{entry['prefix_accuracy_error']:.3f}",
-                )
-                for entry in rows
-            ),
-        ]
-
-    def _score(
-        self,
-        evaluator: Evaluator,
-        split: str,
-        seed: int,
-        lengths: LengthRange,
-        start: int,
-        count: int,
-    ) -> Score:
+    def _score(self, evaluator: Evaluator, examples: Examples) -> Score:
         place = evaluator.place
         return score(
             evaluator.model,
             evaluator.task,
-            seed=seed,
-            split=split,
-            lengths=lengths,
-            start=start,
-            count=_at_most(evaluator, split, lengths, count),
+            **vars(_at_most(evaluator, examples)),
             device=place.device,
             share=place.share,
             total=place.total,
@@ -185,10 +146,11 @@ def row(lengths: LengthRange, scored: Score, role: str) -> dict[str, Any]:
 
 
 def _count_of(evaluator: Evaluator, evaluation_plan: EvaluationPlan, lengths: LengthRange) -> int:
-    return _at_most(evaluator, evaluation_plan.split, lengths, evaluation_plan.count_of(lengths))
+    count = evaluation_plan.count_of(lengths)
+    return _at_most(evaluator, evaluation_plan.examples(lengths, count=count)).count
 
 
-def _at_most(evaluator: Evaluator, split: str, lengths: LengthRange, count: int) -> int:
-    """`count`, but at most the number of examples, because repeated examples add nothing."""
-    available: int | None = evaluator.task.available(split, lengths)
-    return count if not available else min(count, available)
+def _at_most(evaluator: Evaluator, examples: Examples) -> Examples:
+    """At most as many as there are, because repeated examples add nothing."""
+    available: int | None = evaluator.task.available(examples.split, examples.lengths)
+    return replace(examples, count=min(examples.count, available or examples.count))
