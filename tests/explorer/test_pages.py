@@ -286,6 +286,24 @@ def test_a_transformer_with_a_memory_has_traces_of_samples() -> None:
     assert trace["predicted"] == [task.output_vocabulary[token] for token in predicted]
 
 
+def test_a_stream_of_a_transformer_is_short_and_has_the_determined_symbols() -> None:
+    layer = {"name": "transformer", "memory": {"name": "stack", "width": 4}}
+    task = make_task("anbn")
+    run = run_data(tiny_model(task, memory="none", controller=layer), task, "stream")
+    samples = samples_of(task, 0, LengthRange(2, 19), 8)
+    for trace, sample in zip(run["traces"], samples, strict=True):
+        symbols = [task.input_vocabulary[token] for token in sample["inputs"]]
+        assert trace["symbols"] == symbols
+        assert [target is not None for target in trace["target"]] == list(map(bool, sample["mask"]))
+
+
+def test_weights_have_no_effect_on_a_page_of_traces(text: Any) -> None:
+    model = tiny_model(text, memory="superposition_stack")
+    assert "So the option int8" in run_data(model, text, "text", weights="int8")["note"]
+    with pytest.raises(ChoiceError, match="weights"):
+        run_data(model, text, "text", weights="int4")
+
+
 def test_a_text_without_a_memory(text: Any) -> None:
     with pytest.raises(ConfigError, match="model: expected a memory, of which to show traces"):
         run_data(tiny_model(text, memory="none"), text, "text")

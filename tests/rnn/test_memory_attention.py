@@ -61,6 +61,16 @@ def test_a_trace_has_the_steps_of_a_call(memory, batch_first):
         assert trace.arrays[f"instruction.{head.name}"].shape == (2, 4, *head.shape)
 
 
+def test_a_trace_goes_on_from_a_state_and_has_one_length():
+    layer, x = make(ub.NeuralStack(4)), random(2, 6, 5)
+    _, state = layer(x[:, :2])
+    rest = layer.trace(x[:, 2:], state).arrays["read_vector"]
+    assert_close(rest, layer.trace(x).arrays["read_vector"][:, 2:], "read_vector")
+    packed = nn.utils.rnn.pack_padded_sequence(x, [6, 4], batch_first=True)
+    with pytest.raises(ShapeError, match=r"sequences of one length, got lengths \[6, 4\]"):
+        layer.trace(packed)
+
+
 @EACH
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")

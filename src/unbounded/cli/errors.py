@@ -88,7 +88,7 @@ def option_error(
             return f"unknown option {option!r}.{hint}"
         if option in _MOVED:
             return f"unknown option {option!r}: it is {_MOVED[option]} now"
-        if option == "--task":
+        if option == "--task" and any(action.dest == "task" for action in actions):
             return f"unknown option {option!r}: it is the first word after the command"
         if option in _ELSEWHERE and option not in names and "--training.batches" in names:
             return f"unknown option {option!r}: it is {_ELSEWHERE[option]}"

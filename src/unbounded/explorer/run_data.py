@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from unbounded.checks import check_choice
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import task_of_run
@@ -12,7 +13,7 @@ from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkp
 from unbounded.explorer.model_data import model_data
 from unbounded.explorer.task_data import samples_of, task_data
 from unbounded.explorer.trace_data import has_only_traces, traced_run
-from unbounded.explorer.weights import weights_data
+from unbounded.explorer.weights import CHOICES, weights_data
 from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task
@@ -49,11 +50,14 @@ def run_data(
         ConfigError: the page cannot run the model or show the task.
         ChoiceError: unknown weights.
     """
+    check_choice("weights", weights, CHOICES)
     trained = task.train_lengths if lengths is None else lengths
     shortest = task.shortest_in(trained)
     shown = LengthRange(trained.minimum, max(shortest, min(trained.maximum, _READABLE)))
     if has_only_traces(model, task):
         traced = traced_run(model, task, name, title or name, seed, shown, SAMPLES)
+        if weights != "half":
+            traced["note"] += f" So the option {weights} of the weights has no effect."
         return {**traced, "curves": curves or []}
     task_part, model_part = task_data(task, shown.maximum), model_data(model)
     if model_part["inputs"] != len(task.input_vocabulary):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import torch
+
 from unbounded.errors import ConfigError
+from unbounded.explorer.task_data import samples_of
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
@@ -50,7 +53,7 @@ def traced_run(
             f"{len(task.input_vocabulary)} words, is not in the page."
         )
     else:
-        batches = [task.batch(seed, "test", place, 1, lengths) for place in range(count)]
+        batches = [_batch_of(sample) for sample in samples_of(task, seed, lengths, count)]
         note = (
             "Traces of samples of the test split; the network itself, "
             f"{type(model.sequence.layer).__name__}, is not in the page."
@@ -96,7 +99,7 @@ def traced_run(
         },
         "model": {
             "inputs": len(inputs),
-            "outputs": len(outputs),
+            "outputs": len(dict.fromkeys(outputs)),
             "input": "one_hot",
             "input_bits": 0,
             "read_only_token": None,
@@ -108,6 +111,12 @@ def traced_run(
         "samples": samples,
         "curves": [],
     }
+
+
+def _batch_of(sample: dict[str, Any]) -> Batch:
+    """A sample of a page as a batch."""
+    inputs, targets, mask = (torch.tensor([sample[n]]) for n in ("inputs", "targets", "mask"))
+    return Batch(inputs, targets, mask.bool(), torch.tensor([inputs.shape[1]]))
 
 
 def _parts(task: TextTask) -> list[Batch]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unbounded.checks import check_choice
 from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.models.memory_model import MemoryModel
@@ -217,8 +218,7 @@ def weights_data(
     Raises:
         ChoiceError: unknown choice.
     """
-    if choice not in CHOICES:
-        raise ChoiceError("weights", choice, CHOICES)
+    check_choice("weights", choice, CHOICES)
     *tried, last = CHOICES[choice]
     chosen = last
     reasons: list[str] = []

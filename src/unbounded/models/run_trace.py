@@ -22,7 +22,7 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
     """Record inputs, predictions and instructions of a model on an example; None without a memory.
 
     Args:
-        model: in any mode, on any device. Of several layers with a memory in a Transformer, the
+        model: in any mode, on any device. If several blocks of a Transformer have a memory, the
             first is traced.
         task: names the symbols and gives the targets.
         batch: its first example is traced. Each step gets the example's input, also where a
@@ -85,7 +85,7 @@ def _recorded_attention(model: MemoryModel, inputs: Tensor) -> _Recorded | None:
         return None
     with recorded(attention) as calls:
         hidden, _ = model.sequence.hidden(inputs)
-    ((initial, instructions),) = calls
+    ((initial, instructions, _),) = calls
     return _named_fields(hidden, attention.memory, initial, [field[0] for field in instructions])
 
 

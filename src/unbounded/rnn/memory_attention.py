@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_lengths, check_place, check_positive, check_size
+from unbounded.errors import ShapeError
 from unbounded.memories import Memory
 from unbounded.memories.core import check_backend
 from unbounded.rnn.baselines import PlainLayer, Shape
@@ -51,6 +52,8 @@ class MemoryAttention(PlainLayer[Any]):
     Source: DuSell & Chiang 2024, arXiv:2310.01749, section 4.
     """
 
+    _calls: list[tuple[Any, Any, Tensor | None]] | None = None
+
     def __init__(
         self,
         d_model: int,
@@ -74,7 +77,6 @@ class MemoryAttention(PlainLayer[Any]):
         self.output = nn.Linear(memory.read_vector_size, d_model, bias=False, **place)
         self.initial_memory = InitialMemory(memory, **place) if memory.learned_fields else None
         self.first_write = FirstWrite(d_model, **place) if memory.writes_first else None
-        self._calls: list[tuple[Any, Any]] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -133,12 +135,18 @@ class MemoryAttention(PlainLayer[Any]):
         """The memory at each step, by the reference implementation.
 
         Args:
-            x: [T, B, d_model], or [B, T, d_model] if `batch_first`.
+            x: sequences of one length, as for a call.
             state: as for a call; None for the initial one.
+        Raises:
+            ShapeError: `x` is a PackedSequence of several lengths.
         """
         with recorded(self) as calls, torch.no_grad():
             self(x, state)
-        ((begun, instructions),) = calls
+        ((begun, instructions, ends),) = calls
+        if ends is not None and not bool((ends == instructions[0].shape[1]).all()):
+            raise ShapeError(
+                f"x: a trace needs sequences of one length, got lengths {ends.tolist()}."
+            )
         lengths = torch.full(instructions[0].shape[:1], instructions[0].shape[1])
         arrays = replayed(self.memory, begun, instructions)
         return Trace(type(self.memory).__name__, arrays, lengths)
@@ -160,7 +168,7 @@ class MemoryAttention(PlainLayer[Any]):
             *(field.unflatten(0, batch_first.shape[:2]) for field in fields)
         )
         if self._calls is not None:
-            self._calls.append((state, instructions))
+            self._calls.append((state, instructions, lengths))
         read_vectors, state = self._unroll(instructions, state, lengths)
         output: Tensor = self.output(read_vectors.transpose(0, 1))
         return output, state
@@ -204,8 +212,8 @@ class MemoryAttention(PlainLayer[Any]):
 
 
 @contextmanager
-def recorded(layer: MemoryAttention) -> Iterator[list[tuple[Any, Any]]]:
-    """Within the context, keep the first state and the instructions [B, T, ...] of each call."""
+def recorded(layer: MemoryAttention) -> Iterator[list[tuple[Any, Any, Tensor | None]]]:
+    """Within the context, keep first state, instructions [B, T, ...] and lengths of each call."""
     calls = layer._calls = []
     try:
         yield calls

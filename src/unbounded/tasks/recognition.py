@@ -75,6 +75,8 @@ class Drawer:
 
     # Number of blocks that are drawn at first. A block is two random words of 64 bits.
     BLOCKS: Final = 64
+    # Number of examples whose words are drawn at once.
+    EXAMPLES: Final = 1024
 
     def __init__(self, stream: Stream, index: int, words: list[int]) -> None:
         self._stream, self._index = stream, np.array([index])
@@ -83,10 +85,11 @@ class Drawer:
     @classmethod
     def for_each(cls, stream: Stream, start: int, size: int) -> Iterator[Drawer]:
         """One for each of `size` examples from index `start`."""
-        indices = start + np.arange(size)
-        pairs = stream.words(indices[:, None], np.arange(cls.BLOCKS))
-        words = np.stack(pairs, axis=-1).reshape(size, -1).tolist()
-        return map(partial(cls, stream), indices.tolist(), words)
+        for first in range(0, size, cls.EXAMPLES):
+            indices = start + np.arange(first, min(first + cls.EXAMPLES, size))
+            pairs = stream.words(indices[:, None], np.arange(cls.BLOCKS))
+            words = np.stack(pairs, axis=-1).reshape(len(indices), -1).tolist()
+            yield from map(partial(cls, stream), indices.tolist(), words)
 
     def below(self, count: int) -> int:
         """Draw an integer in 0 .. count - 1, each with a probability within 2**-64 of 1 / count."""

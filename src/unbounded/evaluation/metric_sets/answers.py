@@ -182,20 +182,13 @@ class Programs(Answers):
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "test": tuple(f"{measure}_test" for measure in MEASURES)
     }
+    roles = ("test",)
     shown = "test"
     spread = ("symbol_accuracy_test", "test symbol accuracy")
     legend = """\
 Each cell is exact match / symbol accuracy / prefix accuracy: the share of answers that are wholly
 correct, the mean share of correct characters of an answer ("fine" of Yang 2016), and the mean share
 before the first error ("fine" of Grefenstette et al. 2015), on programs of the test split."""
-
-    def ranges(self, evaluator: Evaluator) -> Sequence[LengthRange]:
-        """Training, and test."""
-        return tuple(dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths)))
-
-    def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
-        """See `MetricSet.rows_shown`."""
-        return {"test": row_of(rows, "test")}
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Return None, because no success is defined for programs."""

@@ -26,7 +26,7 @@ ROLES: Final = ("train", "test", "longer")
 Row = Mapping[str, Any]
 #: Maps a column of a table to its value; None if the report has no value.
 Values = dict[str, float | None]
-#: Columns on the screen: a heading, with the format of a row or a function of it.
+#: Columns on the screen: maps a heading to a format string for a row, or to a function of the row.
 Texts = Mapping[str, str | Callable[[Row], str]]
 
 

@@ -168,7 +168,7 @@ is right: each symbol that the rest determines was the likeliest."""
 
     def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
         """The first row."""
-        return {"first": rows[0]}
+        return {"first": rows[0] if rows else None}
 
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Notes on the lengths that are not mastered, and on an enlarged memory."""
