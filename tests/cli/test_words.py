@@ -20,7 +20,6 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("option", "here"),
     [
-        ("--task", "the first word after the command"),
         ("--lr", "--training.learning_rate"),
         ("--epochs", "--training.batches, the budget in batches"),
         ("--gpu", "--hardware.device cuda"),
@@ -33,6 +32,12 @@ def test_what_other_programs_call_it(
     """Item 21: no hint, or one that led astray."""
     said = failing(capsys, "train", "copy", option, "1")
     assert f"unknown option '{option}': it is {here}" in said
+
+
+def test_where_the_name_of_a_task_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    said = failing(capsys, "train", "--task", "copy")
+    assert "the name of the task is the first word after the command" in said
+    assert "first word" not in failing(capsys, "reproduce", "--task", "copy")
 
 
 def test_what_a_page_is_written_to(capsys: pytest.CaptureFixture[str]) -> None:

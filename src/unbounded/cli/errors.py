@@ -89,7 +89,10 @@ def option_error(
         if option in _MOVED:
             return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option == "--task" and any(action.dest == "task" for action in actions):
-            return f"unknown option {option!r}: it is the first word after the command"
+            return (
+                "--task: expected a mapping of the task's options; the name of the task is the "
+                "first word after the command"
+            )
         if option in _ELSEWHERE and option not in names and "--training.batches" in names:
             return f"unknown option {option!r}: it is {_ELSEWHERE[option]}"
         if option in _OUT and option not in names and "--export" in names:
