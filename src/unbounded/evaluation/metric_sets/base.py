@@ -89,7 +89,7 @@ class Evaluator:
     def validation(
         self, lengths: LengthRange | None = None, start: int = 0, count: int | None = None
     ) -> Examples:
-        """Validation examples: those of the stop rule, or others of the split."""
+        """The examples of the stop rule, or other validation examples."""
         return Examples(
             self.seed,
             "validation",

@@ -28,7 +28,7 @@ from unbounded.evaluation.metric_sets.base import (
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan
-from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, score_of
 from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
@@ -176,7 +176,6 @@ def _row(
                 "count": count,
                 "right": right,
                 "exact_match": right / count,
-                "exact_match_95": list(wilson(right, count)),
                 "token_accuracy": float(tokens.mean()),
             }
         )

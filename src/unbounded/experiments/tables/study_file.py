@@ -81,7 +81,7 @@ def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> No
 def _stream(objects: Mapping[str, Mapping[str, Any]]) -> bytes:
     lines = [json_text({"run": name, **objects[name]}) for name in sorted(objects)]
     text = "".join(f"{line}\n" for line in lines)
-    return lzma.compress(text.encode("utf-8"), preset=6)
+    return lzma.compress(text.encode("utf-8"), preset=6 | lzma.PRESET_EXTREME)
 
 
 def pack_study_file(path: Path) -> None:
