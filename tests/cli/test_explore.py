@@ -138,6 +138,9 @@ def test_what_is_no_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
     assert "is a folder; name a file" in failing(
         capsys, "explore", str(folder), "--export", str(tmp_path)
     )
+    assert "README.txt does not end in .html" in failing(
+        capsys, "explore", str(folder), "--export", str(tmp_path / "README.txt")
+    )
     own = tmp_path / "own.html"
     own.write_text("mine")
     said = failing(capsys, "explore", str(folder), "--export", str(own))

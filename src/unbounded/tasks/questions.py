@@ -188,6 +188,7 @@ class QuestionTask(Task):
         self.input_vocabulary = (*pairs.source_vocabulary, *extra)
         self.output_vocabulary = pairs.target_vocabulary
         self.answer_token: int = len(pairs.source_vocabulary)
+        self.source_end_token = self.input_vocabulary.index(extra[-1])
 
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
