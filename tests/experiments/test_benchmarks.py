@@ -62,7 +62,7 @@ def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
     [("chomsky15", "laptop", "ram"), ("flare18", "laptop", "ram"),
      ("chomsky15", "laptop", "nondeterministic_stack"),
      ("flare18", "laptop", "nondeterministic_stack"),
-     ("chomsky15", "hardened", ""), ("known", "laptop", "")],
+     ("chomsky15", "hardened", ""), ("flare18", "hardened", ""), ("known", "laptop", "")],
 )  # fmt: skip
 def test_no_cell_has_an_error(paper: str, study: str, model: str) -> None:
     trials = load_study(paper, study).trials

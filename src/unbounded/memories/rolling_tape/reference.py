@@ -50,7 +50,7 @@ class RollingTape(Memory[RollState, RollInstruction]):
     after the move.
 
     A layer sets `jump` to the length of each sequence, unless a state is passed to the layer.
-    In a model, this length is the number of symbols before the answer.
+    In a model, this length is the number of symbols of the source, with its start symbol if any.
 
     Args:
         slots: N. The released code trains with 256 and tests with more (`with_capacity`).
