@@ -10,6 +10,7 @@ import torch
 from unbounded import constructions
 from unbounded.errors import ConfigError
 from unbounded.evaluation import score, score_streams
+from unbounded.evaluation.metric_sets.answers import answer_scores
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 
@@ -47,6 +48,28 @@ def test_at_ten_times_the_length_of_training(name):
     model = on(name, 640)
     result = score(model, task, seed=1, split="test", lengths=LengthRange(640, 640), count=2)
     assert result.right == 2
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize(("lengths", "count"), [("1:40", 100), ("640:640", 2)])
+def test_two_rolling_tapes_duplicate_a_string(lengths, count, backend):
+    task, model = make_task("duplicate_string", computation=1), constructions.duplicate_on_tapes()
+    model.sequence.layer.backend = backend
+    found = score(
+        model, task, seed=1, split="test", lengths=LengthRange.parse(lengths), count=count,
+        judge=lambda *answer: answer_scores(*answer)[:2],
+    )  # fmt: skip
+    assert found.right == count
+
+
+def test_rolling_tapes_are_moved_by_gates_of_0_or_1():
+    task, model = make_task("duplicate_string", computation=1), constructions.duplicate_on_tapes()
+    batch = task.batch(1, "test", 0, 4, LengthRange(7, 7))
+    layer = model.sequence.layer
+    _, _, trace = layer(
+        model.sequence.embed(batch.inputs), model.sequence.started(batch.inputs), return_trace=True
+    )
+    assert trace.arrays["instruction.action"].unique().tolist() == [0.0, 1.0]
 
 
 def test_a_tape_counts_as_far_as_it_has_slots():

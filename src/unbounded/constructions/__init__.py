@@ -29,6 +29,7 @@ from unbounded.constructions.memorization import memorization
 from unbounded.constructions.places import (
     anbn_on_tape,
     copy_on_tape,
+    duplicate_on_tapes,
     reversal_by_keys,
     reversal_on_tape,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "copy",
     "copy_on_tape",
     "cycle_navigation",
+    "duplicate_on_tapes",
     "duplicate_string",
     "dyck",
     "even_pairs",

@@ -60,6 +60,7 @@ def assemble(
     units: Mapping[str, Unit],
     heads: Mapping[str, Sequence[Terms]],
     logits: Sequence[Terms],
+    length_token: int | None = None,
 ) -> MemoryModel:
     """Build a MemoryModel with an Elman controller of these units.
 
@@ -69,6 +70,7 @@ def assemble(
         units: name -> unit, of the controller; ONE is added.
         heads: head of the memory -> a sum of units for each of its numbers.
         logits: a sum of units for each logit.
+        length_token: the input at which a source ends, for a memory that uses lengths.
     Raises:
         ConfigError: a sum has an unknown name.
     """
@@ -82,6 +84,7 @@ def assemble(
         hidden_size=len(units),
         embedding_size=None,
         output_bias=False,
+        length_token=length_token,
     ).requires_grad_(False)
     layer = model.sequence.layer
     assert isinstance(layer, MemoryRNN)

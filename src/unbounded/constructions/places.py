@@ -1,7 +1,8 @@
-"""Constructed networks with a tape (copy, reversal, a^n b^n) and with keyed rows (reversal).
+"""Constructed networks with tapes (copy, reversal, a^n b^n, duplicate) and keyed rows (reversal).
 
 No head uses content addressing. Every head moves relative to its position. The tasks are from
-Grefenstette et al. 2015 and Joulin & Mikolov 2015. The networks are not from these papers.
+Grefenstette et al. 2015, Joulin & Mikolov 2015 and Delétang et al. 2023. The networks are not from
+these papers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from unbounded.constructions.assembly import ONE, Terms, Unit, assemble, either,
 from unbounded.constructions.transduction import ANSWERS, input_names, reads, transduction_task
 from unbounded.errors import ConfigError
 from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import make_task
+from unbounded.tasks.questions import ANSWER, COMPUTE
 
 _NEVER: Terms = {ONE: -1.0}
 _ALWAYS: Terms = {ONE: 1.0}
@@ -106,6 +109,47 @@ def reversal_by_keys(symbols: int = 128) -> MemoryModel:
     }
     memory = {"name": "lie_access", "width": symbols, "write_gate_bias": None}
     return assemble(input_names(task), memory, units, heads, _end_or_symbol(symbols))
+
+
+def duplicate_on_tapes(slots: int = 128) -> MemoryModel:
+    """Duplicate a string of bits with two rolling tapes, if each bit has a computation token.
+
+    Both tapes hold the string. At the first computation token both jump back to its beginning. The
+    first tape gives the first copy, and its next cell is blank, so the second gives the other.
+
+    Args:
+        slots: of each tape, more than twice the longest source; `evaluation` makes tapes longer.
+    Raises:
+        ShapeError: `slots` is not a positive integer.
+    """
+    task = make_task("duplicate_string", computation=1)
+    bits, compute = ("0", "1"), f"x:{COMPUTE}"
+    asked, digits = f"x:{ANSWER}", either([f"x:{bit}" for bit in bits])
+    blank = {"r:0": -1.0, "r:1": -1.0}
+    units = {
+        "jump": Unit({compute: 1.0, **blank}),
+        "first": Unit({asked: 1.0, **digits}),
+        "second": Unit({asked: 1.0, **digits, **blank}),
+    }
+    for k, bit in enumerate(bits):
+        units[f"put{k}"] = Unit(either([f"x:{bit}", f"r:{k}"]))
+        units[f"again{k}"] = Unit(either([f"x:{bit}", f"r:{2 + k}"]))
+        units[f"say{k}"] = Unit({f"r:{k}": 2.0, f"r:{1 - k}": -2.0, f"r:{2 + k}": 1.0})
+    nowhere: Terms = {}
+    heads: dict[str, Sequence[Terms]] = {
+        "action": [
+            terms
+            for tape in ("first", "second")
+            for terms in ({ONE: 0.5}, {tape: 1.0}, nowhere, nowhere, {"jump": 1.0})
+        ],
+        "value": [{f"{unit}{k}": 1.0} for unit in ("put", "again") for k in range(len(bits))],
+    }
+    memory = {
+        "name": "rolling_tape", "slots": slots, "width": 2, "tapes": 2, "activation": "tanh"
+    }  # fmt: skip
+    logits: list[Terms] = [{"say0": 1.0}, {"say1": 1.0}]
+    inputs = task.input_vocabulary
+    return assemble(inputs, memory, units, heads, logits, task.source_end_token)
 
 
 def _on_tape(
