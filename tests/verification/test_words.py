@@ -59,6 +59,32 @@ def test_every_source_with_its_target(name):
     assert task.count_of(2, 3) == len(words)
 
 
+def test_a_memory_that_uses_the_length_of_a_source_has_it_from_the_first_step_on():
+    task, model = make_task("duplicate_string", computation=1), constructions.duplicate_on_tapes()
+    # 30 times 40 symbols are read in chunks.
+    findings = list(findings_of(model, task, VerifyOptions(most=4, times=(1, 30), count=2)))
+    assert [finding.count for finding in findings if finding.every] == [2, 4, 8, 16]
+    assert findings[-1].length == 1200
+    assert all(finding.right == finding.count for finding in findings)
+    assert {finding.displaced for finding in findings} == {0.0}
+
+
+def test_a_bidirectional_network_reads_each_sequence_in_one_call():
+    task = make_task("reverse_string")
+    torch.manual_seed(1)
+    model = MemoryModel(
+        inputs=3, outputs=2, memory="none", hidden_size=16, embedding_size=None,
+        controller={"name": "transformer", "bidirectional": True}, length_token=task.answer_token,
+    ).eval()  # fmt: skip
+    findings = list(findings_of(model, task, VerifyOptions(most=3, times=(30,), count=2)))
+    for finding in findings[:3]:
+        batch = task.every(finding.length, 2)
+        is_right = (model(batch.inputs)[0].argmax(-1) == batch.targets) | ~batch.mask
+        assert (finding.right, finding.count) == (int(is_right.all(1).sum()), len(is_right))
+    assert findings[0].right > 0
+    assert findings[-1].length == 1200
+
+
 def test_bigram_flip_has_even_lengths_alone():
     task = make_task("bigram_flip")
     assert [task.count_of(length, 2) for length in range(5)] == [0, 0, 4, 0, 16]

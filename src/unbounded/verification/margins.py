@@ -71,10 +71,12 @@ def margins_of(
         batch: inputs, and the judged steps.
         objective: the task's objective.
         read_vector: holds the ranges of the read vector's components; None skips `displaced`.
-        chunk_steps: steps of a chunk.
+        chunk_steps: steps of a chunk. A bidirectional network gets all steps as one chunk.
     """
-    state: Any = None
-    memories: list[Any] = [None, None]
+    if network.in_one_call:
+        chunk_steps = batch.inputs.shape[1]
+    state = network.started(batch)
+    memories: list[Any] = [None if state is None else state.memory] * 2
     for start, chunk in zip(
         range(0, batch.inputs.shape[1], chunk_steps), chunks(batch, chunk_steps), strict=True
     ):
@@ -123,8 +125,8 @@ class ReadVectorRange:
         Args:
             memory: the memory.
             steps: with the memory's instructions.
-            states: the memory's actual and hardened state; replaced by those after the steps. Both
-                are None before the first step.
+            states: the memory's actual and hardened state; replaced by those after the steps. None
+                is the default initial state.
             inside: bool [B, T], the steps within the sequences.
         """
         if steps.instruction is None or not any(head.can_harden for head in memory.heads):

@@ -17,6 +17,7 @@ from unbounded.rnn import MemoryLayer, MemoryRNN
 from unbounded.rnn.heads import apply_heads
 from unbounded.rnn.on_device import on_device
 from unbounded.rnn.read_only import silent_steps
+from unbounded.tasks import Batch
 
 _ALL: Final = slice(None)
 
@@ -61,6 +62,19 @@ class Network:
         heads = () if self.memory is None else self.memory.heads
         return tuple(head for head in heads if head.can_harden)
 
+    @property
+    def in_one_call(self) -> bool:
+        """Whether `run` needs all steps of a sequence at once, as a bidirectional layer does."""
+        return bool(getattr(self._sequence.layer, "bidirectional", False))
+
+    def started(self, batch: Batch) -> Any:
+        """The state with which the sequences of a batch start; None for the default initial state.
+
+        A memory that uses the lengths of its sequences needs this state if the first call of `run`
+        has not all their steps.
+        """
+        return self._sequence.started(batch.inputs, batch.lengths)
+
     @torch.no_grad()
     def run(
         self,
@@ -74,7 +88,7 @@ class Network:
 
         Args:
             inputs: tokens, int64 [B, T].
-            state: as an earlier call returned it; None is the initial state.
+            state: of an earlier call, or `started`; None is the default initial state.
             logit_steps: the steps whose logits are returned.
             gates_only: whether to compute only the gates of the instruction. The other heads are
                 most of the work, apart from the recurrence.

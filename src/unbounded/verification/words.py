@@ -7,7 +7,6 @@ continuations. Only the answers to sources are computed separately for each stri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -125,6 +124,8 @@ def walk(
 ) -> tuple[Tensor, Tensor | None]:
     """Run a network over sequences, and read shared prefixes once.
 
+    A bidirectional network reads each sequence in one call.
+
     Args:
         network: starts from its initial state.
         batch: rows [B, T] in any order.
@@ -134,7 +135,10 @@ def walk(
         the least margin of each row's answers, [B], and its least certainty of a gate, [B]; None
         without gates.
     """
-    state: Any = None
+    if network.in_one_call:
+        prompt_steps = 0
+    # All sources of a length have one initial state.
+    state = network.started(Batch(*(field[:1] for field in batch)))
     least_certainty: Tensor | None = None
     node = torch.zeros(len(batch.inputs), dtype=torch.int64)
     for step in range(prompt_steps):
