@@ -210,7 +210,7 @@ def _plot_reads(axis: Axes, trace: KeyTrace, head: int, colour: str) -> None:
 
 
 def _plot_gate(axis: Axes, gate: Array, answers: int, name: str, place: int) -> None:
-    axis.bar(np.arange(len(gate)) + 0.5, gate, width=0.9, color=line_colour(place))
+    axis.stairs(gate, np.arange(len(gate) + 1), fill=True, color=line_colour(place))
     if answers < len(gate):
         axis.axvspan(answers, len(gate), color="grey", alpha=0.15, linewidth=0)
     axis.set_ylim(0, 1)
