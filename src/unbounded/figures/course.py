@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from matplotlib.figure import Figure
 
@@ -15,9 +15,13 @@ from unbounded.figures.style import set_heading, style
 from unbounded.figures.tape import TapeTrace, seen_locations, tape_figure
 from unbounded.files import replacing, storage_errors
 
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
 FrameT = TypeVar("FrameT")
 
 _DOTS_PER_INCH = 80
+_COLOURS = 64
 
 
 def draw_animation(
@@ -49,7 +53,7 @@ def draw_animation(
         errors.append(f"path: expected a name that ends in .gif, got {path.name!r}")
     if errors:
         raise ConfigError(errors)
-    images = []
+    images: list[PilImage] = []
     with style():
         for batch, frame in sorted(frames.items()):
             figure = draw(frame)
@@ -57,6 +61,7 @@ def draw_animation(
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
             images.append(Image.open(buffer).convert("RGB"))
+    images = _with_one_palette(images)
     durations = [frame_ms] * (len(images) - 1) + [3 * frame_ms]
     with storage_errors(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,6 +75,19 @@ def draw_animation(
             loop=0,
         )
     return path
+
+
+def _with_one_palette(images: list[PilImage]) -> list[PilImage]:
+    """Reduce frames to common colours, so that a file has only what changes between them."""
+    from PIL import Image
+
+    width, height = images[0].size
+    samples = [images[k * (len(images) - 1) // 2] for k in range(3)]  # first, middle, last
+    strip = Image.new("RGB", (width, height * len(samples)))
+    for k, sample in enumerate(samples):
+        strip.paste(sample, (0, k * height))
+    palette = strip.quantize(_COLOURS, dither=Image.Dither.NONE)
+    return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
 
 
 def draw_course(
