@@ -1,10 +1,11 @@
-"""Whether a recogniser of FLaRe rejects strings of a language in which one answer symbol is wrong.
+"""Whether a recogniser of FLaRe rejects strings of a language in which one symbol is wrong.
 
     python benchmarks/near_misses.py RUN [RUN ...]
 
-RUN is a run folder of the task `flare` with language modular_arithmetic_simple (the value after "="
-is changed) or stack_manipulation (one symbol after "#" is changed). Prints the share of the changed
-strings that each network accepts; a network that recognises the language accepts none.
+RUN is a run folder of the task `flare`. One symbol of each test string in the language is replaced,
+so that the string is no longer in the language: any symbol, but of modular arithmetic the value
+after "=", and of stack manipulation one symbol after "#". Prints the share of these strings that
+each network accepts; a network that recognises the language accepts none.
 """
 
 from __future__ import annotations
@@ -16,25 +17,35 @@ import torch
 
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.tasks import LengthRange, make_task
+from unbounded.tasks.languages import LANGUAGES
 
 #: The symbol before the answer, and the number of symbols that an answer may have.
 ANSWERS = {"modular_arithmetic_simple": ("=", 5), "stack_manipulation": ("#", 2)}
+_TRIES = 20
 
 
-def near_misses(language: str, lengths: LengthRange, count: int = 600) -> list[list[int]]:
-    """Inputs with one wrong answer symbol, made from the test strings in the language."""
-    mark, symbols = ANSWERS[language]
-    task, drawn, made = make_task("flare", language=language), random.Random(0), []
+def near_misses(language: str, lengths: LengthRange, count: int) -> list[list[int]]:
+    """Inputs with one wrong symbol, made from the test strings in the language."""
+    rule, task = LANGUAGES[language](), make_task("flare", language=language)
+    mark, symbols = ANSWERS.get(language, (None, len(task.input_vocabulary) - 1))
+    drawn, made = random.Random(0), []
     batch = task.batch(3, "test", 0, count, lengths)
     for tokens, target, steps in zip(batch.inputs, batch.targets, batch.lengths, strict=True):
-        string = tokens[: int(steps)].tolist()
-        first = task.input_vocabulary.index(mark)
-        if not int(target[int(steps) - 1]) or string[-1] == first:
+        if not int(target[int(steps) - 1]):
             continue
-        place = drawn.randrange(string.index(first) + 1, len(string))
-        # Token 0 is <s>; the digits follow it.
-        string[place] = 1 + (string[place] - 1 + drawn.randrange(1, symbols)) % symbols
-        made.append(string)
+        string = tokens[1 : int(steps)].tolist()  # after <s>
+        first = 0
+        if mark is not None:
+            first = string.index(task.input_vocabulary.index(mark)) + 1
+        if first == len(string):
+            continue
+        for _ in range(_TRIES):
+            place = drawn.randrange(first, len(string))
+            other = 1 + (string[place] - 1 + drawn.randrange(1, symbols)) % symbols
+            changed = [*string[:place], other, *string[place + 1 :]]
+            if not rule.accepts(token - 1 for token in changed):
+                made.append([int(tokens[0]), *changed])
+                break
     return made
 
 
@@ -43,8 +54,8 @@ def main() -> None:
         folder = RunFolder(name)
         language = folder.config().task["language"]
         model = folder.load_model(False)[0].eval()
-        for lengths in (LengthRange(8, 40), LengthRange(200, 500)):
-            made = near_misses(language, lengths)
+        for lengths, count in ((LengthRange(8, 40), 600), (LengthRange(200, 500), 200)):
+            made = near_misses(language, lengths, count)
             steps = torch.tensor([len(string) for string in made])
             inputs = torch.nn.utils.rnn.pad_sequence([torch.tensor(s) for s in made], True)
             with torch.no_grad():
