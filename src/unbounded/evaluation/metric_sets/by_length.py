@@ -35,6 +35,8 @@ from unbounded.training.objective import OBJECTIVES
 #: Token accuracy that counts as solved in the paper.
 ENOUGH: Final = 0.9
 _MEASURES: Final = ("token_accuracy", "exact_match")
+#: Decimals of the token accuracy at each length.
+_DECIMALS: Final = 6
 
 
 class ByLength(MetricSet):
@@ -180,6 +182,8 @@ def _row(
             }
         )
     accuracy = sum(at["token_accuracy"] for at in per_n) / len(per_n)
+    # More decimals would be half of a study's file, and no table or figure shows them.
+    per_n = [{**at, "token_accuracy": round(at["token_accuracy"], _DECIMALS)} for at in per_n]
     return {
         "count": sum(at["count"] for at in per_n),
         "right": sum(at["right"] for at in per_n),
