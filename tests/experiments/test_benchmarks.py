@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
@@ -32,7 +35,8 @@ def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
     models = {trial.model for trial in study.trials}
     assert set(study.cells) == {f"{task}/{model}" for task in tasks for model in models}
     assert len(tasks) == int(paper[-2:])
-    settings, checked, plain = set(), set(), {}
+    settings, checked = set(), set()
+    plain: dict[str, Any] = {}
     for trial in study.trials:
         # Other configs have the same parts, and the trials of a cell differ only in their seed.
         if trial.model in ("lstm", "rolling_tape") and trial.cell not in checked:
@@ -123,3 +127,13 @@ def test_the_overview_has_the_two_columns_of_the_paper_file(tmp_path: Path) -> N
     }  # fmt: skip
     assert "Each cell is train accuracy / test accuracy" in text
     assert "matrix.svg" in {path.name for path in draw_tasks(study, tmp_path)}
+
+
+@pytest.mark.slow
+def test_a_tape_rnn_duplicates_strings_with_computation_tokens(tmp_path: Path) -> None:
+    cells = {trial.cell: trial.config for trial in STUDIES["chomsky15"].trials}
+    config = copy.deepcopy(cells["duplicate_string/rolling_tape"])
+    config.seed, config.evaluation = 1, {"count": 4, "lengths": ["1:40", "41:100"]}
+    rows = train_run(config, root=tmp_path, quiet=True).report["rows"]
+    assert rows[0]["exact_match"] == 1
+    assert rows[1]["token_accuracy"] > 0.9
