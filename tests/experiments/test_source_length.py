@@ -8,8 +8,8 @@ import pytest
 
 from tests.experiments.tiny import planned, tiny
 from unbounded.tasks import make_task
+from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.questions import COMPUTE
-from unbounded.tasks.registry import CHOMSKY
 
 
 def jumps(task: dict[str, Any]) -> tuple[list[int], list[int]]:
@@ -31,7 +31,7 @@ def test_a_jump_is_as_long_as_the_source(name: str) -> None:
 
 @pytest.mark.parametrize("computation", [1, 2])
 def test_computation_tokens_do_not_count(computation: int) -> None:
-    task = {"name": "duplicate_string", "computation": computation}
+    task: dict[str, Any] = {"name": "duplicate_string", "computation": computation}
     assert COMPUTE in make_task(**task).input_vocabulary
     sources, jump = jumps(task)
     assert jump == sources
