@@ -138,7 +138,7 @@ def test_what_is_no_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
     assert "is a folder; name a file" in failing(
         capsys, "explore", str(folder), "--export", str(tmp_path)
     )
-    assert "README.txt does not end in .html" in failing(
+    assert "expected a name such as page.html, got" in failing(
         capsys, "explore", str(folder), "--export", str(tmp_path / "README.txt")
     )
     own = tmp_path / "own.html"

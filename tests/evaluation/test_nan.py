@@ -25,6 +25,7 @@ CASES = [
     ("ntm_copy", {"bits": 2, **OPTIONS}),
     ("anbn", {"sequences": 4, **OPTIONS}),
     ("flare", {"language": "parity", **OPTIONS}),
+    ("reverse_string", OPTIONS),
 ]
 
 
@@ -55,6 +56,8 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
     (row,) = metric_set.rows(evaluator, evaluation_plan)
     assert row["nan"] >= row["count"] / 3
     assert row["right"] <= row["count"] - row["nan"]
+    for name_of in ("token_accuracy", "accuracy", "exact_match"):
+        assert row.get(name_of, 0) <= 1 - row["nan"] / row["count"] + 1e-9
     report = {
         "task": name,
         "metric_set": task.metric_set,

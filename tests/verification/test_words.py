@@ -17,6 +17,7 @@ from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 from unbounded.verification.findings import assess
+from unbounded.verification.margins import margins_of
 from unbounded.verification.network import Network
 from unbounded.verification.shared import shortened
 from unbounded.verification.words import walk
@@ -83,6 +84,26 @@ def test_a_bidirectional_network_reads_each_sequence_in_one_call():
         assert (finding.right, finding.count) == (int(is_right.all(1).sum()), len(is_right))
     assert findings[0].right > 0
     assert findings[-1].length == 1200
+
+
+def test_padding_does_not_change_what_a_bidirectional_network_reads():
+    task = make_task("flare", language="marked_reversal")
+    torch.manual_seed(2)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary), outputs=1, memory="none", hidden_size=16,
+        embedding_size=None, controller={"name": "transformer", "bidirectional": True},
+    ).eval()  # fmt: skip
+    batch = task.batch(1, "test", 0, 64, LengthRange(10, 11))
+    assert len(set(batch.lengths.tolist())) == 2
+    alone = torch.cat(
+        [
+            model(row[None, :steps])[0][0, -1]
+            for row, steps in zip(batch.inputs, batch.lengths, strict=True)
+        ]
+    )
+    found = torch.cat([part.answers for part in margins_of(Network(model), batch, "binary")], 1)
+    signs = 2 * batch.targets[batch.mask] - 1
+    torch.testing.assert_close(found[batch.mask], alone * signs, atol=1e-4, rtol=1e-4)
 
 
 def test_bigram_flip_has_even_lengths_alone():

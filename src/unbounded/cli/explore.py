@@ -85,7 +85,9 @@ def run(arguments: Sequence[str]) -> int:
     if path.is_dir():
         raise ConfigError([f"export: {path} is a folder; name a file in it"])
     if path.suffix.lower() not in {".html", ".htm"}:
-        raise ConfigError([f"export: {path} does not end in .html; the page is an HTML file"])
+        raise ConfigError(
+            [f"export: expected a name such as page.html, got {path}; the page is an HTML file"]
+        )
     text = html(runs, title)
     write_page(path, text, overwrite=given.overwrite)
     for entry in runs:

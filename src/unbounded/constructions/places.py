@@ -118,7 +118,7 @@ def duplicate_on_tapes(slots: int = 128) -> MemoryModel:
     first tape gives the first copy, and its next cell is blank, so the second gives the other.
 
     Args:
-        slots: of each tape, more than twice the longest source; `evaluation` makes tapes longer.
+        slots: of each tape, at least twice the longest source; `evaluation` makes tapes longer.
     Raises:
         ShapeError: `slots` is not a positive integer.
     """

@@ -81,11 +81,10 @@ def _with_one_palette(images: list[PilImage]) -> list[PilImage]:
     """Reduce frames to common colours, so that a file has only what changes between them."""
     from PIL import Image
 
-    width, height = images[0].size
-    samples = [images[k * (len(images) - 1) // 2] for k in range(3)]  # first, middle, last
-    strip = Image.new("RGB", (width, height * len(samples)))
-    for k, sample in enumerate(samples):
-        strip.paste(sample, (0, k * height))
+    width, height = (max(1, side // 2) for side in images[0].size)
+    strip = Image.new("RGB", (width, height * len(images)))
+    for k, image in enumerate(images):
+        strip.paste(image.resize((width, height), Image.Resampling.NEAREST), (0, k * height))
     palette = strip.quantize(_COLOURS, dither=Image.Dither.NONE)
     return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
 

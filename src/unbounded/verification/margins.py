@@ -73,8 +73,9 @@ def margins_of(
         read_vector: holds the ranges of the read vector's components; None skips `displaced`.
         chunk_steps: steps of a chunk. A bidirectional network gets all steps as one chunk.
     """
+    lengths: Tensor | None = None
     if network.in_one_call:
-        chunk_steps = batch.inputs.shape[1]
+        chunk_steps, lengths = batch.inputs.shape[1], batch.lengths
     state = network.started(batch)
     memories: list[Any] = [None if state is None else state.memory] * 2
     for start, chunk in zip(
@@ -82,7 +83,11 @@ def margins_of(
     ):
         judged_steps = _judged(chunk)
         steps, state = network.run(
-            chunk.inputs, state, logit_steps=judged_steps, gates_only=read_vector is None
+            chunk.inputs,
+            state,
+            lengths,
+            logit_steps=judged_steps,
+            gates_only=read_vector is None,
         )
         inside = torch.arange(chunk.inputs.shape[1]) < chunk.lengths.unsqueeze(1)
         answers = torch.full(chunk.mask.shape, torch.inf, dtype=steps.logits.dtype)

@@ -80,6 +80,7 @@ class Network:
         self,
         inputs: Tensor,
         state: Any = None,
+        lengths: Tensor | None = None,
         *,
         logit_steps: slice = _ALL,
         gates_only: bool = False,
@@ -89,13 +90,14 @@ class Network:
         Args:
             inputs: tokens, int64 [B, T].
             state: of an earlier call, or `started`; None is the default initial state.
+            lengths: int64 [B], which `in_one_call` needs: padding would change earlier outputs.
             logit_steps: the steps whose logits are returned.
             gates_only: whether to compute only the gates of the instruction. The other heads are
                 most of the work, apart from the recurrence.
         """
         layer, token = self._sequence.layer, self._sequence.read_only_token
         silent = None if token is None else silent_steps(inputs == token, state)
-        hidden, state = controller_outputs(self._sequence, inputs, state)
+        hidden, state = controller_outputs(self._sequence, inputs, state, lengths)
         output = hidden[:, logit_steps]
         if isinstance(layer, MemoryRNN):
             hidden = hidden[..., : layer.hidden_size]

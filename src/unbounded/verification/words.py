@@ -135,8 +135,9 @@ def walk(
         the least margin of each row's answers, [B], and its least certainty of a gate, [B]; None
         without gates.
     """
+    lengths: Tensor | None = None
     if network.in_one_call:
-        prompt_steps = 0
+        prompt_steps, lengths = 0, batch.lengths
     # All sources of a length have one initial state.
     state = network.started(Batch(*(field[:1] for field in batch)))
     least_certainty: Tensor | None = None
@@ -155,7 +156,7 @@ def walk(
         node = child
     # From here on each row has its own state.
     state = None if state is None else index_state(state, node)
-    steps, _ = network.run(batch.inputs[:, prompt_steps:], state, gates_only=True)
+    steps, _ = network.run(batch.inputs[:, prompt_steps:], state, lengths, gates_only=True)
     margins = answer_margins(
         steps.logits, batch.targets[:, prompt_steps:], batch.mask[:, prompt_steps:], objective
     ).amin(dim=1)
@@ -224,6 +225,8 @@ def _text(task: Task, batch: Batch, row: int) -> str:
     # A transduction's source follows <s>; a program starts with its first character.
     first = int(isinstance(task, TransductionTask))
     tokens = batch.inputs[row, first : steps - int(judged.sum())].tolist()
+    if task.source_end_token in tokens:  # computation tokens follow the source
+        tokens = tokens[: tokens.index(task.source_end_token)]
     expected = batch.targets[row][judged].tolist()
     if expected[-1] == task.end_token:
         expected = expected[:-1]

@@ -148,7 +148,10 @@ many sequences of the test split."""
         return label_of(rows, rows[0]["per_n"][0]["count"])
 
     def _numbers(self, evaluator: Evaluator, examples: Examples) -> tuple[Tensor, Tensor, Tensor]:
-        """Exact match and token accuracy of each answer, float64 [B], and whether it has NaN."""
+        """Exact match and token accuracy of each answer, float64 [B], and whether it has NaN.
+
+        An answer with NaN has no correct symbol.
+        """
         is_binary = evaluator.task.objective == "binary"
         predict = OBJECTIVES[evaluator.task.objective].predict
 
@@ -159,7 +162,7 @@ many sequences of the test split."""
             return torch.stack([exact_match.double(), tokens], dim=1)
 
         numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 2)
-        return numbers[:, 0] * ~nan, numbers[:, 1], nan
+        return numbers[:, 0] * ~nan, numbers[:, 1] * ~nan, nan
 
 
 def _row(
