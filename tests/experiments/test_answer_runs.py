@@ -118,6 +118,10 @@ def test_a_program_is_asked(programs: Path, capsys: pytest.CaptureFixture[str]):
     assert "answer: " in out
     assert main(["actions", str(programs), "print((2%3))"]) == 2
     assert "program: character 9 is '%', which is not allowed" in capsys.readouterr().err
+    assert main(["actions", str(programs), "print((1+2))", "--course", "course.gif"]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert "--course: keys are drawn for a Lie-access memory only" in err
 
 
 @pytest.mark.parametrize(

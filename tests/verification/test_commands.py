@@ -12,7 +12,7 @@ from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run, softened
 from unbounded import constructions
-from unbounded.cli import main
+from unbounded.cli import main, verify
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
@@ -62,6 +62,15 @@ def test_a_tiny_trained_run(copying, capsys):
     message = failing(capsys, "extract", str(copying))
     assert "its gates are not saturated" in message
     assert "`unbounded harden RUN`" in message
+
+
+def test_the_same_progress_is_printed_once(capsys, monkeypatch):
+    clock = iter(range(0, 100, 3))
+    monkeypatch.setattr(verify.time, "monotonic", lambda: next(clock))
+    look = verify.progress()
+    for share in (0.01, 0.011, 0.5):
+        look("all strings", share)
+    assert capsys.readouterr().err.splitlines() == ["all strings: 1 %", "all strings: 50 %"]
 
 
 def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):

@@ -212,7 +212,16 @@ def _answer(
         step_lines,
     )
     from unbounded.figures import draw_key_course, read_keys
+    from unbounded.memories import LieAccessMemory
 
+    has_keys = isinstance(getattr(model.sequence.layer, "memory", None), LieAccessMemory)
+    if given.course is not None and not has_keys:
+        raise ConfigError(
+            [
+                "--course: keys are drawn for a Lie-access memory only; "
+                f"`unbounded explore {run_folder} --course` shows any memory"
+            ]
+        )
     batch = asked(model, task, given.input)
     model, notes = _with_room(model, batch.inputs.shape[1])
     print(*aligned(step_lines(model, task, batch)), *notes, sep="\n")

@@ -122,14 +122,14 @@ def _times(text: str, errors: list[str]) -> tuple[float, ...]:
 
 
 def progress() -> Callable[[str, float], None]:
-    """Return a function that prints progress to standard error, at most every two seconds."""
-    printed_at = time.monotonic()
+    """Return a function that prints new progress to standard error, at most every two seconds."""
+    printed_at, printed = time.monotonic(), ""
 
     def look(name: str, share: float) -> None:
-        nonlocal printed_at
-        now = time.monotonic()
-        if now - printed_at > _EVERY_SECONDS:
-            printed_at = now
-            print(f"{name}: {100 * share:.0f} %", file=sys.stderr, flush=True)
+        nonlocal printed_at, printed
+        now, line = time.monotonic(), f"{name}: {100 * share:.0f} %"
+        if now - printed_at > _EVERY_SECONDS and line != printed:
+            printed_at, printed = now, line
+            print(line, file=sys.stderr, flush=True)
 
     return look
