@@ -13,7 +13,7 @@ from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
 from unbounded.experiments.trials.studies import load_study
 from unbounded.tasks.languages import LANGUAGES
 
@@ -127,6 +127,17 @@ def test_the_overview_has_the_two_columns_of_the_paper_file(tmp_path: Path) -> N
     }  # fmt: skip
     assert "Each cell is train accuracy / test accuracy" in text
     assert "matrix.svg" in {path.name for path in draw_tasks(study, tmp_path)}
+
+
+def test_the_page_counts_the_runs_of_the_tables() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "benchmarks.md").read_text()
+    counts = {paper: len(read_study_file(root / "results" / paper / RUNS)) for paper in STUDIES}
+    assert (
+        f"The first {counts['chomsky15']} runs of Chomsky-15 and the first {counts['flare18']} of "
+        "FLaRe-18 show"
+    ) in page
+    assert f" of the {counts['flare18']} networks output NaN " in page
 
 
 @pytest.mark.slow
