@@ -53,11 +53,22 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert main([*arguments[:2], "ab" * 50, *arguments[3:], "--overwrite"]) == 0
     assert "no picture" not in capsys.readouterr().out
     assert (tmp_path / "long" / "action_table.svg").exists()
-    copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
-    for text in ("1 2 1", "aab"):
-        said = failing(capsys, "actions", str(copy), text)
-        assert "superposition stacks or lists" in said
-        assert "unbounded explore RUN" in said
+
+
+def test_actions_of_a_run_with_a_queue(capsys: Capture, tmp_path: Path) -> None:
+    folder = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
+    assert main(["actions", str(folder), "<s> s1 s2 ||| s1"]) == 0
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["current", "next", "predicted", "p(next)", "push", "pop"]
+    assert [row.split()[:2] for row in rows] == [
+        ["<s>", "s1"],
+        ["s1", "s2"],
+        ["s2", "|||"],
+        ["|||", "s1"],
+    ]
+    said = failing(capsys, "actions", str(folder), "<s> s1", "--out", str(tmp_path / "pictures"))
+    assert "superposition stacks or lists only" in said
+    assert f"unbounded explore {folder}" in said
 
 
 def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests import constructions
 from tests.constructions import stream_model
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.evaluation import action_cells, action_rows, action_table, read_symbols
+from unbounded.evaluation.actions import gate_rows
 from unbounded.models import MemoryModel, SequenceModel, discretized
 from unbounded.tasks import LengthRange, make_task
 
@@ -248,3 +249,45 @@ def test_a_blank_that_is_a_symbol_can_be_typed(tmp_path: Path) -> None:
     assert read_symbols(task, typed) == ["<s>", "a", " ", "b", "|||", "b", " ", "a"]
     with pytest.raises(ConfigError, match="symbol"):
         read_symbols(make_task("copy", symbols=80), "s0 \N{OPEN BOX}")
+
+
+def _model(memory):
+    torch.manual_seed(0)
+    return SequenceModel(2, 2, 4, ub.MemoryRNN(4, 4, memory, batch_first=True), 4)
+
+
+@pytest.mark.parametrize(
+    ("memory", "titles"),
+    [
+        (ub.RollingTape(8, 2, 2), ["action 1", "action 2"]),
+        (
+            ub.DNC(4, 2, 1),
+            ["free gate", "erase 1", "erase 2", "allocation gate", "write gate", "read mode"],
+        ),
+        (ub.NeuralDeque(2), ["top push", "top pop", "bottom push", "bottom pop"]),
+        (ub.RandomAccessMemory(2, 2, tape=True), ["strength", "link"]),
+        (ub.SuperpositionStack(2), ["action 1", "action 2"]),
+    ],
+)
+def test_the_gates_of_any_memory_have_names(memory, titles):
+    model = _model(memory)
+    head, *rows = gate_rows(model, make_task("anbn"), "aab")
+    assert list(head[4:]) == titles
+    assert [row[1] for row in rows] == list("aab")
+    with torch.no_grad():
+        _, _, trace = model.layer(model.embed(torch.tensor([[1, 0, 0]])), return_trace=True)
+    for step, row in enumerate(rows):
+        shown = iter(row[4:])
+        for declared in memory.heads:
+            if not declared.gate:
+                continue
+            field = trace.arrays[f"instruction.{declared.name}"][0, step]
+            gates = (
+                field.reshape(-1, len(declared.choices)) if declared.choices else field.flatten()
+            )
+            for gate in gates:
+                if declared.choices:
+                    name = declared.choices[int(gate.argmax())]
+                    assert next(shown) == f"{name} {float(gate.max()):.2f}"
+                else:
+                    assert next(shown) == f"{float(gate):.2f}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Number of symbols above which the output takes many seconds; a notice is printed.
 _LONG = 2000
 
-_DESCRIPTION = """Show the actions of each stack or list of a trained run on an input, step by step.
+_DESCRIPTION = """Show the actions of the memory of a trained run on an input, step by step.
 
 examples:
   unbounded actions RUN aaabbb
@@ -33,22 +33,24 @@ examples:
   unbounded actions RUN --length 320 --out pictures
 
 Each row is one step. It shows the input symbol, the next symbol, the most likely symbol, and the
-probability of the next symbol. Then follow the action of each stack, with its weight where the gate
-is not saturated, and the top of each stack after it. The memory is empty at the start. On streams
-the first row reads the last letter of the alphabet, as in training. In a terminal, stacks that do
-not fit on a line follow below it; a pipe or file gets them side by side. --out draws the same.
+probability of the next symbol. Then follow the gates of the memory: the action with the greatest
+weight, and this weight where the gate is not saturated, or the weight alone, such as of a push. For
+superposition stacks and lists, the top of each after the step follows, and --out draws the table;
+in a terminal, stacks that do not fit on a line follow below it, and a pipe or file gets them side
+by side. The memory is empty at the start. On streams the first row reads the last letter of the
+alphabet, as in training.
 
 For a run on pairs, INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or a prefix
 of it. Each symbol after ||| is predicted from those before it. A blank that is a symbol is written
 ␣, as in '<s> a ␣ b'.
 
 For a run that classifies strings, such as Dyck words, each row is a prefix. It shows the
-probability of the label yes and the positions of a tape's heads. --course FILE.gif writes an
-animation of the heads over training, with one frame per kept checkpoint
+probability of the label yes, the positions of a tape's heads and the gates. --course FILE.gif
+writes an animation of the heads over training, with one frame per kept checkpoint
 (--training.keep_checkpoints).
 
 For a run on an answer task, INPUT is a source, such as 3141 or a program print((12+5)). Each row is
-a step: the input, the output, and the heads of a Lie-access memory.
+a step: the input, the output, the heads of a Lie-access memory and the gates.
 
 For these two kinds --length N takes the first test example of that length in the place of INPUT.
 """
@@ -102,10 +104,13 @@ def run(arguments: Sequence[str]) -> int:
         if there:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
+    from unbounded.evaluation.actions import gate_rows
+    from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.examples import drawn_text
     from unbounded.experiments.run.run_folder import RunFolder
-    from unbounded.models.discrete import discretized, superposition_layer
+    from unbounded.memories import SuperpositionMemory
+    from unbounded.models.discrete import deciding_layers, discretized
 
     import_modules([] if given.imports is None else [given.imports])
     run_folder = RunFolder.find(given.run)
@@ -130,13 +135,25 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
-    superposition_layer(model)  # raises for a run without stacks or lists, before INPUT is parsed
+    # Raises for a run without gates, before INPUT is parsed.
+    has_tops = isinstance(deciding_layers(model)[0].memory, SuperpositionMemory)
+    if folder is not None and not has_tops:
+        raise ConfigError(
+            [
+                "--out: the picture shows superposition stacks or lists only; "
+                f"`unbounded explore {run_folder}` shows any memory"
+            ]
+        )
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
     # A running text is scored with the memory's original size.
     roomy, notes = (model, []) if task.layout == "text" else _with_room(model, len(symbols) - 1)
-    rows = action_rows(discretized(roomy) if given.discretize else roomy, task, symbols)
+    shown = discretized(roomy) if given.discretize else roomy
+    if not has_tops:
+        print(*aligned(gate_rows(shown, task, symbols)), *notes, sep="\n")
+        return 0
+    rows = action_rows(shown, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(action_table(rows, width), *notes, sep="\n")
     if folder is not None:

@@ -1,4 +1,4 @@
-"""The table of the actions and tops of a Stack RNN or List RNN on an input.
+"""The table of the actions and tops of a Stack RNN or List RNN on an input, or of any gates.
 
 Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
 """
@@ -14,16 +14,25 @@ from torch import nn
 
 from unbounded.checks import check_symbols
 from unbounded.errors import ConfigError
+from unbounded.evaluation.gate_columns import choice_text, gate_columns
 from unbounded.evaluation.typed_symbols import NOTHING, typed_steps
-from unbounded.models.discrete import sequence_model, superposition_layer
+from unbounded.models.discrete import deciding_layers, sequence_model, superposition_layer
 from unbounded.models.memory_room import with_room
+from unbounded.rnn import MemoryRNN, Trace
 from unbounded.tasks import StreamTask, Task
 from unbounded.tasks.task import check_task
 
-#: An action with at least this weight is saturated and shown without its weight.
-SATURATED = 0.995
 #: Number of columns before the columns of the stacks, and the separator of columns.
 _SYMBOL_COLUMNS, _GAP = 4, "  "
+
+
+class _Step(NamedTuple):
+    """The prediction of one step; see `ActionRow`."""
+
+    current: str
+    following: str
+    predicted: str
+    probability: float
 
 
 class ActionRow(NamedTuple):
@@ -67,9 +76,43 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
             fewer than two symbols, or a symbol of a pair is in the wrong place.
         ChoiceError: a symbol is not in the alphabet.
     """
-    check_task(task)
-    symbols = check_symbols("symbols", symbols)
     superposition_layer(model)
+    steps, trace = _recorded(model, task, symbols)
+    _, memory = superposition_layer(model)
+    weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
+    read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, -1))
+    return [
+        ActionRow(
+            *step,
+            tuple(memory.actions[action] for action in actions[t].tolist()),
+            tuple(weights[t].tolist()),
+            tuple(read[t, :, 0].tolist()),
+        )
+        for t, step in enumerate(steps)
+    ]
+
+
+def gate_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[tuple[str, ...]]:
+    """Run a model over symbols, and return a heading and a row for each step with all gates.
+
+    Args and errors are as for `action_rows`, but the model may have any memory with gates.
+    """
+    memory = deciding_layers(model)[0].memory
+    steps, trace = _recorded(model, task, symbols)
+    fields = {head.name: trace.arrays[f"instruction.{head.name}"][0] for head in memory.heads}
+    columns = gate_columns(memory, fields)
+    headings = ("current", "next", "predicted", "p(next)", *(title for title, _ in columns))
+    gates = zip(*(texts for _, texts in columns), strict=True)
+    return [
+        headings,
+        *((*_cells(*step), *of_step) for step, of_step in zip(steps, gates, strict=True)),
+    ]
+
+
+def _recorded(model: nn.Module, task: Task, symbols: Iterable[str]) -> tuple[list[_Step], Trace]:
+    """Run a model over typed symbols: the prediction of each step, and the trace."""
+    check_task(task)
+    names = list(check_symbols("symbols", symbols))
     sequence = sequence_model(model)
     if sequence.input_vocabulary != len(task.input_vocabulary):
         raise ConfigError(
@@ -78,7 +121,12 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
                 f"{len(task.input_vocabulary)}"
             ]
         )
-    names = list(symbols)
+    if not isinstance(sequence.layer, MemoryRNN):
+        raise ConfigError(
+            [
+                "model: expected a controller with a memory; unbounded explore RUN shows others"
+            ]
+        )
     inputs, targets = typed_steps(task, names)
     symbol_count = len(names)
     if isinstance(task, StreamTask):
@@ -86,26 +134,28 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
         inputs, targets = typed_steps(task, names)
     if task.layout != "text":
         sequence, _ = with_room(sequence, symbol_count - 1)
-    _, memory = superposition_layer(sequence)
-    device = sequence.output.weight.device
+    tokens = inputs[None].to(sequence.output.weight.device)
     with torch.no_grad():
-        embedded = sequence.embed(inputs[None].to(device))
-        hidden, _, trace = sequence.layer(embedded, return_trace=True)
+        hidden, _, trace = sequence.layer(
+            sequence.embed(tokens), sequence.started(tokens), return_trace=True
+        )
         probabilities = torch.softmax(sequence.logits(hidden)[0], dim=-1).cpu()
-    weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
-    read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, -1))
-    return [
-        ActionRow(
+    steps = [
+        _Step(
             names[t],
             names[t + 1],
             "" if target == NOTHING else task.output_vocabulary[int(probabilities[t].argmax())],
             float("nan") if target == NOTHING else float(probabilities[t, target]),
-            tuple(memory.actions[action] for action in actions[t].tolist()),
-            tuple(weights[t].tolist()),
-            tuple(read[t, :, 0].tolist()),
         )
         for t, target in enumerate(targets.tolist())
     ]
+    return steps, trace
+
+
+def _cells(current: str, following: str, predicted: str, probability: float) -> tuple[str, ...]:
+    """The first cells of a row. The probability of a step without a prediction is empty."""
+    shown = "" if math.isnan(probability) else f"{probability:.2f}"
+    return current, following, predicted, shown
 
 
 def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
@@ -125,12 +175,8 @@ def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
         headings,
         *(
             (
-                *(row.current, row.following, row.predicted),
-                "" if math.isnan(row.probability) else f"{row.probability:.2f}",
-                *(
-                    action if weight >= SATURATED else f"{action} {weight:.2f}"
-                    for action, weight in zip(row.actions, row.weights, strict=True)
-                ),
+                *_cells(*row[:4]),
+                *map(choice_text, row.actions, row.weights),
                 *(f"{top:.2f}" for top in row.tops),
             )
             for row in rows

@@ -13,6 +13,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation import answer_to, answers_of, read_symbols
 from unbounded.evaluation.answers import answers_json
 from unbounded.evaluation.following import head_position
+from unbounded.evaluation.gate_columns import gate_columns
 from unbounded.evaluation.typed_symbols import with_start
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
@@ -22,7 +23,7 @@ from unbounded.memories.as_data import has_name
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
 from unbounded.rnn import Trace, save_trace
-from unbounded.rnn.trace import save_run_trace
+from unbounded.rnn.trace import RunTrace, save_run_trace
 from unbounded.tasks import Batch, LengthRange, ProgramTask, Task
 
 #: Length of the longest test example that is shown step by step.
@@ -76,9 +77,9 @@ def answer_text(task: Task, batch: Batch) -> str:
 
 
 def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, ...]]:
-    """Return a heading, and a line for each step with its input and output.
+    """Return a heading, and a line for each step with input, output and the memory's gates.
 
-    For a Lie-access memory, the lines also have the keys of the heads and the write strength.
+    For a Lie-access memory, the lines also have the keys of the heads.
     """
     steps = int(batch.lengths[0])
     head = ["step", "input", "output"]
@@ -87,23 +88,27 @@ def step_lines(model: MemoryModel, task: Task, batch: Batch) -> list[tuple[str, 
     pairs = zip(batch.targets[0].tolist(), batch.mask[0].tolist(), strict=True)
     columns += [[task.output_vocabulary[token] if own else "" for token, own in pairs]]
     run = run_trace(model, task, batch)
-    trace = None if run is None else run.steps
-    if trace is not None and "read_key" in trace.arrays:
+    if run is not None and "read_key" in run.steps.arrays:
         for name, title in (("read_key", "read at"), ("write_key", "written at")):
             head.append(title)
-            columns.append([_numbers(key, 2) for key in trace.arrays[name][0].tolist()])
-        head.append("strength")
-        strengths = trace.arrays["instruction.strength"][0].tolist()
-        columns.append([_numbers(strength, 3) for strength in strengths])
+            columns.append([_numbers(key) for key in run.steps.arrays[name][0].tolist()])
+    _append_gates(run, head, columns)
     return [tuple(head), *zip(*columns, strict=True)]
 
 
-def _numbers(value: Any, digits: int) -> str:
+def _append_gates(run: RunTrace | None, head: list[str], columns: list[list[str]]) -> None:
+    """Append a title and a column for each gate of the memory."""
+    for title, texts in [] if run is None else gate_columns(run.memory, run.instructions):
+        head.append(title)
+        columns.append(texts)
+
+
+def _numbers(value: Any) -> str:
     """Format a number, or numbers separated by blanks. Bars separate several heads."""
     if not isinstance(value, list):
-        return f"{value:.{digits}f}"
+        return f"{value:.2f}"
     bar = any(isinstance(one, list) for one in value)
-    return (" | " if bar else " ").join(_numbers(one, digits) for one in value)
+    return (" | " if bar else " ").join(map(_numbers, value))
 
 
 def draw_answer_keys(
@@ -153,7 +158,8 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
     """Return a heading, and a line for each prefix: last symbol, height and probability of yes.
 
     With several classes, a line has the likeliest class and its probability. For a tape, a line
-    also has the position of each head, which is the location of its greatest weight.
+    also has the position of each head, which is the location of its greatest weight. The gates of
+    the memory follow.
     """
     with torch.no_grad():
         logits = model(word.inputs)[0][0]
@@ -172,9 +178,11 @@ def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str,
         columns.append([task.output_vocabulary[token] for token in classes])
     head.append(f"chance: {task.output_vocabulary[0]}" if is_binary else "chance")
     columns.append([f"{chance:.4f}" for chance in chances])
-    for name, positions in _positions(model, task, word):
+    run = run_trace(model, task, word)
+    for name, positions in _positions(run):
         head.append(name)
         columns.append([f"{position:.1f}" for position in positions.tolist()])
+    _append_gates(run, head, columns)
     return [tuple(head), *zip(*columns, strict=True)]
 
 
@@ -191,9 +199,8 @@ def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: 
     return paths
 
 
-def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, Tensor]]:
+def _positions(run: RunTrace | None) -> list[tuple[str, Tensor]]:
     """The heads of a tape by name, with their positions at each step [T]."""
-    run = run_trace(model, task, word)
     if run is None or "write_weights" not in run.steps.arrays:
         return []
     trace = run.steps

@@ -51,6 +51,7 @@ class Head(NamedTuple):
             the random draw of the layer.
         gate: whether the head is a gate, such as push: an action that a discrete data structure
             takes fully or not at all. Hardening drives it to 0 or 1, or a softmax to one choice.
+        choices: the names of a softmax's choices, in the order of its weights; () without names.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Head(NamedTuple):
     activation: str
     bias: float | tuple[float, ...] | None = None
     gate: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def can_harden(self) -> bool:

@@ -147,7 +147,7 @@ class DNC(Memory[Any, Any]):
             Head("allocation_gate", (), "sigmoid", gate=True),
             Head("write_gate", (), "sigmoid", gate=True),
         )
-        mode = Head("read_mode", (readers, len(MODES)), "softmax", gate=True)
+        mode = Head("read_mode", (readers, len(MODES)), "softmax", gate=True, choices=MODES)
         return (*heads, mode) if self.links else heads
 
     @property

@@ -30,6 +30,8 @@ from unbounded.memories.core import (
 from unbounded.memories.lie_access.reference import INITIAL, first_strength
 from unbounded.memories.lie_access.weightings import shares
 
+#: The keys that a link mixes: the given one, and the mean keys of the next and the previous rows.
+LINKS: Final = ("given", "next", "previous")
 _DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
 
 
@@ -171,7 +173,7 @@ class RandomAccessMemory(Memory[Any, Any]):
             Head("value", (self.width,), "tanh"),
             Head("strength", (), "sigmoid", self.strength_bias, gate=True),
             Head("sharpening", (), "one_plus_softplus"),
-            Head("link", (3,), "softmax", gate=True),
+            Head("link", (len(LINKS),), "softmax", gate=True, choices=LINKS),
         )
         return tuple(head for head in heads if head.name in self.Instruction._fields)
 

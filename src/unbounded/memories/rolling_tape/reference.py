@@ -113,7 +113,7 @@ class RollingTape(Memory[RollState, RollInstruction]):
     def heads(self) -> tuple[Head, ...]:
         """Action (softmax of 5, a gate) and value of each tape."""
         return (
-            Head("action", (self.tapes, len(ACTIONS)), "softmax", gate=True),
+            Head("action", (self.tapes, len(ACTIONS)), "softmax", gate=True, choices=ACTIONS),
             Head("value", (self.tapes, self.width), self.activation),
         )
 

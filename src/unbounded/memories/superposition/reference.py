@@ -164,7 +164,13 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     def heads(self) -> tuple[Head, ...]:
         """Actions A h_t (softmax) and values sigma(D h_t) of each structure, without biases."""
         return (
-            Head("action", (self.count, len(self.actions)), "softmax", gate=True),
+            Head(
+                "action",
+                (self.count, len(self.actions)),
+                "softmax",
+                gate=True,
+                choices=self.actions,
+            ),
             Head("value", (self.count, *self.cell_shape), self.activation),
         )
 
