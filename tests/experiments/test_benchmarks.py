@@ -26,6 +26,8 @@ FEWER = {
     "dnc": {"chomsky15": (5000, 64), "flare18": (2500, 128)},
     "nondeterministic_stack": {"chomsky15": (1500, 16), "flare18": (1500, 32)},
 }
+#: Slots at the test.
+SLOTS = {"turing_tape": 512, "dnc": 512, "rolling_tape": 3200}
 
 
 @pytest.mark.parametrize("paper", STUDIES)
@@ -58,6 +60,9 @@ def test_the_cells_differ_in_task_memory_and_seed_alone(paper: str) -> None:
                 training[name] = plain["training"][name]
         if trial.model == "nondeterministic_stack":  # in chomsky15 it has fewer tests
             config["evaluation"] = plain["evaluation"]
+        # At the test a memory with slots has at least one for each of 500 symbols.
+        slots = (config["evaluation"].pop("memory", None) or {}).get("slots")
+        assert slots == SLOTS.get(trial.model), trial.cell
         plain = config
         settings.add((of_memory or trial.model == "elman", str(config)))
     assert len(settings) == 2

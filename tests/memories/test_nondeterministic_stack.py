@@ -138,6 +138,18 @@ def test_the_sum_of_nothing_has_no_gradient():
     assert tensor.grad[0].tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("width", [0, 2])
+def test_the_first_reading_is_of_the_initial_stack(width):
+    memory = NondeterministicStack(2, 3, width)
+    learned = {"bottom": torch.randn(width, dtype=DOUBLE)} if width else None
+    state = memory.initial_state(2, DOUBLE, learned=learned)
+    (first,) = memory.observe(state).values()
+    read_vector = memory.initial_read_vector(2, DOUBLE, learned=learned)
+    tops = read_vector.unflatten(1, (2, 3, -1))
+    expected = learned["bottom"].sigmoid() if width else torch.ones(1, dtype=DOUBLE)
+    assert_close(tops, first[..., None] * expected, "first reading")
+
+
 def test_sure_transitions_are_a_stack():
     """Push a, push b, pop, pop, with weights that leave one run."""
     memory = NondeterministicStack(1, 3)

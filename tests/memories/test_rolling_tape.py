@@ -140,7 +140,10 @@ def test_a_longer_input_gets_more_cells():
     model = MemoryModel(inputs=4, outputs=3, memory=memory)
     longer, cells = with_room(model, 30)
     slots = [each.sequence.layer.memory.slots for each in (longer, model)]
-    assert (cells, slots) == (30, [30, 12])
+    assert (cells, slots) == (240, [240, 12])
+    # A jump of up to 29 cells ends far from a step and from a jump back.
+    for jump in range(5, 30):
+        assert all(min(far % 240, -far % 240) > 1 for far in (jump - 1, jump + 1, 2 * jump))
     assert with_room(model, 8) == (model, None)
     tokens = torch.randint(4, (2, 2))  # too short to go around either ring
     assert_close(longer(tokens)[0], model(tokens)[0], "logits")

@@ -123,9 +123,7 @@ def _recorded(model: nn.Module, task: Task, symbols: Iterable[str]) -> tuple[lis
         )
     if not isinstance(sequence.layer, MemoryRNN):
         raise ConfigError(
-            [
-                "model: expected a controller with a memory; unbounded explore RUN shows others"
-            ]
+            ["model: expected a controller with a memory; unbounded explore RUN shows others"]
         )
     inputs, targets = typed_steps(task, names)
     symbol_count = len(names)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_module, check_symbols
 from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation.score import logits_of
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, Task
 from unbounded.tasks.batch import check_batch
@@ -41,7 +42,7 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
     """A model's answers to the examples of a batch, with an enlarged memory (`with_room`).
 
     Args:
-        model: called as model(inputs), returns logits [B, T, V] first.
+        model: as in `logits_of`.
         task: the batch's task.
         batch: on the CPU.
     Raises:
@@ -53,7 +54,7 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
     device = next(model.parameters()).device
     model, _ = with_room(model, batch.inputs.shape[1])
     with torch.no_grad():
-        logits = model(batch.inputs.to(device))[0]
+        logits = logits_of(model, batch.inputs.to(device), batch.lengths)
     predictions = OBJECTIVES[task.objective].predict(logits).cpu()
     return [
         Answer(

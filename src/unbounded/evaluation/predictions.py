@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.errors import ConfigError, UnboundedError
+from unbounded.evaluation.score import logits_of
 from unbounded.evaluation.typed_symbols import (
     as_typed,
     keeps_blanks,
@@ -104,7 +105,7 @@ def predictions(
     model, _ = with_room(model, padded.shape[1])
     device = next(model.parameters()).device
     with torch.no_grad():
-        logits = model(padded.to(device))[0].cpu()
+        logits = logits_of(model, padded.to(device), steps).cpu()
     output_probabilities = _probabilities(task, logits)
     predicted = OBJECTIVES[task.objective].predict(logits)
     # The step before the first symbol is skipped.

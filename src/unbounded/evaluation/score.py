@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.models.memory_room import with_room
+from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch, LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 
@@ -106,7 +107,7 @@ def score(
     The caller sets the model's mode (train or eval).
 
     Args:
-        model: called as model(inputs), returns logits [B, T, V] first.
+        model: as in `logits_of`.
         task: yields the examples.
         seed: of the examples.
         split: "train", "validation" or "test".
@@ -163,7 +164,7 @@ def numbers_of(
     """Numbers of each sequence of a batch, in the order of the batch.
 
     Args:
-        model: called as model(inputs), returns logits [B, T, V] first.
+        model: as in `logits_of`.
         batch: on the CPU.
         look: maps logits (on the device), targets and mask (on the CPU) to K numbers of each
             sequence, float64 on the CPU.
@@ -181,7 +182,8 @@ def numbers_of(
                 check()
             if number % processes == rank:
                 steps = int(batch.lengths[rows].max())
-                logits = model(batch.inputs[rows, :steps].to(device))[0]
+                inputs = batch.inputs[rows, :steps].to(device)
+                logits = logits_of(model, inputs, batch.lengths[rows])
                 mask = batch.mask[rows, :steps]
                 numbers[rows, :-1] = look(logits, batch.targets[rows, :steps], mask)
                 numbers[rows, -1] = (logits.isnan().any(-1).cpu() & mask).any(-1).double()
@@ -207,7 +209,7 @@ def mean_nats(
     """The mean loss of a batch, in nats per counted step.
 
     Args:
-        model: called as model(inputs), returns logits [B, T, V] first.
+        model: as in `logits_of`.
         objective: of the task.
         batch, device, chunk_tokens, check: as for `score`.
     """
@@ -219,8 +221,23 @@ def mean_nats(
                 check()
             steps = int(batch.lengths[rows].max())
             inputs, targets, mask = (field[rows, :steps].to(device) for field in batch[:3])
-            nats += float(OBJECTIVES[objective].loss(model(inputs)[0], targets, mask))
+            logits = logits_of(model, inputs, batch.lengths[rows])
+            nats += float(OBJECTIVES[objective].loss(logits, targets, mask))
     return nats / int(batch.mask.sum())
+
+
+def logits_of(model: nn.Module, inputs: Tensor, lengths: Tensor) -> Tensor:
+    """The logits [B, T, V] of complete sequences, on which padding has no effect.
+
+    Args:
+        model: called as model(inputs), returns logits first. If it holds a SequenceModel that
+            `needs_lengths`, it is called as model(inputs, None, lengths).
+        inputs: int64 [B, T], on the model's device. lengths: int64 [B].
+    """
+    parts = (part for part in model.modules() if isinstance(part, SequenceModel))
+    more = (None, lengths.to(inputs.device)) if any(part.needs_lengths for part in parts) else ()
+    logits: Tensor = model(inputs, *more)[0]
+    return logits
 
 
 def _chunks(lengths: Tensor, chunk_tokens: int) -> Iterator[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from torch import nn
 
@@ -12,6 +12,10 @@ from unbounded.memories import RollingTape, SuperpositionMemory
 from unbounded.rnn import MemoryAttention, MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
+
+#: Cells of a ring for each symbol. On a ring that is hardly longer than the sequence, a jump would
+#: end beside the cell where it began, like a step.
+_RING: Final = 8
 
 
 def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
@@ -24,9 +28,9 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
         model: stays unchanged.
         symbols: number of symbols in the longest sequence.
     Returns:
-        the model itself and None, if no capacity is below `symbols`. Otherwise a copy and
-        `symbols`; in the copy each memory with a lower capacity is replaced by one with `symbols`
-        cells.
+        the model itself and None, if no capacity is below `symbols`. Otherwise a copy and the
+        number of cells; in the copy each memory with a lower capacity is replaced by one with
+        `symbols` cells, or eight times as many if it is a ring.
     Raises:
         ShapeError: `symbols` is not an integer of at least 0.
     """
@@ -35,11 +39,13 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
     limited = [name for name, part in model.named_modules() if _is_short(part, symbols)]
     if not limited:
         return model, None
-    roomy = copy.deepcopy(model)
+    roomy, most = copy.deepcopy(model), symbols
     for name in limited:
         layer: Any = roomy.get_submodule(name)
-        layer.memory = layer.memory.with_capacity(symbols)
-    return roomy, symbols
+        cells = symbols * (_RING if isinstance(layer.memory, RollingTape) else 1)
+        layer.memory = layer.memory.with_capacity(cells)
+        most = max(most, cells)
+    return roomy, most
 
 
 def _is_short(part: nn.Module, symbols: int) -> bool:

@@ -84,6 +84,39 @@ def memory_errors(part: str | Part, hidden_size: int) -> list[str]:
     return []
 
 
+def changed_memory_errors(
+    model: Mapping[str, Any], options: Mapping[str, Any], place: str
+) -> list[str]:
+    """The errors of options that shall change a trained model's memory, but no parameter.
+
+    Args:
+        model: the model's "memory" (not "none") and "hidden_size".
+        options: memory options by name. place: of the options, for the messages.
+    """
+    memory, width = model["memory"], model["hidden_size"]
+    errors = memory_errors({**memory, **options}, width)
+    if errors:
+        named = [error.partition(":")[0] in options for error in errors]
+        return [
+            f"{place}{'.' if is_named else ': '}{error}"
+            for is_named, error in zip(named, errors, strict=True)
+        ]
+    return [
+        f"{place}.{option}: changes the parameters of the run; to score a run, give only options "
+        "that change none"
+        for option, value in options.items()
+        if _parameters(make_memory({**memory, option: value}, width))
+        != _parameters(make_memory(memory, width))
+    ]
+
+
+def _parameters(memory: Memory[Any, Any]) -> list[Any]:
+    """All of a memory on which the parameters and buffers of a layer depend."""
+    heads = [(head.name, head.shape) for head in memory.heads]
+    learned = [(field.name, field.initial_shape) for field in memory.learned_fields]
+    return [heads, memory.read_vector_size, learned, memory.writes_first]
+
+
 def can_read_only(part: str | Part, hidden_size: int) -> bool:
     """Whether writes to a memory can be disabled; False with errors or without a memory."""
     if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):

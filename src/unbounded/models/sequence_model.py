@@ -188,8 +188,8 @@ class SequenceModel(nn.Module):
         The arguments are as for `forward`.
         """
         inputs = check_tokens(inputs, self.input_vocabulary)
-        if lengths is None and self._sees_padding:
-            fed = torch.eq(inputs, -1 if self.length_token is None else self.length_token)
+        if lengths is None and self._is_bidirectional and self.length_token is not None:
+            fed = inputs == self.length_token
             lengths = (fed * torch.arange(1, fed.shape[1] + 1, device=fed.device)).amax(dim=1)
         if state is None:
             state = self.started(inputs, lengths)
@@ -227,10 +227,13 @@ class SequenceModel(nn.Module):
         return source if lengths is None else torch.minimum(source, lengths.to(source))
 
     @property
-    def _sees_padding(self) -> bool:
-        """Whether padding would change earlier outputs, and inputs show where padding begins."""
-        is_bidirectional = isinstance(self.layer, Transformer) and self.layer.bidirectional
-        return is_bidirectional and self.length_token is not None
+    def needs_lengths(self) -> bool:
+        """Whether padding would change earlier outputs in a call without lengths."""
+        return self._is_bidirectional or self.uses_lengths
+
+    @property
+    def _is_bidirectional(self) -> bool:
+        return isinstance(self.layer, Transformer) and self.layer.bidirectional
 
     @property
     def one_hot(self) -> bool:

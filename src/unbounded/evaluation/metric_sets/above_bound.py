@@ -48,7 +48,7 @@ class AboveBound(MetricSet):
     uniform over the range.
     """
 
-    fields = ("count", "lengths", "every")
+    fields = ("count", "lengths", "every", "memory")
     no_stops: ClassVar[tuple[str, ...]] = ("solved", "converged")
     validates_on = "train"  # longer strings are only for the test
     columns: ClassVar[Mapping[str, int]] = {f"{role}_above_bound": 3 for role in ROLES}
@@ -68,7 +68,9 @@ class AboveBound(MetricSet):
     curve_shaded = True
     legend = """\
 Each cell is the cross entropy of strings of the test split in nats a symbol, less the exact lower
-bound. A model that equals the distribution of the strings reaches this bound: 0 is perfect."""
+bound. A model that equals the distribution of the test strings reaches this bound: 0 is perfect. If the
+test has longer strings than training, a model that expects the lengths of training alone can be
+slightly below 0 at these."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
 import torch
@@ -20,6 +20,8 @@ from unbounded.training.hook import Score
 
 #: Weight of a nat of loss relative to the share of incorrect sequences.
 SURENESS = 1e-3
+#: Training sequences of the greatest length that are drawn to find the most steps.
+_SOME: Final = 64
 #: The roles of rows that tables show.
 ROLES: Final = ("train", "test", "longer")
 #: A row of a report.
@@ -75,6 +77,8 @@ class Evaluator:
         train_lengths, validation_lengths: ranges of training and of the stop rule.
         validation_count: number of validation sequences.
         strips: parallel streams of a text in validation.
+        for_longer: the same model with another memory, for sequences with more steps than the
+            longest of training; None for `model`.
     """
 
     model: nn.Module
@@ -85,6 +89,7 @@ class Evaluator:
     validation_lengths: LengthRange
     validation_count: int
     strips: int
+    for_longer: nn.Module | None = None
 
     def validation(
         self, lengths: LengthRange | None = None, start: int = 0, count: int | None = None
@@ -100,9 +105,32 @@ class Evaluator:
 
     def numbers(self, batch: Batch, look: Look, width: int) -> tuple[Tensor, Tensor]:
         """Compute numbers of each sequence in a batch, in the evaluator's place (`numbers_of`)."""
+        if self.for_longer is None:
+            return self._numbers(self.model, batch, look, width)
+        numbers = torch.zeros(len(batch.lengths), width, dtype=torch.float64)
+        nan = torch.zeros(len(batch.lengths), dtype=torch.bool)
+        is_longer = batch.lengths > self._steps_of_training
+        for model, rows in ((self.model, ~is_longer), (self.for_longer, is_longer)):
+            if rows.any():
+                part = Batch(*(field[rows] for field in batch))
+                numbers[rows], nan[rows] = self._numbers(model, part, look, width)
+        return numbers, nan
+
+    @cached_property
+    def _steps_of_training(self) -> int:
+        """The number of steps of the longest training sequences."""
+        task, lengths = self.task, self.train_lengths
+        there = (n for n in reversed([*lengths]) if not task.range_errors(LengthRange(n, n)))
+        longest = next(there, lengths.maximum)
+        batch = task.batch(self.seed, "train", 0, _SOME, LengthRange(longest, longest))
+        return int(batch.lengths.max())
+
+    def _numbers(
+        self, model: nn.Module, batch: Batch, look: Look, width: int
+    ) -> tuple[Tensor, Tensor]:
         place = self.place
         return numbers_of(
-            self.model,
+            model,
             batch,
             look,
             width,

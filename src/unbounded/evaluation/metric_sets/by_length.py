@@ -45,7 +45,7 @@ class ByLength(MetricSet):
     At each length, `count` sequences are scored. `every` is the step from one length to the next.
     """
 
-    fields = ("count", "lengths", "every")
+    fields = ("count", "lengths", "every", "memory")
     no_stops: ClassVar[tuple[str, ...]] = ()
     validates_on = "train"  # longer sequences are only for the test
     columns: ClassVar[Mapping[str, int]] = {

@@ -136,7 +136,7 @@ class Membership(MetricSet):
     """
 
     no_stops = ()
-    fields = ("count", "lengths", "every")
+    fields = ("count", "lengths", "every", "memory")
     columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3, "follows": 2}
     measures: ClassVar[Mapping[str, str]] = {"auc": "auc"}
     column = "{row}"

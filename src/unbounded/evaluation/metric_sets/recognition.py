@@ -38,7 +38,7 @@ class Recognised(MetricSet):
     """
 
     no_stops: ClassVar[tuple[str, ...]] = ()
-    fields = ("count", "lengths", "every")
+    fields = ("count", "lengths", "every", "memory")
     validates_on = "train"  # longer strings are only for the test
     columns: ClassVar[Mapping[str, int]] = {
         **{f"{role}_accuracy": 3 for role in ROLES},

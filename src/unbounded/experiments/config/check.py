@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import torch
 
+from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import ChoiceError, ConfigError, did_you_mean
 from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.check_training import (
@@ -32,7 +33,11 @@ from unbounded.experiments.config.schema import (
 from unbounded.kernels import gpu
 from unbounded.models.inputs import bit_errors
 from unbounded.models.memory_model import initialization_errors, map_errors
-from unbounded.models.model_parts import ONLY_BASELINES, can_read_only
+from unbounded.models.model_parts import (
+    ONLY_BASELINES,
+    can_read_only,
+    changed_memory_errors,
+)
 from unbounded.models.sequence_model import dropout_errors, tie_errors
 from unbounded.options import field_errors, field_kinds, value_error
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
@@ -310,6 +315,7 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
     if wrong:
         return found + wrong
     found += _nested_errors(config.evaluation, metric_set, on_task)
+    found += _test_memory_errors(config)
     found += hardening_errors(config, metric_set)
     if task.has_lengths:
         return found + _range_errors(config, task, tried)
@@ -337,6 +343,17 @@ def _nested_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: s
         for left, right in pairwise(parsed)
         if right.minimum <= left.maximum
     ]
+
+
+def _test_memory_errors(config: RunConfig) -> list[str]:
+    """Errors of the memory options for the test."""
+    options = evaluation_of(config).memory
+    if options is None:
+        return []
+    if config.model.memory["name"] == NO_MEMORY:
+        return ["evaluation.memory: the model has no memory; leave it out"]
+    model = {"memory": config.model.memory, "hidden_size": config.model.hidden_size}
+    return changed_memory_errors(model, options, "evaluation.memory")
 
 
 def evaluation_errors(options: Mapping[str, Any], metric_set: MetricSet, on_task: str) -> list[str]:

@@ -273,6 +273,8 @@ class EvaluationConfig:
         streams: parallel streams that share the sequences of one n; on a text, parallel strips.
         carry_state: carry memory and input from one n to the next, as in the authors' program. A
             memory that grows is emptied.
+        memory: memory options that change no parameter, such as more slots, for sequences longer
+            than in training; null for those of the model.
     """
 
     count: Count = 1000
@@ -282,6 +284,7 @@ class EvaluationConfig:
     every: Annotated[int, Range(1)] = 1
     streams: Annotated[int, Range(1)] = 1
     carry_state: bool = False
+    memory: dict[str, Any] | None = None
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -27,7 +27,7 @@ from unbounded.experiments.run.ram_check import count_errors
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, batches_before
 from unbounded.models.discrete import discretized, sequence_model
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.model_parts import memory_errors
+from unbounded.models.model_parts import changed_memory_errors
 from unbounded.rnn.on_device import on_device
 from unbounded.tasks import LengthRange
 
@@ -61,11 +61,14 @@ def own_evaluation_plan(
 def scored(planned: Plan, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
     """Return the report's rows, and its entries on validation and memory."""
     facts = planned.metric_set.facts(evaluator, evaluation_plan)
-    model, lengths = sequence_model(evaluator.model), planned.validation_lengths
-    follows = following(model, planned.task, planned.config.seed, lengths)
+    sequence, lengths = sequence_model(evaluator.model), planned.validation_lengths
+    follows = following(sequence, planned.task, planned.config.seed, lengths)
     if follows is not None:
         facts["read_head_follows_path"] = follows
     used = used_memory(planned, evaluator, evaluation_plan)
+    evaluator = tested(evaluator, planned.config)
+    model = evaluator.for_longer or evaluator.model
+    warn_of_room(model, planned.task, evaluation_plan.lengths or ())
     return {"rows": planned.metric_set.rows(evaluator, evaluation_plan), **facts, **used}
 
 
@@ -111,39 +114,20 @@ def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
     name = config["memory"]["name"]
     if name == NO_MEMORY:
         raise ConfigError(["model.memory: the run has no memory, so no options can be changed"])
-    changed = {**config["memory"], **options}
-    errors = memory_errors(changed, config["hidden_size"])
-    if errors:
-        raise ConfigError(_of_memory(error, options) for error in errors)
-    weights = model.state_dict()
-    errors = []
-    for option, value in options.items():
-        alone = _built(config, {**config["memory"], option: value}).state_dict()
-        if _shapes(alone) != _shapes(weights):
-            errors.append(
-                f"model.memory.{option}: changes the parameters of the run; to score a run, give "
-                "only options that change none"
-            )
+    errors = changed_memory_errors(config, options, "model.memory")
     if errors:
         raise ConfigError(errors)
-    other = _built(config, changed)
+    with torch.random.fork_rng(devices=[]):  # the drawn weights will be replaced
+        other = MemoryModel(**{**config, "memory": {**config["memory"], **options}})
     first = next(iter(model.parameters()))
-    other.to(first.device, first.dtype).load_state_dict(weights)
+    other.to(first.device, first.dtype).load_state_dict(model.state_dict())
     return other.train(model.training)
 
 
-def _built(config: Mapping[str, Any], memory: Mapping[str, Any]) -> MemoryModel:
-    with torch.random.fork_rng(devices=[]):  # the drawn weights will be replaced
-        return MemoryModel(**{**config, "memory": dict(memory)})
-
-
-def _of_memory(error: str, options: Mapping[str, Any]) -> str:
-    named = error.partition(":")[0] in options
-    return f"model.memory{'.' if named else ': '}{error}"
-
-
-def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(weight.shape) for name, weight in weights.items()}
+def tested(evaluator: Evaluator, config: RunConfig) -> Evaluator:
+    """The evaluator of a run's test, with the memory options that `evaluation.memory` has."""
+    options, model = evaluation_of(config).memory, cast(MemoryModel, evaluator.model)
+    return replace(evaluator, for_longer=with_memory(model, options)) if options else evaluator
 
 
 @denormals_are_zero()
@@ -219,6 +203,8 @@ def evaluate_run(
         looking(what, share)
 
     evaluator = planned.evaluator(model, Place(evaluator_device, check=lambda: looking(*now)))
+    if not memory:
+        evaluator = tested(evaluator, config)
     evaluation_plan = own_evaluation_plan(config, look)
     evaluation_plan = replace(
         evaluation_plan, split=split, seed=config.seed if seed is None else seed
@@ -231,7 +217,7 @@ def evaluate_run(
         errors = count_errors("count", evaluation_plan.count, evaluation_plan.lengths or ())
     if errors:
         raise ConfigError(errors)
-    warn_of_room(model, planned.task, evaluation_plan.lengths or ())
+    warn_of_room(evaluator.for_longer or model, planned.task, evaluation_plan.lengths or ())
     return make_report(
         task=config.task["name"],
         metric_set=planned.task.metric_set,

@@ -14,7 +14,6 @@ from accelerate import Accelerator
 
 from unbounded.errors import ConfigError, StorageError
 from unbounded.evaluation import make_report
-from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.report import outcome
 from unbounded.experiments.config.check import checked
@@ -350,9 +349,7 @@ class Run:
     def _scored(self, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
         """Score the model as `scored` does, and show progress."""
         planned = self._plan
-        evaluation_plan = own_evaluation_plan(planned.config, shown.metric_set)
-        warn_of_room(evaluator.model, planned.task, evaluation_plan.lengths or ())
-        return scored(planned, evaluator, evaluation_plan)
+        return scored(planned, evaluator, own_evaluation_plan(planned.config, shown.metric_set))
 
     def _report(self, state: LoopState, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
         config, metric_set = self._plan.config, self._plan.task.metric_set

@@ -150,6 +150,27 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
         return self.states * self.symbols * max(1, self.width)
 
     @property
+    def read_vector_initializer(self) -> Initializer:
+        """The reading of the initial stack: state 0 with symbol 0 on top."""
+        return FirstOne()
+
+    def initial_read_vector(
+        self,
+        batch_size: int,
+        dtype: DType = None,
+        device: Device = None,
+        learned: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Return the reading of the initial stack; see `Memory.initial_read_vector`.
+
+        With vectors, it has the bottom vector in state 0 with symbol 0.
+        """
+        if not self.width:
+            return super().initial_read_vector(batch_size, dtype, device, learned)
+        bottom = self._initial_tensor(self.state_fields[-1], batch_size, dtype, device, learned)
+        return F.pad(bottom.sigmoid(), (0, self.read_vector_size - self.width))
+
+    @property
     def state_fields(self) -> tuple[StateField, ...]:
         """Runs, weights and the bottom vector.
 

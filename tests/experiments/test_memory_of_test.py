@@ -1,0 +1,73 @@
+"""`evaluation.memory`: memory options for sequences longer than in training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.tiny import tiny
+from unbounded.experiments.config.check import errors
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.run import train_run
+
+
+def config(slots: int | None) -> RunConfig:
+    made = tiny(batches=20, accuracy_every=0, curriculum={"name": "one_length"})
+    made.task = {"name": "reverse_string", "train_lengths": "1:3", "test_lengths": "4:12"}
+    made.model.memory = {"name": "turing_tape", "slots": 7, "width": 4}
+    made.evaluation = {"count": 20}
+    if slots is not None:
+        made.evaluation["memory"] = {"slots": slots}
+    return made
+
+
+def accuracies(report: dict[str, Any]) -> list[float]:
+    return [row["token_accuracy"] for row in report["rows"]]
+
+
+def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
+    short, long = (
+        train_run(config(slots), root=tmp_path, quiet=True, figures=False) for slots in (None, 30)
+    )
+    assert run_name(config(None)) != run_name(config(30))
+    assert short.report["validation"] == long.report["validation"]
+    of_short, of_long = accuracies(short.report), accuracies(long.report)
+    assert of_short[0] == of_long[0]
+    assert of_short[1] != of_long[1]
+    # `unbounded evaluate` takes the run's options, or those of the command for all lengths.
+    assert accuracies(evaluate_run(long.folder)) == of_long
+    assert accuracies(evaluate_run(short.folder, memory={"slots": 30}))[1] == of_long[1]
+    assert accuracies(evaluate_run(long.folder, memory={"slots": 7})) == of_short
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"slots": 0}, "evaluation.memory.slots: "),
+        ({"slot": 8}, "evaluation.memory: "),
+        ({"width": 8}, "evaluation.memory.width: changes the parameters of the run"),
+        ("512", "evaluation.memory: expected"),
+    ],
+)
+def test_bad_options_are_refused_before_training(options: Any, said: str) -> None:
+    made = config(None)
+    made.evaluation["memory"] = options
+    (error,) = errors(made)
+    assert error.startswith(said)
+
+
+def test_a_model_without_a_memory_has_no_options() -> None:
+    made = config(8)
+    made.model.memory = {"name": "none"}
+    assert errors(made) == ["evaluation.memory: the model has no memory; leave it out"]
+
+
+def test_metric_sets_that_score_without_lengths_have_no_options() -> None:
+    made = tiny()
+    made.evaluation["memory"] = {"width": 4}
+    (error,) = errors(made)
+    assert error.startswith("evaluation has no option 'memory' on task 'copy'")
