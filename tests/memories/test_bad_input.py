@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -11,47 +12,67 @@ import unbounded as ub
 from tests.memories.common import instructions
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 
+DOUBLE = torch.float64
+
 
 def with_field(**changes):
     memory = ub.NeuralStack(3)
     return memory, instructions(memory, 2, 4)._replace(**changes)
 
 
-def test_a_field_of_the_wrong_shape():
-    memory, bad = with_field(push=torch.zeros(2, 4, 1, dtype=torch.float64))
-    with pytest.raises(ShapeError, match=r"push: expected shape \[2, 4\], got \[2, 4, 1\]"):
+@pytest.mark.parametrize(
+    ("field", "shape", "dtype", "error", "message"),
+    [
+        ("push", (2, 4, 1), DOUBLE, ShapeError, r"push: expected shape \[2, 4\], got \[2, 4, 1\]"),
+        (
+            "value",
+            (2, 4, 5),
+            DOUBLE,
+            ShapeError,
+            r"value: expected shape \[B, T, 3\], got \[2, 4, 5",
+        ),
+        (
+            "pop",
+            (2, 4),
+            torch.float32,
+            DTypeError,
+            "pop: expected dtype torch.float64 as value has",
+        ),
+    ],
+)
+def test_a_field_that_does_not_fit(field, shape, dtype, error, message):
+    memory, bad = with_field(**{field: torch.zeros(shape, dtype=dtype)})
+    with pytest.raises(error, match=message):
         memory.unroll(bad)
 
 
-def test_a_value_of_the_wrong_width():
-    memory, bad = with_field(value=torch.zeros(2, 4, 5, dtype=torch.float64))
-    with pytest.raises(ShapeError, match=r"value: expected shape \[B, T, 3\], got \[2, 4, 5\]"):
-        memory.unroll(bad)
-
-
-def test_a_field_of_another_dtype():
-    memory, bad = with_field(pop=torch.zeros(2, 4))
-    with pytest.raises(DTypeError, match=r"pop: expected dtype torch.float64 as value has"):
-        memory.unroll(bad)
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (
+            ub.NeuralStack(3).initial_state(3, dtype=DOUBLE),
+            r"values: expected shape \[2, N, 3\], got",
+        ),
+        (
+            (torch.zeros(2, 0, 3), torch.zeros(2, 0)),
+            "expected a StackState of NeuralStack, got tup",
+        ),
+        (
+            ub.NeuralStack.State(torch.zeros(2, 3, 3).double(), torch.zeros(2, 2).double()),
+            "values has 3, strengths has 2",
+        ),
+    ],
+)
+def test_a_state_that_does_not_fit(state, message):
+    memory, good = with_field()
+    with pytest.raises(ShapeError, match=message):
+        memory.unroll(good, state)
 
 
 def test_no_time_step():
     memory, good = with_field()
     with pytest.raises(ShapeError, match="at least one time step"):
         memory.unroll(memory.Instruction(*(field[:, :0] for field in good)))
-
-
-def test_a_state_of_another_batch_size():
-    memory, good = with_field()
-    state = memory.initial_state(3, dtype=torch.float64)
-    with pytest.raises(ShapeError, match=r"state.values: expected shape \[2, N, 3\], got"):
-        memory.unroll(good, state)
-
-
-def test_a_state_of_another_kind():
-    memory, good = with_field()
-    with pytest.raises(ShapeError, match="state: expected a StackState of NeuralStack, got tuple"):
-        memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))
 
 
 VECTORS = [ub.NeuralStack, ub.NeuralQueue, ub.NeuralDeque]
@@ -70,14 +91,6 @@ def test_a_state_of_another_memory_of_equal_width(kind, other):
     expected = f"{other.State.__name__} of {other.__name__}, got {kind.State.__name__}"
     with pytest.raises(ShapeError, match=f"state: expected a {expected}"):
         layer(torch.zeros(4, 2, 5), start)
-
-
-def test_a_state_whose_fields_disagree():
-    memory, good = with_field()
-    values, strengths = torch.zeros(2, 3, 3).double(), torch.zeros(2, 2).double()
-    state = memory.State(values, strengths)
-    with pytest.raises(ShapeError, match="values has 3, strengths has 2"):
-        memory.unroll(good, state)
 
 
 def test_an_instruction_of_another_memory():
@@ -123,19 +136,16 @@ def test_a_step_takes_tensors_of_its_memory(memory):
 
 @pytest.mark.parametrize("bias", ["x", float("nan"), float("inf"), None, True])
 def test_a_bias_is_a_number(bias):
-    """Item 14."""
-    with pytest.raises(ConfigError, match="pop_bias: expected a finite number, got"):
-        ub.NeuralStack(3, pop_bias=bias)
-    with pytest.raises(ConfigError, match="pop_bias: expected a finite number, got"):
-        ub.NeuralDeque(3, pop_bias=bias)
+    given = {"pop_bias": (ub.NeuralStack, ub.NeuralDeque)}
     if bias is not None:
-        with pytest.raises(ConfigError, match="bottom_push_bias: expected a finite number"):
-            ub.NeuralDeque(3, bottom_push_bias=bias)
-        with pytest.raises(ConfigError, match="bottom_pop_bias: expected a finite number"):
-            ub.NeuralDeque(3, bottom_pop_bias=bias)
-        with pytest.raises(ConfigError, match="push_bias: expected a finite number"):
-            ub.NeuralQueue(3, push_bias=bias)
-        with pytest.raises(ConfigError, match="shift_bias: expected a finite number"):
-            ub.TuringTape(9, 3, shift_bias=bias)
+        given |= {"bottom_push_bias": (ub.NeuralDeque,), "bottom_pop_bias": (ub.NeuralDeque,)}
+        given |= {
+            "push_bias": (ub.NeuralQueue,),
+            "shift_bias": (functools.partial(ub.TuringTape, 9),),
+        }
+    for name, kinds in given.items():
+        for kind in kinds:
+            with pytest.raises(ConfigError, match=f"{name}: expected a finite number, got"):
+                kind(3, **{name: bias})
     with pytest.raises(ConfigError, match="shift_bias: has no effect with shift_range 0"):
         ub.TuringTape(9, 3, shift_range=0, shift_bias=2.0)

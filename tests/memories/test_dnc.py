@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import unbounded as ub
 from tests.memories import dnc_oracle
-from tests.memories.toy import random_instructions
+from tests.memories.toy import check_gradients, random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import DTypeError, ShapeError
 from unbounded.memories.core import ACTIVATIONS
@@ -69,17 +69,7 @@ def test_agrees_with_the_oracle(links, seed, steps, slots, width, read_heads, fr
 @links_or_none
 def test_gradcheck(links):
     memory = ub.DNC(4, 2, 2, links)
-    state = random_state(memory, 2, 1)
-    instructions = random_instructions(memory, 2, 3, 1)
-    count = len(instructions)
-
-    def run(*tensors):
-        fields = memory.Instruction(*tensors[:count])
-        read_vectors, final = memory.unroll(fields, memory.State(*tensors[count:]), "reference")
-        return read_vectors, *final
-
-    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
-    assert torch.autograd.gradcheck(run, tensors)
+    check_gradients(memory, random_instructions(memory, 2, 3, 1), random_state(memory, 2, 1))
 
 
 def test_the_least_used_slot_is_allocated_first():
@@ -145,15 +135,6 @@ def test_written_slots_are_read_in_their_order():
     freeing = whole(memory, free_gate=1, read_mode=mode(memory, "forward"))
     _, state = memory.step(state, freeing)
     assert allocation_weights(state.usage)[0].argmax() == 1
-
-
-def test_a_write_gate_of_0_changes_no_cell():
-    memory = ub.DNC(4, 3, 2)
-    state = random_state(memory, 2, 3)
-    instruction = random_instructions(memory, 2, 1, 3)
-    first = memory.Instruction(*(field[:, 0] for field in instruction))
-    _, after = memory.step(state, first._replace(write_gate=torch.zeros(2, dtype=DOUBLE)))
-    assert torch.equal(after.cells, state.cells)
 
 
 def long_run(links, chunks, scale, backend):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import unbounded as ub
 from tests.memories import lie_oracle
-from tests.memories.toy import random_instructions
+from tests.memories.toy import check_gradients, orders_with_holes, random_instructions
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
@@ -28,12 +28,7 @@ from unbounded.memories.lie_access.groups import (
     complex_product,
 )
 from unbounded.memories.lie_access.reference import Rows, appended
-from unbounded.memories.lie_access.weightings import (
-    WEIGHTINGS,
-    inverse_square,
-    shares,
-    softmax,
-)
+from unbounded.memories.lie_access.weightings import WEIGHTINGS, inverse_square, shares, softmax
 
 DOUBLE = torch.float64
 #: Checked with each step in fast tests.
@@ -90,14 +85,6 @@ def random_state(memory, batch, rows, seed):
         read_action=group.normalise(state.read_action),
         write_action=group.normalise(state.write_action),
     )
-
-
-def orders_with_holes(memory, batch, steps, seed):
-    """Instructions, some with strength 0."""
-    instructions = random_instructions(memory, batch, steps, seed)
-    generator = torch.Generator().manual_seed(seed)
-    holes = torch.rand(instructions.strength.shape, generator=generator) < 0.3
-    return instructions._replace(strength=torch.where(holes, 0, instructions.strength))
 
 
 def at(instructions, t):
@@ -279,13 +266,7 @@ def gradients_are_right(memory, rows, **options):
             read_key=0.2 * instructions.read_key, write_key=0.2 * instructions.write_key
         )
 
-    def run(*tensors):
-        instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
-        read_vectors, final = memory.unroll(instruction, start, "reference")
-        return read_vectors, *final
-
-    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
-    return torch.autograd.gradcheck(run, tensors, **options)
+    check_gradients(memory, instructions, state, **options)
 
 
 @pytest.mark.parametrize(
@@ -302,19 +283,7 @@ def test_gradcheck_of_several_heads(group, weighting, heads):
         2, group, weighting, "normalised", read_heads=heads[0], write_heads=heads[1],
         capacity=6, drop=2,
     )  # fmt: skip
-    assert gradients_are_right(memory, rows=4, fast_mode=True)
-
-
-def test_equal_heads_read_and_write_the_same():
-    one = ub.LieAccessMemory(3, weighting="softmax", initial="constant")
-    two = ub.LieAccessMemory(3, weighting="softmax", read_heads=2, write_heads=2)
-    single = random_instructions(one, 2, 6)
-    both = two.Instruction(*(torch.stack([field, field], 2) for field in single))
-    expected, after = one.unroll(single, None, "reference")
-    got, after_both = two.unroll(both, None, "reference")
-    assert_close(got, torch.cat([expected, expected], dim=-1), "read vectors")
-    assert_close(after_both.keys[:, ::2], after.keys, "keys")
-    assert_close(after_both.keys[:, 1::2], after.keys, "keys")
+    gradients_are_right(memory, rows=4, fast_mode=True)
 
 
 class FartherDisk(PoincareDisk):
@@ -378,9 +347,7 @@ def is_fast(kind, step):
     ("group", "weighting", "size", "step"),
     [
         pytest.param(
-            *kind,
-            step,
-            marks=() if kind == FIRST_KIND or is_fast(kind, step) else pytest.mark.slow,
+            *kind, step, marks=() if kind == FIRST_KIND or is_fast(kind, step) else pytest.mark.slow
         )
         for kind in [
             *((group, weighting, None) for group in GROUPS for weighting in WEIGHTINGS),
@@ -391,21 +358,14 @@ def is_fast(kind, step):
 )
 def test_gradcheck(group, weighting, size, step):
     memory = ub.LieAccessMemory(2, group, weighting, step, key_size=size)
-    assert gradients_are_right(memory, rows=2)
+    gradients_are_right(memory, rows=2)
 
 
 def test_gradcheck_with_a_capacity():
     memory = ub.LieAccessMemory(2, capacity=3, drop=2)
-    instructions, state = random_instructions(memory, 1, 5, 2), random_state(memory, 1, 2, 1)
+    state = random_state(memory, 1, 2, 1)
     state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
-
-    def run(*tensors):
-        instruction, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
-        read_vectors, final = memory.unroll(instruction, start, "reference")
-        return read_vectors, *final
-
-    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
-    assert torch.autograd.gradcheck(run, tensors)
+    check_gradients(memory, random_instructions(memory, 1, 5, 2), state)
 
 
 numbers = st.floats(-3, 3, allow_nan=False).map(lambda x: 0.0 if abs(x) < 1e-3 else x)
@@ -715,12 +675,13 @@ def test_ten_thousand_steps_in_float32(group, weighting, steps):
 
 
 @every_capacity
-def test_ten_thousand_steps_of_the_kernel(name, weighting, capacity):
+def test_ten_thousand_steps_of_the_kernel_and_their_gradients(name, weighting, capacity):
     group = FUSED[name]
     memory = ub.LieAccessMemory(
         3, group, weighting, capacity=capacity, drop=60 if capacity else None
     )
     instructions = random_instructions(memory, 1, 10_000, 0, torch.float32)
+    instructions = type(instructions)(*(field.requires_grad_() for field in instructions))
     read_vectors, state = memory.unroll(instructions, None, "auto")
     assert read_vectors.isfinite().all()
     assert (read_vectors.abs() <= 1.001).all()
@@ -729,16 +690,6 @@ def test_ten_thousand_steps_of_the_kernel(name, weighting, capacity):
     if group.name == "sphere":
         keys = state.keys.norm(dim=-1)
         assert_close(keys, torch.ones_like(keys), "keys")
-
-
-@every_capacity
-def test_gradients_of_ten_thousand_steps(name, weighting, capacity):
-    memory = ub.LieAccessMemory(
-        3, FUSED[name], weighting, capacity=capacity, drop=60 if capacity else None
-    )
-    instructions = random_instructions(memory, 1, 10_000, 0, torch.float32)
-    instructions = type(instructions)(*(field.requires_grad_() for field in instructions))
-    read_vectors, _ = memory.unroll(instructions, None, "auto")
     read_vectors.square().sum().backward()
     assert all(field.grad.isfinite().all() for field in instructions)
     if capacity is None and weighting == "inverse_square":  # the first row still has a gradient
@@ -786,11 +737,8 @@ def test_an_initial_action_keeps_its_length_if_only_candidates_are_normalised():
     memory = ub.LieAccessMemory(3, step="normalised_candidate")
     state = memory.initial_state(1, DOUBLE)
     state = state._replace(write_action=torch.tensor([[0.5, 0.0]], dtype=DOUBLE))
-    instructions, one, zero = (
-        random_instructions(memory, 1, 4, 0),
-        torch.ones(1, 4),
-        torch.zeros(1, 4),
-    )
+    instructions = random_instructions(memory, 1, 4, 0)
+    one, zero = torch.ones(1, 4), torch.zeros(1, 4)
     instructions = instructions._replace(
         read_action=torch.tensor([7.0, 0.0]).expand(1, 4, 2), read_action_gate=one,
         read_key_gate=zero, write_key_gate=zero, write_action_gate=zero,
@@ -1059,43 +1007,35 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         (
             {"write_heads": 2, "capacity": 5},
             ConfigError,
-            "capacity: expected a multiple of the 2 write heads, .* got 5",
+            "a multiple of the 2 write heads, .* got 5",
         ),
         ({"drop": 4}, ConfigError, "drop: 4 has no effect without a capacity"),
         ({"group": "rotation", "key_size": 1}, ShapeError, "key_size: expected an integer >= 2"),
         (
             {"group": "scaling_rotation", "key_size": 1},
             ShapeError,
-            "key_size: expected an integer >= 2",
+            "key_size: expected an integer >=",
         ),
         (
             {"group": "poincare_disk", "key_size": 3},
             ShapeError,
-            "key_size: expected 2.*poincare_disk.*got 3. Leave it out",
+            "2.*poincare_disk.*3. Leave it out",
         ),
         ({"group": "sphere", "key_size": 2}, ShapeError, "key_size: expected 3.*sphere.*got 2"),
         ({"group": "translations"}, ChoiceError, "unknown group 'translations'. Did you mean"),
         ({"group": 3}, ChoiceError, "unknown group 3"),
-        (
-            {"weighting": "softmx"},
-            ChoiceError,
-            "unknown weighting 'softmx'. Did you mean 'softmax'",
-        ),
+        ({"weighting": "softmx"}, ChoiceError, "weighting 'softmx'. Did you mean 'softmax'"),
         ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
         ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
         ({"gates": "hard"}, ChoiceError, "unknown gates 'hard'. Did you mean 'hard_sigmoid'"),
         ({"weighting": 3}, ChoiceError, "unknown weighting 3"),
-        (
-            {"value_activation": "softmax"},
-            ChoiceError,
-            "unknown value_activation 'softmax'. Valid: hard_sigmoid",
-        ),
+        ({"value_activation": "softmax"}, ChoiceError, "unknown value_activation 'softmax'. Valid"),
         ({"temperature": True}, ConfigError, "temperature: inverse_square takes no temperature"),
         (
             {"weighting": "softmax", "temperature": False},
             ConfigError,
-            "temperature: softmax needs a temperature, got False. Leave it out",
+            "needs a temperature, got False",
         ),
         ({"temperature": 1}, DTypeError, "temperature: expected"),
         ({"strength_bias": "x"}, ConfigError, "strength_bias: expected a finite number"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import unbounded as ub
 from tests.memories import oracle
 from tests.memories.common import MEMORIES, instructions, requires_grad
+from tests.memories.toy import check_gradients
 from tests.tolerances import assert_close
 from unbounded.memories.push_pop.reference import pop_strengths, read_weights
 from unbounded.memories.register import Register
@@ -79,17 +80,10 @@ def test_saturated_pushes_and_pops_behave_like_collections_deque(name, steps):
 
     for t, (top_push, top_pop, bottom_push, bottom_pop) in enumerate(steps):
         value = scalar(t + 1).unsqueeze(0)
+        orders = [value, scalar(top_push), scalar(top_pop)]
         if name == "deque":
-            instruction = memory.Instruction(
-                value,
-                scalar(top_push),
-                scalar(top_pop),
-                -value,
-                scalar(bottom_push),
-                scalar(bottom_pop),
-            )
-        else:
-            instruction = memory.Instruction(value, scalar(top_push), scalar(top_pop))
+            orders += [-value, scalar(bottom_push), scalar(bottom_pop)]
+        instruction = memory.Instruction(*orders)
         read_vector, state = memory.step(state, instruction)
         if top_pop and items:
             if name == "queue":
@@ -120,22 +114,6 @@ def test_unroll_equals_steps_and_continues_from_a_state(name):
         assert_close(got, expected, "state")
 
 
-@pytest.mark.parametrize("name", MEMORIES)
-def test_state_can_be_detached_moved_indexed_and_carried_on(name):
-    memory = MEMORIES[name](3)
-    given_instructions = instructions(memory, 4, 6)
-    part = memory.Instruction(*(f[:, :3].requires_grad_() for f in given_instructions))
-    _, state = memory.unroll(part)
-    assert state.strengths.requires_grad
-    assert not ub.detach_state(state).strengths.requires_grad
-    assert ub.move_state(state, dtype=torch.float32).values.dtype == torch.float32
-    picked = ub.index_state(state, [2, 0])
-    rest = memory.Instruction(*(f[[2, 0], 3:] for f in given_instructions))
-    read_vectors, _ = memory.unroll(rest, picked)
-    whole, _ = memory.unroll(given_instructions)
-    assert_close(read_vectors, whole[[2, 0], 3:], "read vectors of the picked sequences")
-
-
 def test_a_register_against_plain_python():
     memory, state, held = Register(1), Register(1).initial_state(1), 0.0
     for value, write in ((0.5, 1.0), (-0.25, 0.5), (0.75, 0.0), (1.0, 0.125)):
@@ -162,32 +140,23 @@ def above(strengths, i):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_equation_16_with_its_diagonal_corrected(seed):
-    """d s_t[i] / d s_{t-1}[n]; the printed first case i < n must read i <= n."""
+def test_equation_16_with_its_diagonal_corrected_and_17(seed):
+    """d s_t[i] / d s_{t-1}[n], whose printed case i < n must read i <= n, and d s_t[i] / d u_t."""
     old, pop = random_case(seed)
     new = pop_strengths(old.unsqueeze(0), pop.unsqueeze(0), "top")[0]
-    got = jacobian(lambda s: pop_strengths(s.unsqueeze(0), pop.unsqueeze(0), "top")[0], old)
+    by_old = jacobian(lambda s: pop_strengths(s.unsqueeze(0), pop.unsqueeze(0), "top")[0], old)
+    by_pop = jacobian(lambda u: pop_strengths(old.unsqueeze(0), u.unsqueeze(0), "top")[0], pop)
     for i in range(6):
+        left = float(pop) - above(old, i)
+        assert by_pop[i] == (-1.0 if new[i] > 0 and left > 0 else 0.0)
         for n in range(6):
-            left = float(pop) - above(old, i)
             if i <= n and new[i] > 0 and left > 0:
                 expected = 1.0
             elif new[i] > 0 and left <= 0:
                 expected = float(i == n)
             else:
                 expected = 0.0
-            assert got[i, n] == expected, (i, n)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_equation_17(seed):
-    """d s_t[i] / d u_t."""
-    old, pop = random_case(seed)
-    new = pop_strengths(old.unsqueeze(0), pop.unsqueeze(0), "top")[0]
-    got = jacobian(lambda u: pop_strengths(old.unsqueeze(0), u.unsqueeze(0), "top")[0], pop)
-    for i in range(6):
-        applies = new[i] > 0 and float(pop) - above(old, i) > 0
-        assert got[i] == (-1.0 if applies else 0.0)
+            assert by_old[i, n] == expected, (i, n)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -249,23 +218,12 @@ def test_ties_give_the_derivative_to_the_left_argument(end):
 @pytest.mark.parametrize("name", MEMORIES)
 def test_gradcheck(name):
     memory = MEMORIES[name](2)
-    fields = requires_grad(instructions(memory, 2, 4, seed=5))
     generator = torch.Generator().manual_seed(6)
     values = torch.randn(2, 3, 2, generator=generator, dtype=DOUBLE)
     # Away from 0, where a row dies: there is no derivative to compare with at the kink.
     strengths = 0.2 + 0.6 * torch.rand(2, 3, generator=generator, dtype=DOUBLE)
-    state = requires_grad(memory.State(values, strengths))
-
-    def run(*tensors):
-        fields = len(memory.heads)
-        start = memory.State(*tensors[fields:])
-        read_vectors, final = memory.unroll(
-            memory.Instruction(*tensors[:fields]), start, "reference"
-        )
-        return read_vectors, *final
-
-    assert torch.autograd.gradcheck(run, (*fields, *state))
-    assert torch.autograd.gradgradcheck(run, (*fields, *state))
+    fields = instructions(memory, 2, 4, seed=5)
+    check_gradients(memory, fields, memory.State(values, strengths), twice={})
 
 
 @pytest.mark.parametrize("name", MEMORIES)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unbounded as ub
-from tests.memories.toy import random_instructions
+from tests.memories.toy import check_gradients, orders_with_holes, random_instructions
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.memories import MEMORIES, Memory, RandomAccessMemory
@@ -48,18 +48,12 @@ def oracle(rows, ahead, behind, told):
     return read_vector, [*rows, [told["write_key"], told["value"], told["strength"]]], ahead, behind
 
 
-def instructions_with_holes(memory, batch, steps, seed):
-    instructions = random_instructions(memory, batch, steps, seed)
-    holes = torch.rand(batch, steps, generator=torch.Generator().manual_seed(seed)) < 0.3
-    return instructions._replace(strength=torch.where(holes, 0, instructions.strength))
-
-
 @every_kind
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 8))
 @settings(max_examples=25, deadline=None)
 def test_agrees_with_the_oracle(tape, sharpening, seed, steps):
     memory = RandomAccessMemory(2, 3, tape, sharpening)
-    instructions = instructions_with_holes(memory, 2, steps, seed)
+    instructions = orders_with_holes(memory, 2, steps, seed)
     read_vectors, final = memory.unroll(instructions, None, "reference")
     for b in range(2):
         held = [], [0.0] * 3, [0.0] * 3
@@ -75,20 +69,13 @@ def test_agrees_with_the_oracle(tape, sharpening, seed, steps):
 @every_kind
 def test_gradcheck(tape, sharpening):
     memory = RandomAccessMemory(2, 2, tape, sharpening)
-    instructions = random_instructions(memory, 1, 4, 3)
-
-    def run(*tensors):
-        read_vectors, final = memory.unroll(memory.Instruction(*tensors), None, "reference")
-        return read_vectors, *final
-
-    tensors = [tensor.clone().requires_grad_() for tensor in instructions]
-    assert torch.autograd.gradcheck(run, tensors)
+    check_gradients(memory, random_instructions(memory, 1, 4, 3), memory.initial_state(1, DOUBLE))
 
 
 @every_kind
 def test_trimmed_resumed_and_padded_sequences(tape, sharpening):
     memory = RandomAccessMemory(2, 3, tape, sharpening)
-    instructions = instructions_with_holes(memory, 2, 9, 5)
+    instructions = orders_with_holes(memory, 2, 9, 5)
     expected, _ = memory.unroll(instructions, None, "reference")
     first, second = (
         memory.Instruction(*(field[:, part] for field in instructions))

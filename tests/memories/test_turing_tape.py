@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import unbounded as ub
 from tests.memories import tape_oracle
-from tests.memories.toy import random_instructions
+from tests.memories.toy import check_gradients, random_instructions
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ShapeError
@@ -131,19 +131,8 @@ def test_hardened_gates_make_it_a_turing_machine(shift, instructions):
 def test_gradcheck(shift, variant, slots):
     # Instructions come from activations that are nowhere constant, so that no gradient is 0.
     memory = ub.TuringTape(slots, 2, 1, 2, shift, variant=variant)
-    instructions, state = (
-        random_instructions(ub.TuringTape(slots, 2, 1, 2), 1, 2, 1),
-        random_state(memory, 1, 2),
-    )
-
-    def run(*tensors):
-        instruction, start = memory.Instruction(*tensors[:12]), memory.State(*tensors[12:])
-        read_vectors, final = memory.unroll(instruction, start, "reference")
-        return read_vectors, *final
-
-    tensors = [tensor.clone().requires_grad_() for tensor in (*instructions, *state)]
-    assert torch.autograd.gradcheck(run, tensors)
-    assert torch.autograd.gradgradcheck(run, tensors, fast_mode=True)
+    instructions = random_instructions(ub.TuringTape(slots, 2, 1, 2), 1, 2, 1)
+    check_gradients(memory, instructions, random_state(memory, 1, 2), twice={"fast_mode": True})
 
 
 @every_kind
@@ -225,34 +214,6 @@ def test_weights_lost_at_an_end_are_renormalised():
         assert none[0, 0].tolist() == [0.25] * 4
 
 
-def test_shifts_are_modulo_the_number_of_slots():
-    """With two locations both neighbours are the other one, with one every shift stays."""
-    shifts = torch.tensor([[[0.5, 0.3, 0.2]]], dtype=DOUBLE)
-    first = one_hot(0, 2).view(1, 1, 2)
-    assert_close(shifted(first, shifts, circular=True)[0, 0].sum(), torch.ones(1)[0].double(), "w")
-    assert_close(shifted(first, shifts, circular=True)[0, 0, 0], shifts[0, 0, 1], "weight")
-    assert_close(
-        shifted(first, shifts, circular=False)[0, 0], shifts[0, 0, 1:], "weights of two ends"
-    )
-    single = torch.ones(1, 1, 1, dtype=DOUBLE)
-    assert_close(shifted(single, shifts, circular=True)[0, 0], single[0, 0], "a single location")
-    assert_close(shifted(single, shifts, circular=False)[0, 0], shifts[0, 0, 1:2], "what stays")
-
-
-@every_kind
-def test_a_single_location_is_a_cell_that_every_head_sees(shift, variant):
-    """Of the default shift: weights are 1 whatever the heads do; the cell is erased and added."""
-    memory = ub.TuringTape(1, 3, 2, 1, shift, variant=variant)
-    state, instructions = random_state(memory, 2, 1), random_instructions(memory, 2, 4, 2)
-    read_vectors, final = memory.unroll(instructions, state, "reference")
-    cell = state.cells
-    for t in range(4):
-        cell = cell * (1 - instructions.erase[:, t]) + instructions.add[:, t]
-        assert_close(read_vectors[:, t], cell.expand(2, 2, 3).flatten(1), "read_vector")
-    assert (final.read_weights == 1).all()
-    assert (final.write_weights == 1).all()
-
-
 def test_a_sharpening_beyond_the_range_of_powers():
     weights = torch.full((1, 1, 128), 1 / 128)
     weights[0, 0, 5] *= 2
@@ -268,36 +229,6 @@ def test_a_key_or_cell_of_zeros_has_similarity_0():
     cosine_similarity(keys, cells).sum().backward()
     assert keys.grad.isfinite().all()
     assert cells.grad.isfinite().all()
-
-
-def test_the_order_of_write_heads_does_not_matter():
-    memory = ub.TuringTape(6, 3, 1, 3)
-    state, instructions = random_state(memory, 2, 1), random_instructions(memory, 2, 1, 2)
-    instructions = memory.Instruction(*(field[:, 0] for field in instructions))
-    turned = memory.Instruction(
-        *(
-            field[:, [2, 0, 1]] if name.startswith(("write", "erase", "add")) else field
-            for name, field in zip(instructions._fields, instructions, strict=True)
-        )
-    )
-    start = state._replace(write_weights=state.write_weights[:, [2, 0, 1]])
-    (read_vector, new), (same, other) = memory.step(state, instructions), memory.step(start, turned)
-    assert_close(same, read_vector, "read_vector")
-    assert_close(other.cells, new.cells, "cells")
-    assert_close(other.write_weights, new.write_weights[:, [2, 0, 1]], "weights")
-
-
-def test_reads_before_returns_the_previous_cells():
-    instructions = random_instructions(ub.TuringTape(5, 2), 2, 1)
-    instructions = type(instructions)(*(field[:, 0] for field in instructions))
-    read_vectors = {}
-    for reads in ("after", "before"):
-        memory = ub.TuringTape(5, 2, reads=reads)
-        state = random_state(memory, 2, 3)
-        read_vectors[reads], new = memory.step(state, instructions)
-        cells = state.cells if reads == "before" else new.cells
-        assert_close(read_vectors[reads], (new.read_weights @ cells)[:, 0], reads)
-    assert not torch.equal(read_vectors["after"], read_vectors["before"])
 
 
 def test_initial_state():

@@ -210,3 +210,27 @@ def run(memory, state, instructions):
     if instructions[0].shape[1] == 0:
         return None, state
     return memory.unroll(instructions, state, backend="reference")
+
+
+def orders_with_holes(memory, batch, steps, seed):
+    """Random instructions, some of strength 0."""
+    instructions = random_instructions(memory, batch, steps, seed)
+    generator = torch.Generator().manual_seed(seed)
+    holes = torch.rand(instructions.strength.shape, generator=generator) < 0.3
+    return instructions._replace(strength=torch.where(holes, 0, instructions.strength))
+
+
+def check_gradients(memory, instructions, state, twice=None, **options):
+    """float64 gradcheck of an unroll in all fields of instruction and state; `twice` of those."""
+    count = len(instructions)
+
+    def run(*tensors):
+        start = memory.State(*tensors[count:])
+        read_vectors, final = memory.unroll(
+            memory.Instruction(*tensors[:count]), start, "reference"
+        )
+        return read_vectors, *final
+
+    tensors = [tensor.detach().clone().requires_grad_() for tensor in (*instructions, *state)]
+    assert torch.autograd.gradcheck(run, tensors, **options)
+    assert twice is None or torch.autograd.gradgradcheck(run, tensors, **twice)
