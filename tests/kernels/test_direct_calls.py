@@ -152,11 +152,7 @@ def test_unknown_names_and_options_are_errors(name):
     ("name", "options", "message"),
     [
         ("queue", (0,), "width"),
-        (
-            "turing_tape",
-            (5, 3, 1, 1, 1, 1, 0, 10),
-            "floor_digits: expected one of .*, got 10",
-        ),
+        ("turing_tape", (5, 3, 1, 1, 1, 1, 0, 10), "floor_digits: expected one of .*, got 10"),
         ("turing_tape", (5, 3, 1, 1, 6, 1, 0, 15), "shift_range"),
         ("superposition_stack", (2, 2, 2, 0, 1, 0, 0), "width: expected an integer >= 1, got 0"),
         ("superposition_stack", (2, 2, 2, 0, 1, 1, -1), "empty: expected a finite number, got nan"),

@@ -24,14 +24,7 @@ from tests.sweep import diagonal, sweep
 
 from unbounded import errors
 from unbounded.errors import say_once
-from unbounded.kernels import (
-    available,
-    kernel_of,
-    open_session,
-    recurrence,
-    structure_of,
-    why_not,
-)
+from unbounded.kernels import available, kernel_of, open_session, recurrence, structure_of, why_not
 from unbounded.kernels._structures import BY_TYPE
 from unbounded.memories import SuperpositionStack
 from unbounded.memories.core.head import KERNEL_ACTIVATIONS

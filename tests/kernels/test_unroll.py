@@ -23,13 +23,7 @@ from tests.sweep import sweep
 
 from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import kernel_of, unroll
-from unbounded.memories import (
-    LieAccessMemory,
-    NeuralStack,
-    SuperpositionList,
-    SuperpositionStack,
-    TuringTape,
-)
+from unbounded.memories import LieAccessMemory, SuperpositionList, SuperpositionStack, TuringTape
 
 
 def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
@@ -123,9 +117,7 @@ def assert_parity_of_draws(steps, batch, rows, kind, chosen, seed, dtype, data):
 @pytest.mark.parametrize(
     ("memory", "steps"),
     sweep(
-        STRUCTURES,
-        [17, 140],
-        fast=lambda memory, steps: steps == 17 or memory in REPRESENTATIVE,
+        STRUCTURES, [17, 140], fast=lambda memory, steps: steps == 17 or memory in REPRESENTATIVE
     ),
 )
 def test_parity_over_blocks_of_steps(memory, steps):
@@ -157,18 +149,6 @@ def test_non_contiguous_input(memory):
     assert_unroll_parity(MEMORIES[memory], turned, state)
 
 
-def test_figure_1a_of_the_paper():
-    push = torch.tensor([[0.8, 0.5, 0.9]], dtype=torch.float64)
-    pop = torch.tensor([[0.0, 0.1, 0.9]], dtype=torch.float64)
-    value = torch.eye(3, dtype=torch.float64).unsqueeze(0)
-    empty = (value.new_zeros(1, 0, 3), value.new_zeros(1, 0))
-    read_vectors, (_, strengths) = unroll(kernel_of(NeuralStack(3)), (value, push, pop), empty)
-    torch.testing.assert_close(strengths, value.new_tensor([[0.3, 0.0, 0.9]]))
-    torch.testing.assert_close(
-        read_vectors[0], value.new_tensor([[0.8, 0, 0], [0.5, 0.5, 0], [0.1, 0, 0.9]])
-    )
-
-
 @pytest.mark.parametrize("memory", STRUCTURES)
 def test_double_backward_takes_the_reference(memory):
     instruction, state = make(MEMORIES[memory], 4, 2, 1, "soft", 0)
@@ -191,22 +171,6 @@ def test_double_backward_without_a_reference_is_an_error():
     read_vectors, _ = unroll(kernel_of(MEMORIES["stack"]), instruction, state)
     with pytest.raises(BackendError, match="double backward"):
         torch.autograd.grad(read_vectors.sum(), instruction[0], create_graph=True)
-
-
-def test_nan_propagates():
-    memory = MEMORIES["stack"]
-    instruction, initial = make(memory, 4, 2, 0, "soft", 0)
-    value = instruction[0].detach().clone()
-    value[0, 1] = float("nan")
-    read_vectors, _ = unroll(kernel_of(memory), (value, *instruction[1:]), initial)
-    assert read_vectors[0, 1].isnan().all()
-    assert not read_vectors[1].isnan().any()
-    for field in (1, 2):
-        fields = [f.detach().clone() for f in instruction]
-        fields[field][0, 2] = float("nan")
-        read_vectors, (_, strengths) = unroll(kernel_of(memory), fields, initial)
-        assert read_vectors[0, 2].isnan().any()
-        assert strengths[0].isnan().any()
 
 
 @pytest.mark.parametrize("name", ["stack", "queue", "deque"])

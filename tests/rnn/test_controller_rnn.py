@@ -52,15 +52,6 @@ def assert_same(results, others):
 
 
 @LENGTHS
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
-def test_an_elman_network_agrees_with_the_reference(activation, bias, lengths):
-    layer = make(activation, bias)
-    reference = results_of(partial(run_steps, layer.controller), layer, lengths)
-    assert_same(results_of(layer, layer, lengths), reference)
-
-
-@LENGTHS
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
 def test_cells_with_gates_agree_with_the_reference(controller, lengths):
     torch.manual_seed(2)
@@ -72,13 +63,11 @@ def test_cells_with_gates_agree_with_the_reference(controller, lengths):
 @LENGTHS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
-def test_torchs_loop_agrees_with_the_reference(activation, bias, lengths):
+def test_kernels_and_torchs_loop_agree_with_the_reference(activation, bias, lengths):
     layer = make(activation, bias)
-    run = partial(_run_plain_of, layer.controller)
-    assert_same(
-        results_of(run, layer, lengths),
-        results_of(partial(run_steps, layer.controller), layer, lengths),
-    )
+    reference = results_of(partial(run_steps, layer.controller), layer, lengths)
+    assert_same(results_of(layer, layer, lengths), reference)
+    assert_same(results_of(partial(_run_plain_of, layer.controller), layer, lengths), reference)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -175,21 +164,6 @@ def test_hooks_see_every_step():
 def test_an_empty_sequence_is_an_error():
     with pytest.raises(ShapeError):
         make("tanh")(draw(0, BATCH, INPUT))
-
-
-def test_per_sample_gradients():
-    layer = make("sigmoid")
-    x = draw(3, STEPS, BATCH, INPUT).detach()
-    parameters = {name: each.detach() for name, each in layer.named_parameters()}
-
-    def loss(weights, sample):
-        return torch.func.functional_call(layer, weights, (sample,))[0].square().sum()
-
-    together = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, x)
-    for k, sample in enumerate(x):
-        alone = torch.autograd.grad(layer(sample)[0].square().sum(), list(layer.parameters()))
-        for name, gradient in zip(parameters, alone, strict=True):
-            torch.testing.assert_close(together[name][k], gradient)
 
 
 @pytest.mark.parametrize("count", [0, 2])

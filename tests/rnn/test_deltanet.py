@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import unbounded as ub
+from tests.rnn.layers import check_chunks, check_gradients, check_padding
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, DTypeError, ShapeError
-from unbounded.memories.core import state_tensors
 from unbounded.rnn.delta_rule import CHUNK, delta_rule, delta_rule_by_steps
 
 DOUBLE = torch.float64
@@ -97,44 +97,21 @@ def test_gradients_of_the_rule(steps, monkeypatch):
 
 @EACH
 def test_gradcheck(kind):
-    layer, x = make(kind), random(2, 3, 3).requires_grad_()
-    names = [name for name, _ in layer.named_parameters()]
+    layer = make(kind)
     begun = ub.detach_state(layer(random(2, 2, 3, seed=3))[1])
-
-    def run(x, *parameters):
-        own = dict(zip(names, parameters, strict=True))
-        arguments = (x, begun, torch.tensor([3, 2]))
-        output, state = torch.func.functional_call(layer, own, arguments, tie_weights=False)
-        return output, *(part for part in state_tensors(state) if part.numel())
-
-    assert torch.autograd.gradcheck(run, (x, *layer.parameters()), fast_mode=True)
+    check_gradients(layer, random(2, 3, 3), begun, torch.tensor([3, 2]), fast_mode=True)
 
 
 @EACH
 @pytest.mark.parametrize("sizes", [[1] * 9, [4, 5], [2, 1, 6]])
 def test_chunks_with_the_state_carried_equal_the_whole(kind, sizes):
-    layer, x = make(kind), random(4, 9, 3)
-    whole, end = layer(x)
-    outputs, state = [], None
-    for part in x.split(sizes, dim=1):
-        output, state = layer(part, state if state is None else ub.detach_state(state))
-        outputs.append(output)
-    assert_close(torch.cat(outputs, dim=1), whole, "output")
-    for one, other in zip(state_tensors(state), state_tensors(end), strict=True):
-        assert_close(one, other, "state")
+    check_chunks(make(kind), random(4, 9, 3), sizes)
 
 
 @EACH
 def test_padded_equals_unpadded_and_goes_on(kind):
-    layer, x, after = make(kind), random(4, 9, 3), random(4, 3, 3, seed=2)
-    lengths = torch.tensor([9, 0, 3, 5])
-    output, state = layer(x, lengths=lengths)
-    for row, length in enumerate(lengths.tolist()):
-        assert output[row, length:].abs().sum() == 0
-        alone, _ = layer(torch.cat([x[row : row + 1, :length], after[row : row + 1]], dim=1))
-        assert_close(output[row, :length], alone[0, :length], "output")
-        own = ub.index_state(state, [row])
-        assert_close(layer(after[row : row + 1], own)[0][0], alone[0, length:], "later steps")
+    after = random(4, 3, 3, seed=2)
+    check_padding(make(kind), random(4, 9, 3), after, torch.tensor([9, 0, 3, 5]))
 
 
 @pytest.mark.parametrize("negative", [True, False])

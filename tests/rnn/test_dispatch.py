@@ -10,7 +10,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 
 import unbounded as ub
-from tests.memories.common import MEMORIES, instructions, requires_grad
+from tests.memories.common import MEMORIES, instructions
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
@@ -47,26 +47,6 @@ def fused_calls(monkeypatch):
     monkeypatch.setattr(kernels, "recurrence", recorded)
     say_once.cache_clear()
     return calls
-
-
-@needs_kernels
-@pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
-@pytest.mark.parametrize("lengths", [None, [6, 0, 2]])
-def test_both_paths_agree_in_outputs_states_and_gradients(memory, controller, lengths):
-    lengths = None if lengths is None else torch.tensor(lengths)
-    results = []
-    for backend in ("cpu", "reference"):
-        layer = make(memory, controller, backend, output_size=2, learn_initial_state=True)
-        x = inputs().requires_grad_()
-        _, start = layer(inputs()[:2])
-        output, state = layer(x, start, lengths)
-        tensors = [output, *state_tensors(state)]
-        loss = sum((t * torch.linspace(-1, 1, t.numel()).view_as(t)).sum() for t in tensors)
-        gradients = torch.autograd.grad(loss, [x, *layer.parameters()])
-        results.append([*tensors, *gradients])
-    for position, (fused, reference) in enumerate(zip(*results, strict=True)):
-        assert_close(fused, reference, f"tensor {position}")
 
 
 @needs_kernels
@@ -182,39 +162,6 @@ def test_gradients_of_gradients_come_from_the_reference(memory):
         assert_close(fused, reference, "second derivative")
 
 
-@needs_kernels
-@pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("kind", ["uniform", "eighths", "saturated"])
-def test_unroll_agrees_on_both_paths(memory, kind):
-    structure = MEMORIES[memory](3)
-    results = []
-    for backend in ("cpu", "reference"):
-        fields = requires_grad(instructions(structure, 2, 9, kind=kind))
-        _, start = structure.unroll(instructions(structure, 2, 3, seed=4), backend="reference")
-        start = requires_grad(start)
-        read_vectors, state = structure.unroll(fields, start, backend)
-        loss = read_vectors.sin().sum() + state.strengths.cos().sum() + state.values.sin().sum()
-        gradients = torch.autograd.grad(loss, [*fields, *start])
-        results.append([read_vectors, *state, *gradients])
-    for position, (fused, reference) in enumerate(zip(*results, strict=True)):
-        assert_close(fused, reference, f"tensor {position}")
-
-
-@needs_kernels
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch itself, while tracing
-def test_torch_compile_around_the_layer():
-    layer = make(output_size=2)
-    want, _ = layer(inputs())
-    compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=True)
-    assert_close(compiled(inputs()), want, "compiled")
-
-
-def test_an_elman_controller_without_recurrence_runs_either_way():
-    feed_forward = functools.partial(ub.ElmanController, recurrent=False, bias=False)
-    results = [make(controller=feed_forward, backend=b)(inputs())[0] for b in ("auto", "reference")]
-    assert_close(*results, "output")
-
-
 class DoubledStack(ub.NeuralStack):
     """Reads twice the read vector, which the kernel for stacks does not compute."""
 
@@ -235,17 +182,6 @@ def test_a_subclass_is_not_taken_for_its_base(fused_calls):
     assert fused_calls == []
     single, _ = ub.NeuralStack(4).unroll(instructions(DoubledStack(4), 2, 3))
     assert_close(read_vectors, 2 * single, "the subclass's read vector")
-
-
-@needs_kernels
-def test_negative_strengths_run_on_the_reference():
-    memory = ub.NeuralStack(3)
-    fields = instructions(memory, 2, 4)
-    fields = fields._replace(push=fields.push - 0.5)
-    say_once.cache_clear()
-    with pytest.warns(BackendWarning, match="at least 0"):
-        read_vectors, _ = memory.unroll(fields)
-    assert_close(read_vectors, memory.unroll(fields, backend="reference")[0], "read_vectors")
 
 
 @needs_kernels

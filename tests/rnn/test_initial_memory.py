@@ -11,6 +11,7 @@ import torch
 
 import unbounded as ub
 from tests.memories.toy import EVERY, LIBRARY, TOYS, Toy
+from tests.rnn.layers import check_gradients
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded import kernels
@@ -112,9 +113,10 @@ def test_a_papers_initialization_keeps_the_memorys_initial_values(draw):
 
 
 def test_copies_and_state_dicts_keep_learned_initial_values():
-    layer = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), dtype=DOUBLE)
+    options = {"dtype": DOUBLE, "output_size": 2, "learn_initial_state": True}
+    layer = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), **options)
     x = inputs(4, 2, 3)
-    other = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), dtype=DOUBLE)
+    other = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), **options)
     assert not torch.equal(other(x)[0], layer(x)[0])
     other.load_state_dict(layer.state_dict())
     for same in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
@@ -123,28 +125,9 @@ def test_copies_and_state_dicts_keep_learned_initial_values():
     assert {tensor.dtype for tensor in flat(narrow.initial_state(2))} == {torch.float32}
 
 
-@pytest.mark.parametrize("name", LEARNED)
-def test_the_gradient_arrives(name):
-    layer = make(name, learn_initial_state=True)
-    output, state = layer(inputs(3, 2, 3))
-    (output.sum() + state.read_vector.sum()).backward()
-    for key, parameter in layer.layers[0].initial_memory.named_parameters():
-        assert parameter.grad.abs().sum() > 0, key
-
-
 @pytest.mark.parametrize("name", ["toy", *WITH_KERNEL])
 def test_gradcheck(name):
-    layer = make(name)
-    x = inputs(3, 2, 3).requires_grad_()
-    names = [key for key, _ in layer.named_parameters()]
-
-    def run(x, *parameters):
-        output, state = torch.func.functional_call(
-            layer, dict(zip(names, parameters, strict=True)), (x,)
-        )
-        return output, state.read_vector, *state.memory
-
-    assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
+    check_gradients(make(name), inputs(3, 2, 3))
 
 
 @needs_kernels
@@ -249,11 +232,3 @@ def test_a_trace_of_undeclared_fields():
     expected = r"Silent.observe: expected the observed_fields, marks, sums, head, got hea"
     with pytest.raises(ShapeError, match=expected):
         layer(inputs(2, 2, 3), return_trace=True)
-
-
-@pytest.mark.parametrize("name", TOYS)
-def test_a_layer_with_learned_initial_values_can_be_copied_and_pickled(name):
-    layer = ub.MemoryRNN(3, 5, TOYS[name](), backend="reference", dtype=torch.float64)
-    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        for one, other in zip(layer.parameters(), twin.parameters(), strict=True):
-            assert torch.equal(one, other)

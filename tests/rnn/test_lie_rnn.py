@@ -15,16 +15,12 @@ def count(module):
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "embedding", "hidden", "width", "published"), [(42, 100, 128, 128, 212_149)]
-)
-def test_the_layers_share_of_the_published_parameters(
-    vocabulary, embedding, hidden, width, published
-):
+def test_the_layers_share_of_the_published_parameters():
     """The counts need a second bias in the LSTM, and 2 parameters for each learned initial value.
 
     The papers also have 127 890 and 4 047 632 for LSTMs, and 4 323 329, which match no formula.
     """
+    vocabulary, embedding, hidden, width, published = 42, 100, 128, 128, 212_149
     memory = ub.LieAccessMemory(width, initial="learned")
     layer = ub.MemoryRNN(embedding, hidden, memory, learn_initial_state=True)
     assert count(layer.layers[0].heads) == (hidden + 1) * (4 * 2 + width + 5)
@@ -35,18 +31,6 @@ def test_the_layers_share_of_the_published_parameters(
     around = vocabulary * embedding + (hidden + 1) * vocabulary
     second_bias = 4 * hidden
     assert count(layer) + initial + second_bias + around == published
-
-
-@pytest.mark.parametrize(
-    ("vocabulary", "embedding", "hidden", "is_learned", "published"),
-    [(42, 100, 128, True, 127_890), (10_000, 256, 128, False, 4_047_632)],
-)
-def test_the_lstms_share_of_the_published_parameters(
-    vocabulary, embedding, hidden, is_learned, published
-):
-    initial = 4 * hidden if is_learned else 0
-    around = vocabulary * embedding + (hidden + 1) * vocabulary
-    assert count(torch.nn.LSTM(embedding, hidden)) + initial + around == published
 
 
 @pytest.mark.parametrize(
@@ -64,18 +48,9 @@ def test_kernel_and_reference_agree(group, weighting, variant, heads):
     step = "normalised" if group == "scaling_rotation" else None
     group, size = (group.removesuffix("_4"), 4) if group.endswith("_4") else (group, None)
     memory = ub.LieAccessMemory(
-        4,
-        group,
-        weighting,
-        step,
-        key_size=size,
-        variant=variant,
-        initial="learned",
-        capacity=6,
-        drop=3,
-        read_heads=heads[0],
-        write_heads=heads[1],
-    )
+        *(4, group, weighting, step), key_size=size, variant=variant, initial="learned",
+        capacity=6, drop=3, read_heads=heads[0], write_heads=heads[1],
+    )  # fmt: skip
     layers = [ub.MemoryRNN(2, 6, memory, backend=b).double() for b in ("cpu", "reference")]
     layers[1].load_state_dict(layers[0].state_dict())
     x, lengths = torch.randn(12, 3, 2, dtype=torch.float64), torch.tensor([12, 5, 0])
@@ -112,20 +87,6 @@ def test_disabled_writes_leave_no_row(backend):
         assert_close(getattr(trimmed, name), getattr(written, name), name)
     silent = after._replace(strength=torch.zeros_like(after.strength))
     assert_close(memory.unroll(silent, written, backend)[0], read_vectors[:, 6:], "read_vectors")
-
-
-def test_a_carried_state_stays_within_the_capacity():
-    torch.manual_seed(0)
-    layer = ub.MemoryRNN(2, 5, ub.LieAccessMemory(3, capacity=100, drop=60))
-    x = torch.randn(700, 2, 2)
-    with torch.no_grad():
-        expected, _ = layer(x)
-        state, outputs = None, []
-        for chunk in x.split(35):
-            output, state = layer(chunk, state)
-            outputs.append(output)
-            assert state.memory.keys.shape[1] <= 100
-    torch.testing.assert_close(torch.cat(outputs), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_a_trace_shows_the_positions_of_the_heads():

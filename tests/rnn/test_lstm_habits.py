@@ -153,7 +153,6 @@ def test_dropout_is_applied_between_layers_and_in_training_only():
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_without_bias(controller):
-    """Item 18."""
     layer = make(controller=controller, bias=False)
     assert layer.layers[0].controller.bias_ih is None
     assert layer.layers[0].controller.bias_hh is None
@@ -193,16 +192,15 @@ def test_padding_beyond_the_lengths_is_ignored(memory, backend, what):
         x = clean.clone()
         x[2:, 2], x[:, 1] = filler, filler
         x.requires_grad_()
-        output, _ = layer(x, lengths=lengths)
+        output, state = layer(x, lengths=lengths)
         grads = torch.autograd.grad(output.square().sum(), [x, *layer.parameters()])
-        gradients.append([output, *grads])
+        gradients.append([output, *state_tensors(state), *grads])
     for number, (with_zeros, with_filler) in enumerate(zip(*gradients, strict=True)):
         assert torch.equal(with_zeros, with_filler), number
 
 
 @pytest.mark.parametrize("other", [ub.ControllerRNN(3, 5), ub.SRCN(3, 5, 2), ub.DeepLSTM(3, 5, 2)])
 def test_padding_is_ignored_by_layers_without_a_memory(other):
-    """Item 2."""
     x = torch.randn(4, 2, 3)
     x[2:, 0] = float("nan")
     output, _ = other(x, lengths=torch.tensor([2, 4]))
@@ -251,7 +249,6 @@ def test_a_forward_pass_on_the_meta_device():
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_an_empty_batch(memory, backend):
-    """Item 18."""
     layer = make(memory, backend=backend)
     output, (h_n, *_) = layer(random(4, 0, 3))
     assert output.shape == (4, 0, 5)
@@ -263,7 +260,6 @@ def test_an_empty_batch(memory, backend):
     "lengths", [[4, 1], (4, 1), torch.tensor([4, 1], dtype=torch.int32), numpy.array([4, 1])]
 )
 def test_lengths_as_lists_and_other_integers(lengths):
-    """Item 18."""
     layer, x = make(), random(4, 2, 3)
     want, _ = layer(x, lengths=torch.tensor([4, 1]))
     assert torch.equal(layer(x, lengths=lengths)[0], want)
@@ -298,7 +294,6 @@ def test_invalid_states(state):
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_a_state_can_be_saved_and_loaded_with_weights_only(memory):
-    """Item 18."""
     _, state = make(memory)(random(4, 2, 3))
     file = io.BytesIO()
     torch.save(state, file)

@@ -8,6 +8,7 @@ from torch import nn
 
 import unbounded as ub
 from tests.memories.toy import EVERY
+from tests.rnn.layers import check_chunks, check_gradients
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
@@ -117,14 +118,9 @@ def test_padded_equals_unpadded_and_goes_on(memory):
 @EACH
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
 def test_chunks_with_the_state_carried_equal_the_whole(memory):
-    layer, x = make(memory), random(2, 7, 5)
-    state = layer.initial_state(2, [7, 7] if memory.uses_lengths else None)
-    whole, _ = layer(x, state)
-    outputs = []
-    for part in x.split([1, 4, 2], dim=1):
-        output, state = layer(part, ub.detach_state(state))
-        outputs.append(output)
-    assert_close(torch.cat(outputs, dim=1), whole, "output")
+    layer = make(memory)
+    begun = layer.initial_state(2, [7, 7] if memory.uses_lengths else None)
+    check_chunks(layer, random(2, 7, 5), [1, 4, 2], begun)
 
 
 @pytest.mark.parametrize(
@@ -132,18 +128,7 @@ def test_chunks_with_the_state_carried_equal_the_whole(memory):
 )
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
 def test_gradcheck(name):
-    layer, x = make(MEMORIES[name]), random(2, 3, 5).requires_grad_()
-    names = [name for name, _ in layer.named_parameters()]
-
-    def run(x, *parameters):
-        own = dict(zip(names, parameters, strict=True))
-        torch.manual_seed(0)  # a memory may draw its initial state
-        output, state = torch.func.functional_call(layer, own, (x, None, [3, 2]), tie_weights=False)
-        # Logs of 0 have no finite difference.
-        return output, *(part.masked_fill(part == -torch.inf, 0.0) for part in state)
-
-    parameters = [each.detach().clone().requires_grad_() for each in layer.parameters()]
-    assert torch.autograd.gradcheck(run, (x, *parameters), fast_mode=True)
+    check_gradients(make(MEMORIES[name]), random(2, 3, 5), None, [3, 2], fast_mode=True)
 
 
 def test_a_kernel_serves_it():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 import gc
-import pickle
 
 import pytest
 import torch
@@ -13,6 +11,7 @@ from safetensors.torch import save_file
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
+from tests.rnn.layers import check_gradients
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.memories.core import map_state
@@ -83,32 +82,15 @@ def test_padded_equals_unpadded(memory, controller):
         assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
         (alone[:, 0] * weights[:length, b]).sum().backward()
         sequence_state = ub.index_state(state, [b])
-        for one, other in zip(
-            flat(sequence_state[:3]),
-            flat(alone_state[:3]),
-            strict=True,
-        ):
+        pairs = zip(flat(sequence_state[:3]), flat(alone_state[:3]), strict=True)
+        rows = zip(drop_empty_rows(sequence_state), drop_empty_rows(alone_state), strict=True)
+        for one, other in (*pairs, *rows):
             assert_close(one, other, f"state of sequence {b}")
-        for one, other in zip(
-            drop_empty_rows(sequence_state),
-            drop_empty_rows(alone_state),
-            strict=True,
-        ):
-            assert_close(one, other, f"memory of sequence {b}")
         follow = inputs(2, 1, 3, seed=3)
         assert_close(layer(follow, sequence_state)[0], layer(follow, alone_state)[0], "carried on")
     for name, parameter in layer.named_parameters():
         assert_close(got[name], parameter.grad, f"gradient of {name}")
     assert_close(got_x, x.grad, "gradient of x")
-
-
-def test_padding_cannot_leak_even_when_it_is_nan():
-    layer = make(output_size=2)
-    x, lengths = inputs(5, 2, 3), torch.tensor([5, 2])
-    x[2:, 1] = float("nan")
-    output, state = layer(x, lengths=lengths)
-    assert not output[:2].isnan().any()
-    assert not state.read_vector.isnan().any()
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -136,16 +118,7 @@ def test_a_state_is_resumed(memory, controller):
 )
 def test_gradcheck(memory, controller):
     layer = make(memory, controller, output_size=2, learn_initial_state=True, backend="reference")
-    x = inputs(3, 2, 3).requires_grad_()
-    names = [name for name, _ in layer.named_parameters()]
-
-    def run(x, *parameters):
-        output, state = torch.func.functional_call(
-            layer, dict(zip(names, parameters, strict=True)), (x,)
-        )
-        return output, *flat(state)
-
-    assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
+    check_gradients(layer, inputs(3, 2, 3))
 
 
 def test_the_learned_initial_state_is_used_and_receives_gradients():
@@ -264,18 +237,6 @@ def test_an_indented_json_file_is_recognized(tmp_path):
         ub.load_trace(path)
 
 
-def test_deepcopy_pickle_and_state_dict_keep_the_layer():
-    layer = make(output_size=2, learn_initial_state=True)
-    x = inputs(4, 2, 3)
-    want, _ = layer(x)
-    fresh = ub.MemoryRNN(
-        3, 5, ub.NeuralStack(4), output_size=2, dtype=DOUBLE, learn_initial_state=True
-    )
-    fresh.load_state_dict(layer.state_dict())
-    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), fresh):
-        assert torch.equal(other(x)[0], want)
-
-
 def test_autocast_keeps_strengths_in_float32():
     torch.manual_seed(0)
     layer = ub.MemoryRNN(3, 8, ub.NeuralQueue(4), output_size=2)
@@ -309,13 +270,3 @@ def test_distributed_data_parallel(tmp_path):
         gc.collect()
     finally:
         dist.destroy_process_group()
-
-
-def test_custom_controller():
-    feed_forward = functools.partial(
-        ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
-    )
-    layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4), feed_forward)
-    assert [name for name, _ in layer.layers[0].controller.named_parameters()] == ["weight_ih"]
-    output, _ = layer(torch.randn(4, 2, 3))
-    assert output.shape == (4, 2, 5)

@@ -114,15 +114,6 @@ def test_under_autocast_the_output_has_its_dtype(backend):
     torch.testing.assert_close(output.float(), expected, atol=2e-2, rtol=0)
 
 
-@pytest.mark.parametrize("memory", ["stack", "lie_access"])
-def test_exported_with_a_dynamic_batch(memory):
-    layer = make(memory, output_read_vector=True, batch_first=True).eval()
-    dynamic = {"x": {0: torch.export.Dim("B", min=2)}}
-    program = torch.export.export(layer, (inputs(3, 4, 3),), dynamic_shapes=dynamic)
-    larger = inputs(6, 4, 3)
-    assert_close(program.module()(larger)[0], layer(larger)[0], "exported")
-
-
 def model_of(**options):
     torch.manual_seed(0)
     model = MemoryModel(

@@ -153,16 +153,6 @@ def test_an_answering_sequence_continues_in_the_next_call(cut):
         model(inputs[:1, cut:], state)
 
 
-def test_generation_equals_the_prediction_on_the_whole_sequence():
-    model = read_only(embedding_size=None)
-    prompt = torch.tensor([[0, 1, 2, 5]])
-    generated = generate(model.sequence, prompt, torch.tensor([4]), torch.arange(6), 0, 8)
-    inputs = torch.cat([prompt, generated], dim=1)
-    taught = model(inputs)[0].argmax(dim=-1)[0, 3:-1]
-    end = generated[0].tolist().index(0) + 1 if 0 in generated[0] else generated.shape[1]
-    assert generated[0, :end].tolist() == taught[:end].tolist()
-
-
 def test_a_half_precision_state_keeps_the_answering_flags():
     state = read_only(embedding_size=None)(torch.tensor([[0, 5]]))[1]
     moved = ub.move_state(state, dtype=torch.float64)

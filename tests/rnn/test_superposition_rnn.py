@@ -1,4 +1,4 @@
-"""Stack RNN and List RNN: sizes, the explicit loop, padding, resuming, emptying, traces."""
+"""Stack RNN and List RNN: sizes, the explicit loop, chunks, emptying, traces."""
 
 from __future__ import annotations
 
@@ -72,48 +72,6 @@ def test_the_loop_is_the_papers_equations_3_to_6():
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-@pytest.mark.parametrize("capacity", [None, 7])
-def test_padded_equals_unpadded(name, capacity):
-    layer = make(name, capacity=capacity)
-    x, lengths = random(7, 4, 3), torch.tensor([7, 0, 1, 4])
-    output, state = layer(x, lengths=lengths)
-    assert_close(state.read_vector[1], torch.full((4,), -1.0, dtype=DOUBLE), "r of an empty memory")
-    weights = random(7, 4, 5, seed=2)
-    (output * weights).sum().backward()
-    got = {key: p.grad.clone() for key, p in layer.named_parameters()}
-    layer.zero_grad()
-    for b in (0, 2, 3):
-        length = int(lengths[b])
-        alone, alone_state = layer(x[:length, b : b + 1])
-        assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
-        assert output[length:, b].abs().sum() == 0
-        (alone[:, 0] * weights[:length, b]).sum().backward()
-        sequence_state = ub.index_state(state, [b])
-        assert_close(sequence_state.read_vector, alone_state.read_vector, "read_vector")
-        follow = random(2, 1, 3, seed=3)
-        onward = make(name)
-        assert_close(
-            onward(follow, sequence_state)[0], onward(follow, alone_state)[0], "carried on"
-        )
-    for key, parameter in layer.named_parameters():
-        assert_close(got[key], parameter.grad, f"gradient of {key}")
-
-
-@pytest.mark.parametrize("name", MEMORIES)
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
-def test_chunks_with_the_state_carried_equal_the_whole(name, controller):
-    layer = make(name, controller)
-    x = random(9, 2, 3)
-    whole, final = layer(x)
-    chunks, state = [], None
-    for chunk in x.split(4):
-        output, state = layer(chunk, state)
-        chunks.append(output)
-    assert torch.equal(torch.cat(chunks), whole)
-    assert torch.equal(state.memory.cells, final.memory.cells)
-
-
-@pytest.mark.parametrize("name", MEMORIES)
 @pytest.mark.parametrize("controller", [CONTROLLER, "lstm"])
 def test_chunked_backpropagation_equals_the_whole_if_nothing_is_detached(name, controller):
     layer, x, weights = make(name, controller), random(9, 2, 3), random(9, 2, 5, seed=2)
@@ -147,32 +105,6 @@ def test_truncated_backpropagation_is_exact_if_no_memory_crosses_the_cut(name):
         assert_close(truncated, whole, "gradient")
 
 
-def test_detaching_cuts_the_gradient_and_nothing_else():
-    layer = make()
-    x = random(6, 2, 3).requires_grad_()
-    _, state = layer(x[:3])
-    output, _ = layer(x[3:], ub.detach_state(state))
-    assert torch.equal(output, layer(x)[0][3:])
-    output.sum().backward()
-    assert x.grad[:3].abs().sum() == 0
-    assert x.grad[3:].abs().sum() > 0
-
-
-@pytest.mark.parametrize("name", MEMORIES)
-def test_gradcheck(name):
-    layer = make(name, "elman")
-    x = random(3, 2, 3).requires_grad_()
-    names = [key for key, _ in layer.named_parameters()]
-
-    def run(x, *parameters):
-        output, state = torch.func.functional_call(
-            layer, dict(zip(names, parameters, strict=True)), (x,)
-        )
-        return output, state.read_vector, *state.memory
-
-    assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
-
-
 @pytest.mark.parametrize("name", MEMORIES)
 def test_memories_are_emptied_between_two_calls(name):
     layer = make(name, "elman")
@@ -193,17 +125,6 @@ def test_memories_are_emptied_between_two_calls(name):
         layer.empty_memory(state, torch.tensor([1, 0, 1]))
 
 
-def test_emptying_works_for_memories_with_strengths():
-    torch.manual_seed(0)
-    layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4), dtype=DOUBLE, backend="reference")
-    x = random(5, 2, 3)
-    _, state = layer(x)
-    emptied = layer.empty_memory(state, torch.tensor([True, False]))
-    fresh = layer.initial_state(2)._replace(hidden=state.hidden, cell=state.cell)
-    assert torch.equal(layer(x, emptied)[0][:, 0], layer(x, fresh)[0][:, 0])
-    assert torch.equal(layer(x, emptied)[0][:, 1], layer(x, state)[0][:, 1])
-
-
 @pytest.mark.parametrize("name", MEMORIES)
 @pytest.mark.parametrize("capacity", [None, 6])
 def test_the_trace_shows_cells_and_actions(name, capacity, tmp_path):
@@ -222,13 +143,6 @@ def test_the_trace_shows_cells_and_actions(name, capacity, tmp_path):
     assert torch.equal(untouched, torch.full_like(untouched, -1.0))
     ub.save_trace(tmp_path / "t.safetensors", trace)
     assert torch.equal(ub.load_trace(tmp_path / "t.safetensors").arrays["cells"], cells)
-
-
-def test_state_dict_has_no_biases():
-    assert set(make().state_dict()) == {
-        "layers.0.controller.weight_ih",
-        "layers.0.heads.weight",
-    }
 
 
 @pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])

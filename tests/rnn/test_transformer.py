@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import unbounded as ub
+from tests.rnn.layers import check_chunks, check_gradients, check_padding
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.memories.core import state_tensors
@@ -134,15 +135,7 @@ def test_sinusoids():
 @WINDOWS
 @pytest.mark.parametrize("sizes", [[1] * 9, [4, 5], [2, 1, 6]])
 def test_chunks_with_the_state_carried_equal_the_whole(positions, window, sizes):
-    layer, x = make(positions, window=window), random(4, 9, 3)
-    whole, end = layer(x)
-    outputs, state = [], None
-    for part in x.split(sizes, dim=1):
-        output, state = layer(part, state if state is None else ub.detach_state(state))
-        outputs.append(output)
-    assert_close(torch.cat(outputs, dim=1), whole, "output")
-    for one, other in zip(state_tensors(state), state_tensors(end), strict=True):
-        torch.testing.assert_close(one, other)
+    state = check_chunks(make(positions, window=window), random(4, 9, 3), sizes)
     if window is not None:
         assert all(part.shape[1] == window - 1 for part in state_tensors(state) if part.dim() > 1)
 
@@ -152,17 +145,12 @@ def test_chunks_with_the_state_carried_equal_the_whole(positions, window, sizes)
 def test_padded_equals_unpadded_and_goes_on(positions, window):
     layer, x, after = make(positions, window=window), random(4, 9, 3), random(4, 3, 3, seed=2)
     lengths = torch.tensor([9, 0, 3, 5])
-    output, state = layer(x, lengths=lengths)
+    output = check_padding(layer, x, after, lengths)
     first, begun = layer(x[:, :4], lengths=lengths.clamp(max=4))
-    rest, other = layer(x[:, 4:], begun, (lengths - 4).clamp(min=0))
+    rest, state = layer(x[:, 4:], begun, (lengths - 4).clamp(min=0))
     assert_close(torch.cat([first, rest], dim=1), output, "chunks of padded sequences")
-    for row, length in enumerate(lengths.tolist()):
-        assert output[row, length:].abs().sum() == 0
-        alone, _ = layer(torch.cat([x[row : row + 1, :length], after[row : row + 1]], dim=1))
-        assert_close(output[row, :length], alone[0, :length], "output")
-        for carried in (state, other):
-            own = ub.index_state(carried, [row])
-            assert_close(layer(after[row : row + 1], own)[0][0], alone[0, length:], "later steps")
+    whole = layer(after, layer(x, lengths=lengths)[1])[0]
+    assert_close(layer(after, state)[0], whole, "later steps of chunks")
 
 
 @EACH
@@ -184,18 +172,9 @@ def test_a_bidirectional_layer_does_not_see_padding(positions, window):
 
 @EACH
 def test_gradcheck(positions):
-    layer, x = make(positions), random(2, 3, 3).requires_grad_()
-    names = [name for name, _ in layer.named_parameters()]
+    layer = make(positions)
     begun = ub.detach_state(layer(random(2, 2, 3, seed=3))[1])
-
-    def run(x, *parameters):
-        own = dict(zip(names, parameters, strict=True))
-        output, state = torch.func.functional_call(
-            layer, own, (x, begun, torch.tensor([3, 2])), tie_weights=False
-        )
-        return output, *(part for part in state_tensors(state) if part.is_floating_point())
-
-    assert torch.autograd.gradcheck(run, (x, *layer.parameters()), fast_mode=True)
+    check_gradients(layer, random(2, 3, 3), begun, torch.tensor([3, 2]), fast_mode=True)
 
 
 @EACH

@@ -68,14 +68,6 @@ def test_initializers_train(initializer):
     assert all(p.grad.isfinite().all() and p.grad.any() for p in learned)
 
 
-def test_a_trace_has_cells_and_weights_of_every_step():
-    layer = ub.MemoryRNN(2, 5, ub.TuringTape(6, 3, 2), batch_first=True)
-    _, _, trace = layer(torch.randn(2, 4, 2), return_trace=True)
-    assert trace.arrays["cells"].shape == (2, 4, 6, 3)
-    assert trace.arrays["read_weights"].shape == (2, 4, 2, 6)
-    assert trace.arrays["instruction.read_shift"].shape == (2, 4, 2, 3)
-
-
 def _in_the_order_of_the_program(layer, output, x):
     """The step of Deleu & Dureau's program: write and read by the previous instruction."""
     state = ub.TuringTape.initial_state(layer.memory, len(x), dtype=x.dtype)
