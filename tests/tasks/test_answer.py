@@ -22,21 +22,6 @@ def test_nothing_of_the_answer_is_fed():
     assert task.input_vocabulary == ("<s>", "|||", *(f"s{k}" for k in range(5)))
 
 
-def test_a_row_by_hand():
-    task = make_task("answer_copy", symbols=3)
-    batch = task.batch(1, "test", 0, 1, LengthRange(2, 2))
-    source, target = task.example(1, "test", 0, LengthRange(2, 2))
-    fed = [task.input_vocabulary[token] for token in batch.inputs[0].tolist()]
-    predicted = [task.output_vocabulary[token] for token in batch.targets[0, 3:].tolist()]
-    assert fed == ["<s>", *source, "|||", "|||", "|||"]
-    assert batch.mask[0].tolist() == [False, False, False, True, True, True]
-    assert [task.output_vocabulary[t] for t in batch.targets[0][batch.mask[0]].tolist()] == [
-        *target,
-        "</s>",
-    ]
-    assert predicted[-1] == "</s>"
-
-
 def test_generation_feeds_the_end_symbol_too():
     task = make_task("answer_copy", symbols=3)
     # After </s> nothing is fed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-import torch
 from scipy.stats import chisquare
 
 from unbounded.errors import ConfigError
@@ -113,26 +112,6 @@ def test_sizes_and_vocabularies_are_those_of_the_papers(name):
     task = make_task(name)
     assert (str(task.train_lengths), str(task.test_lengths)) == (train, test)
     assert (len(task.input_vocabulary), len(task.output_vocabulary)) == (inputs, outputs)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_an_example_equals_its_row_of_any_batch(name):
-    task = make_task(name)
-    batch = task.batch(1, "train", 5, 6)
-    for row in range(6):
-        alone = task.batch(1, "train", 5 + row, 1)
-        steps = int(alone.lengths)
-        assert int(batch.lengths[row]) == steps
-        for field, own in zip(batch[:3], alone[:3], strict=True):
-            assert torch.equal(field[row, :steps], own[0])
-            assert int(field[row, steps:].sum()) == 0
-    drawn = [
-        task.example(seed, split, index, task.test_lengths)
-        for seed in (0, 1)
-        for split in ("train", "validation", "test")
-        for index in range(10)
-    ]
-    assert len(set(drawn)) == len(drawn)
 
 
 @pytest.mark.parametrize("name", RULES)

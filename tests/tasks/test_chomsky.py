@@ -179,16 +179,6 @@ def test_a_batch_is_source_computation_and_answer(name, computation):
         assert task.answer_steps(prompt) == len(target)
 
 
-@pytest.mark.parametrize("name", CHOMSKY)
-def test_an_example_equals_its_row_of_any_batch(name):
-    task = make_task(name)
-    lengths = LengthRange(3, 30)
-    examples = task.examples(2, "validation", 100, 20, lengths)
-    assert [task.example(2, "validation", 100 + k, lengths) for k in range(20)] == examples
-    assert task.examples(3, "validation", 100, 20, lengths) != examples
-    assert task.examples(2, "test", 100, 20, lengths) != examples
-
-
 def uniform(counts, size):
     """Whether counts of `size` equally likely outcomes pass chi-square."""
     assert len(counts) == size

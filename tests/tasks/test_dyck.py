@@ -8,7 +8,6 @@ from math import comb
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import chisquare
 
 from unbounded.errors import ConfigError
@@ -87,6 +86,9 @@ def test_heights_of_long_words_have_their_exact_distribution(semi_length):
 @pytest.mark.parametrize("kinds", [1, 2, 3])
 def test_labels_are_those_of_a_stack(kinds):
     task = make_task("dyck", kinds=kinds, train_lengths="1:9")
+    assert (task.objective, task.layout, task.metric_set) == ("binary", "labels", "membership")
+    words = make_task("dyck", kinds=kinds, labels="word").batch(1, "test", 5, 6)
+    assert words.mask.sum(dim=1).tolist() == [1] * 6
     whole = []
     for source, target in task.examples(2, "train", 0, 400):
         assert len(source) == len(target) <= 18
@@ -127,23 +129,6 @@ def test_semi_lengths_are_uniform_or_in_proportion_to_the_words_of_a_label():
             assert chisquare([lengths[n] for n in range(1, 6)], expected).pvalue > 1e-3
     long = make_task("dyck", length_distribution="catalan")
     assert len(long.example(1, "train", 0, LengthRange(1, 3000)).source) > 5000
-
-
-@pytest.mark.parametrize("options", [{}, {"kinds": 4}, {"labels": "word"}])
-def test_an_example_equals_its_row_of_any_batch(options):
-    task = make_task("dyck", **options)
-    batch = task.batch(1, "test", 5, 6)
-    for row in range(6):
-        alone = task.batch(1, "test", 5 + row, 1)
-        steps = int(alone.lengths)
-        for field, own in zip(batch[:3], alone[:3], strict=True):
-            assert torch.equal(field[row, :steps], own[0])
-            assert int(field[row, steps:].sum()) == 0
-    others = (task.batch(1, "train", 5, 6, LengthRange(20, 20)), task.batch(2, "test", 5, 6))
-    assert all(not torch.equal(other.inputs[:, :12], batch.inputs[:, :12]) for other in others)
-    if options.get("labels") == "word":
-        assert batch.mask.sum(dim=1).tolist() == [1] * 6
-    assert (task.objective, task.layout, task.metric_set) == ("binary", "labels", "membership")
 
 
 def test_labels_of_any_word_balanced_or_not():

@@ -88,8 +88,7 @@ RULES = {
         r"([01]+)×([01]+)=([01]+)", lambda u, v, p: number(u) * number(v) == number(p)
     ),
     "compute_sqrt": matched(
-        "([01]+)=([01]+)",
-        lambda x, z: number(z) ** 2 <= number(x) < (number(z) + 1) ** 2,
+        "([01]+)=([01]+)", lambda x, z: number(z) ** 2 <= number(x) < (number(z) + 1) ** 2
     ),
     "bucket_sort": matched("([1-5]*)#([1-5]*)", lambda w, v: "".join(sorted(w)) == v),
 }

@@ -64,10 +64,7 @@ def test_strips_predict_each_token_once_for_any_number_of_strips(folder, size):
 def test_sentences_for_a_person_to_read(folder):
     task = read_penn_treebank(folder, COUNTS)
     drawn = task.examples(0, "test", 0, 2)
-    assert [" ".join(example.source) for example in drawn] == [
-        "the <unk> saw a dog",
-        "the cat sat",
-    ]
+    assert [" ".join(example.source) for example in drawn] == ["the <unk> saw a dog", "the cat sat"]
     with pytest.raises(ConfigError, match="size: expected an integer from 1 to 1, got 2"):
         task.examples(0, "test", 1, 2)
 

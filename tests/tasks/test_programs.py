@@ -6,7 +6,6 @@ import re
 from collections import Counter
 
 import pytest
-import torch
 from scipy.stats import chisquare
 from tests.tasks.program_evaluator import printed
 
@@ -116,18 +115,6 @@ def test_no_program_is_in_two_splits():
     assert all(split_of(text) == split for split, texts in splits.items() for text in texts)
     assert not splits["train"] & splits["test"]
     assert not splits["validation"] & (splits["test"] | splits["train"])
-
-
-def test_an_example_equals_its_row_of_any_batch():
-    task = make_task("programs", nesting=2)
-    batch = task.batch(1, "train", 5, 6)
-    for row in range(6):
-        alone = task.batch(1, "train", 5 + row, 1)
-        steps = int(alone.lengths)
-        assert int(batch.lengths[row]) == steps
-        for field, own in zip(batch[:3], alone[:3], strict=True):
-            assert torch.equal(field[row, :steps], own[0])
-    assert task.programs(1, "train", 0, 9) != task.programs(2, "train", 0, 9)
 
 
 def test_small_loops_alone():

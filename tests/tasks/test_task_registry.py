@@ -1,6 +1,7 @@
 import inspect
 
 import pytest
+import torch
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import TASKS, LengthRange, make_task
@@ -60,6 +61,30 @@ def test_a_task_knows_its_name_and_takes_its_options(name):
     task = make_task(name, train_lengths="10:12", test_lengths=LengthRange(20, 21), **own)
     assert task.name == name
     assert (task.train_lengths, task.test_lengths) == (LengthRange(10, 12), LengthRange(20, 21))
+
+
+#: Of streams and of a user's files other tests are.
+DRAWN = [name for name in TASKS if name not in (*STREAMS, "pairs", "penn_treebank", "text")]
+OF_ROWS = [*((name, {}) for name in DRAWN), ("programs", {"nesting": 2})]
+OF_ROWS += [("dyck", {"kinds": 4}), ("dyck", {"labels": "word"}), ("repeat_copy", {"bits": 3})]
+
+
+@pytest.mark.parametrize(("name", "options"), OF_ROWS)
+def test_an_example_equals_its_row_of_any_batch(name, options):
+    task = make_task(name, **options)
+    batch = task.batch(1, "test", 5, 6, task.train_lengths)
+    for row in range(6):
+        alone = task.batch(1, "test", 5 + row, 1, task.train_lengths)
+        steps = int(alone.lengths)
+        assert int(batch.lengths[row]) == steps
+        for field, own in zip(batch[:3], alone[:3], strict=True):
+            assert torch.equal(field[row, :steps], own[0])
+            assert int(field[row, steps:].sum()) == 0
+    example = task.example(1, "test", 7, task.train_lengths)
+    assert example == task.examples(1, "test", 5, 6, task.train_lengths)[2]
+    for seed, split in ((2, "test"), (1, "validation"), (1, "train")):
+        other = task.batch(seed, split, 5, 6, task.train_lengths)
+        assert not all(map(torch.equal, other, batch)), (seed, split)
 
 
 def test_unknown_task():

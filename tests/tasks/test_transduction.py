@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -111,19 +108,6 @@ def test_splits_have_their_lengths(name):
     ):
         assert task.split_lengths(split) == lengths
         assert all(len(source) in lengths for source, _ in task.examples(0, split, 0, 300))
-
-
-def test_another_process_draws_the_same():
-    code = (
-        "from unbounded.tasks import make_task\n"
-        f"for name in {NAMES}: print(make_task(name).example(11, 'test', 123456789))"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert printed.splitlines() == [
-        str(TASK[name].example(11, "test", 123456789)) for name in NAMES
-    ]
 
 
 @pytest.mark.parametrize(
