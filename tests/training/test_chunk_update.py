@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from unbounded.errors import NonFiniteError
+from unbounded.errors import ChoiceError, NonFiniteError
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
 from unbounded.training.chunk_update import ChunkUpdate, bare_optimizer, plain_sgd, step_plain_sgd
@@ -152,6 +153,8 @@ def test_elements_are_clipped_and_the_norm_is_the_one_before() -> None:
     moved = before.logits.detach() - 0.5 * other.logits.grad
     assert torch.allclose(model.logits.detach(), moved, atol=1e-7)
     assert model.logits.grad is None
+    with pytest.raises(ChoiceError, match=r"unknown clip_by 'values'.*Did you mean 'value'"):
+        trainer_of(model, dataclasses.replace(options, clip_by="values"))
 
 
 class Recorder(Table):

@@ -177,61 +177,40 @@ def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
     assert run.train().finished.startswith("budget")
 
 
-def test_a_success_is_confirmed_and_asked_again_later(tmp_path):
+@pytest.mark.parametrize(
+    ("errors", "batches", "options", "asked_at", "taken", "why"),
+    [
+        # At checks 2, 7 and 12, counted from 1.
+        ([2, 1, 0], 40, {}, 3, -1, "at most 0.001 at 12 checks in a row"),
+        # At checks 2, 7, 12, 17, 22 and at the end. The validation error is the same for all, so
+        # the last of all models was taken.
+        pytest.param(
+            [0.3, 0.1, 0.2, 0.4, 0.5, 0.5], 25, {"cool_at": 25}, 6, 1, "budget",
+            marks=pytest.mark.slow,
+        ),
+        ([0.3, 0.1, 0.2, 0.4, 0.5, 0.5], 25, {"cool": 3, "cool_at": 22}, 6, 1, "the rate fell"),
+        ([1, 1 / 2, 1 / 3], 9, {"cool_at": 9}, 3, -1, "budget"),
+        # A confirmed model is kept during the cooling.
+        ([0, 1], 40, {"cool": 3}, 2, 0, "the rate fell over 3 checks"),
+    ],
+)  # fmt: skip
+def test_the_closer_check_decides_which_model_is_taken(
+    tmp_path, errors, batches, options, asked_at, taken, why
+):
     model, asked = soft_counter(), []
 
     def recheck(candidate):
         assert not candidate.training
         asked.append(weights(candidate))
-        return 3 - len(asked)
+        return errors[len(asked) - 1]
 
-    rule = Harden(
-        model, VALIDATION, lambda candidate: 0.0, recheck=recheck, every=1, factor=1.01, settle=2
-    )
-    run = Hardening(tmp_path, model, rule, batches=40, rate=1e-3)
-    state = run.train()
-    assert "at most 0.001 at 12 checks in a row" in state.finished
-    assert len(asked) == 3  # at checks 2, 7 and 12, counted from 1
-    assert torch.equal(weights(discretized(model)), asked[-1])
-    assert rule.is_saturated
-
-
-@pytest.mark.parametrize("cool", [pytest.param(0, marks=pytest.mark.slow), 3])
-def test_the_closer_check_decides_which_model_is_best(tmp_path, cool):
-    """The validation error is the same for all, so the last of all models was taken."""
-    model, asked = soft_counter(), []
-    errors = iter([0.3, 0.1, 0.2, 0.4, *[0.5] * 40])
-
-    def recheck(candidate):
-        asked.append(weights(candidate))
-        return next(errors)
-
-    options = {"cool": cool, "cool_at": 22} if cool else {"cool_at": 25}
-    rule = Harden(
-        model, VALIDATION, lambda candidate: 0.0, recheck=recheck,
-        every=1, factor=1.01, settle=2, **options,
-    )  # fmt: skip
-    state = Hardening(tmp_path, model, rule, batches=25, rate=1e-3).train()
-    assert "the rate fell" in state.finished if cool else state.finished.startswith("budget")
-    # At checks 2, 7, 12, 17, 22 and at the end.
-    assert len(asked) == 6
-    assert torch.equal(weights(discretized(model)), asked[1])
-
-
-def test_the_last_model_is_taken_if_it_is_better(tmp_path):
-    model, asked = soft_counter(), []
-
-    def recheck(candidate):
-        asked.append(weights(candidate))
-        return 1 / len(asked)
-
-    rule = Harden(
-        model, VALIDATION, lambda candidate: 0.0, recheck=recheck,
-        every=1, factor=1.01, settle=2, cool_at=9,
-    )  # fmt: skip
-    Hardening(tmp_path, model, rule, batches=9, rate=1e-3).train()
-    assert len(asked) == 3
-    assert torch.equal(weights(discretized(model)), asked[-1])
+    options = {"every": 1, "factor": 1.01, "settle": 2, **options}
+    rule = Harden(model, VALIDATION, lambda candidate: 0.0, recheck=recheck, **options)
+    state = Hardening(tmp_path, model, rule, batches=batches, rate=1e-3).train()
+    assert why in state.finished
+    assert len(asked) == asked_at
+    assert torch.equal(weights(discretized(model)), asked[taken])
+    assert rule.is_saturated or why == "budget"
 
 
 def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
@@ -253,12 +232,9 @@ def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
 
 def test_it_aborts_after_checks_without_a_clearly_better_hardened_model(tmp_path):
     model, measured = soft_counter(), iter([0.5, 0.5, 0.47, 0.44, 0.43, 0.42, 0.41])
-    rule = Harden(
-        model,
-        VALIDATION,
-        lambda candidate: 0.3 if candidate is model else next(measured),
-        **{"every": 1, "factor": 1.01, "patience": 3},
-    )
+    options = {"every": 1, "factor": 1.01, "patience": 3}
+    validate = lambda candidate: 0.3 if candidate is model else next(measured)  # noqa: E731
+    rule = Harden(model, VALIDATION, validate, **options)
     run = Hardening(tmp_path, model, rule, rate=1e-9)
     state = run.train()
     assert state.batch == 6
@@ -322,19 +298,9 @@ def test_bad_input():
     model = counter()
     with pytest.raises(ConfigError) as error:
         Harden(
-            model,
-            VALIDATION,
-            loss,
-            every=0,
-            factor=1.0,
-            saturated=1.0,
-            largest=math.inf,
-            settle=-1,
-            enough=-1.0,
-            patience=-1,
-            tolerance=math.nan,
-            cool=-1,
-        )
+            *(model, VALIDATION, loss), every=0, factor=1.0, saturated=1.0, largest=math.inf,
+            settle=-1, enough=-1.0, patience=-1, tolerance=math.nan, cool=-1,
+        )  # fmt: skip
     assert [fault.split(":")[0] for fault in error.value.errors] == [
         *("every", "factor", "saturated", "largest", "settle", "enough", "patience"),
         *("tolerance", "cool"),

@@ -83,6 +83,25 @@ def test_a_check_is_compared_with_the_best_of_the_last_four():
     assert Checks(values, **factor).rates() == pytest.approx(expected)
 
 
+def test_a_slightly_better_model_halves_the_rate_and_is_kept():
+    # 3.98 is 0.5 % below 4, less than the threshold of 1 %; 3.5 is more, 3.49 less again.
+    measured = [4.0, 3.98, 3.5, 3.49]
+    checks = Checks(measured, threshold=0.01)
+    assert checks.rates() == pytest.approx([1, 0.5, 0.5, 0.25])
+    assert all(line["better"] for line in checks.lines)
+    assert checks.rule.best == pytest.approx(3.49)
+    assert checks.model.weight.item() == 4  # those of the last check, which halved
+    assert Checks(measured).rates() == pytest.approx([1] * 4)
+
+
+def test_a_threshold_with_patience_and_with_a_window():
+    patient = Checks([4.0, 3.98, 3.97, 3.5], threshold=0.01, patience=2)
+    assert patient.rates() == pytest.approx([1, 1, 0.5, 0.5])
+    # The best of the two checks before is 4.0, then 3.9: only 3.5 is 1 % better.
+    within = Checks([4.0, 3.9, 3.95, 3.88, 3.5], threshold=0.01, window=2)
+    assert within.rates() == pytest.approx([1, 1, 0.5, 0.25, 0.25])
+
+
 def test_a_check_with_nan_is_worse_and_not_compared_with_later():
     nan = float("nan")
     # The fourth is worse than the first, which is still in the window of three.

@@ -16,11 +16,7 @@ from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import LoopState, PhaseOptions
 from unbounded.training.chunk_update import ChunkUpdate
-from unbounded.training.hooks.temperature_noise import (
-    MOST,
-    TemperatureNoise,
-    is_factor,
-)
+from unbounded.training.hooks.temperature_noise import MOST, TemperatureNoise, is_factor
 from unbounded.training.objective import OBJECTIVES
 
 STACKS: dict[str, Any] = {**STACK_RNN, "memory": {"name": "superposition_stack", "count": 2}}
