@@ -25,10 +25,7 @@ SMALL: dict[str, Any] = {
 }
 
 #: Of tasks that share their class and their layout, those after the first are slow tests.
-ALIKE = {
-    *list(CHOMSKY)[1:],
-    *("next_parity", "next_cycle_navigation", "next_modular_arithmetic"),
-}
+ALIKE = {*list(CHOMSKY)[1:], *("next_parity", "next_cycle_navigation", "next_modular_arithmetic")}
 
 
 def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:

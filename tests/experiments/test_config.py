@@ -218,11 +218,7 @@ STREAM_ERRORS = [
     ("training.plateau.every", 0, "training.plateau.every: expected a number at least 1"),
     ("training.plateau.factor", 0.0, "training.plateau.factor: expected a number above 0"),
     ("training.clip_by", "values", "unknown clip_by 'values'. Did you mean 'value'?"),
-    (
-        "training.stop",
-        "converged",
-        "training.stop: 'converged' has no meaning on task",
-    ),
+    ("training.stop", "converged", "training.stop: 'converged' has no meaning on task"),
     ("training.lengths", "5:2", "training.lengths: length range: 5:2 is reversed"),
     (
         "training.lengths",

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.experiments.tiny import assert_same_run, tiny
+from tests.experiments.tiny import assert_same_run, interrupted, tiny
 from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange
-from unbounded.training import Growing, Interrupted
+from unbounded.training import Growing
 from unbounded.training.metrics_log import MetricsLog
-from unbounded.training.state import LoopState
 from unbounded.training.trainer import Trainer
 
-COOLDOWN: dict[str, Any] = {
-    "schedule": {"name": "cooldown", "batches": 15},
-    "checkpoint_every": 10,
-}
+COOLDOWN: dict[str, Any] = {"schedule": {"name": "cooldown", "batches": 15}, "checkpoint_every": 10}
 
 
 def rates(folder: Path) -> list[float]:
@@ -78,47 +72,27 @@ def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "batch", [24, 25, *(pytest.param(b, marks=pytest.mark.slow) for b in (26, 33)), 39]
 )
-def test_interrupted_around_the_cooldown_it_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
+def test_interrupted_around_the_cooldown_it_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(**COOLDOWN, report_every=1)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    append = MetricsLog.append
-
-    def interrupting(log: MetricsLog, line: dict[str, Any]) -> None:
-        append(log, line)
-        if line["kind"] == "train" and line["batch"] == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricsLog, "append", interrupting)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path / "cut", quiet=True)
+    with interrupted(
+        MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
+    ):
+        train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
     assert_same_run(whole, parted)
 
 
 @pytest.mark.parametrize("batch", [10, 11, pytest.param(30, marks=pytest.mark.slow)])
-def test_interrupted_while_its_words_double_it_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
+def test_interrupted_while_its_words_double_it_ends_the_same(tmp_path: Path, batch: int) -> None:
     doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
     doubling |= {"curriculum": {"name": "doubling", "below": 100.0, "first": 2}}
     config = tiny(**doubling, report_every=10)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     records = read_metrics(whole / "metrics.jsonl")
     assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
-    step = Trainer._train_batch
-
-    def interrupting(loop: Trainer, state: LoopState) -> None:
-        if state.batch == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
-        step(loop, state)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_batch", interrupting)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path / "cut", quiet=True)
+    with interrupted(Trainer, "_train_batch", lambda _, loop, state: state.batch == batch):
+        train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
     assert_same_run(whole, parted)
 

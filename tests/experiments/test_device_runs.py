@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from torch import nn
@@ -14,7 +11,7 @@ from torch import nn
 import unbounded as ub
 from tests.devices import on_every_device, one_storage
 from tests.experiments.small import ALIKE, small
-from tests.experiments.tiny import assert_same_run, tiny
+from tests.experiments.tiny import assert_same_run, interrupted, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -22,7 +19,6 @@ from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.tasks import TASKS
-from unbounded.training import Interrupted
 from unbounded.training.chunk_update import ChunkUpdate
 
 pytestmark = on_every_device
@@ -75,17 +71,8 @@ def test_resumed_bit_by_bit(
     config = make()
     config.hardware.device, config.hardware.backend = device, "auto"
     whole = train_run(config, root=tmp_path / "whole", quiet=True)
-    step, steps = ChunkUpdate._step, iter(range(10**6))
-
-    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
-        if next(steps) == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path / "parts", quiet=True)
+    with interrupted(ChunkUpdate, "_step", lambda n, *_: n == 2):
+        train_run(config, root=tmp_path / "parts", quiet=True)
     parts = train_run(config, root=tmp_path / "parts", quiet=True, resume=True)
     assert_same_run(whole.folder, parts.folder)
     again = evaluate_run(parts.folder, device=device)
@@ -96,11 +83,7 @@ def test_resumed_bit_by_bit(
     "row",
     [
         # test_every_cell has every task on the CPU; `pytest -m cuda` takes the slow ones too.
-        pytest.param(
-            row,
-            id=task,
-            marks=[pytest.mark.slow] if task in ALIKE or row % 8 else [],
-        )
+        pytest.param(row, id=task, marks=[pytest.mark.slow] if task in ALIKE or row % 8 else [])
         for row, task in enumerate(TASKS)
     ],
 )

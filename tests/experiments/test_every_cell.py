@@ -3,21 +3,19 @@ evaluated and traced, from the task's preset with nothing but the memory's name 
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.experiments.small import ALIKE, small
+from tests.experiments.tiny import interrupted
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
 from unbounded.memories import MEMORIES
 from unbounded.rnn import load_trace
 from unbounded.tasks import TASKS
-from unbounded.training import Interrupted
 from unbounded.training.chunk_update import ChunkUpdate
 
 BASELINES = ("lstm", "gru", "elman", "transformer", "deltanet", "deltaproduct")
@@ -41,24 +39,10 @@ def _cells() -> list[Any]:
 
 
 @pytest.mark.parametrize(("task", "model"), _cells())
-def test_a_cell(
-    task: str,
-    model: dict[str, Any],
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cell(task: str, model: dict[str, Any], data: Path, tmp_path: Path) -> None:
     config = small(task, model, data)
-    step = ChunkUpdate._step
-
-    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path, quiet=True)
+    with interrupted(ChunkUpdate, "_step", lambda *_: True):
+        train_run(config, root=tmp_path, quiet=True)
     result = train_run(config, root=tmp_path, quiet=True, resume=True)
     assert result.report["batches"] == 2
     assert {row["role"] for row in result.report["rows"]} <= {"train", "test", "longer"}

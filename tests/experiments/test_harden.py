@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -19,7 +16,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from tests.experiments.small import small
-from tests.experiments.tiny import tiny
+from tests.experiments.tiny import interrupted, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
@@ -37,9 +34,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.schema import (
-    ModelConfig,
-)
+from unbounded.experiments.config.schema import ModelConfig
 from unbounded.experiments.run import harden, hardening
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.harden import harden_run
@@ -57,7 +52,7 @@ from unbounded.explorer.run_data import run_of_folder
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
-from unbounded.training import Harden, Interrupted
+from unbounded.training import Harden
 from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.hooks.curricula import ShorterToo
 from unbounded.training.optimizers import make_optimizer
@@ -71,24 +66,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny(), root=tmp_path_factory.mktemp("runs"), quiet=True).folder
 
 
-@contextmanager
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """SIGTERM before each step of training."""
-
-    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    step = ChunkUpdate._step
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupt)
-        yield
-
-
 @pytest.fixture
 def nothing_is_worse(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny model that is hardened in a few batches gets worse; these tests are of its files."""
     monkeypatch.setattr(hardening, "worse_sets", lambda sets, before, after: [])
+
+
+def compare_as(monkeypatch: pytest.MonkeyPatch, share: Callable[[ComparisonSet], Share]) -> None:
+    """Every comparison of a model and its hardened one has these shares."""
+
+    def comparison(metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]) -> Any:
+        return {each.name: share(each) for each in sets}
+
+    monkeypatch.setattr(hardening, "compare", comparison)
 
 
 def copied(folder: Path, root: Path) -> Path:
@@ -134,7 +124,7 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
 
 
 def test_the_machine_of_before_stays_until_another_takes_its_place(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
@@ -143,7 +133,7 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
     (folder / "verification-model-hardened.json").write_text("{}")
 
     longer = {**CHANGES, "batches": 8, "tolerance": 1.0}
-    with interrupted(monkeypatch), pytest.raises(Interrupted):
+    with interrupted(ChunkUpdate, "_step", lambda *_: True):
         harden_run(folder, longer, overwrite=True, quiet=True)
     assert RunFolder(folder).report() == before
     kept = machine_of(folder)
@@ -182,25 +172,12 @@ def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Pat
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_an_interrupted_one_goes_on_to_the_same_bits(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_one_goes_on_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
     whole = copied(trained, tmp_path / "whole")
     harden_run(whole, CHANGES, quiet=True)
     folder = copied(trained, tmp_path / "cut")
-    step, count = ChunkUpdate._step, 0
-
-    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            harden_run(folder, CHANGES, quiet=True)
+    with interrupted(ChunkUpdate, "_step", lambda step, *_: step == 2):
+        harden_run(folder, CHANGES, quiet=True)
     report = RunFolder(folder).report()
     assert report is not None
     assert "hardened" not in report
@@ -227,10 +204,7 @@ SLOW_CELLS.append(("anbn", "turing_tape"))
     [pytest.param(*cell, marks=pytest.mark.slow if cell in SLOW_CELLS else ()) for cell in CELLS],
 )
 def test_every_memory_that_decides_and_every_layout(
-    task: str,
-    memory: str,
-    data: Path,
-    tmp_path: Path,
+    task: str, memory: str, data: Path, tmp_path: Path
 ) -> None:
     config = small(task, {"memory": memory}, data)
     config.hardening = {"name": "gradual", "batches": 2, "every": 1, "tolerance": 1.0}
@@ -280,14 +254,8 @@ def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int
 ) -> None:
     """The few strings of the looks are all right; one of a thousand of the comparison is not."""
-
-    def comparison(
-        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
-    ) -> dict[str, Share]:
-        # As wrong before, so that nothing is worse.
-        return {each.name: Share(1000 - errors * (not each.is_shifted), 1000) for each in sets}
-
-    monkeypatch.setattr(hardening, "compare", comparison)
+    # As wrong before, so that nothing is worse.
+    compare_as(monkeypatch, lambda each: Share(1000 - errors * (not each.is_shifted), 1000))
     monkeypatch.setattr(Sequences, "validation_error", lambda metric_set, evaluator: 0.0)
     changes = {**CHANGES, "settle": 2, "factor": 1.01}
     hardened = harden_run(copied(trained, tmp_path), changes, quiet=True)["hardened"]
@@ -299,13 +267,7 @@ def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 104 of copy was: it had some strings of one symbol right, and no others."""
-
-    def comparison(
-        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
-    ) -> dict[str, Share]:
-        return {each.name: Share(5 * each.is_shifted, 200) for each in sets}
-
-    monkeypatch.setattr(hardening, "compare", comparison)
+    compare_as(monkeypatch, lambda each: Share(5 * each.is_shifted, 200))
     hardened = harden_run(copied(trained, tmp_path), CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"]) == (0, True)
     assert "right on no validation sequence" in hardened["stopped"]
@@ -314,12 +276,7 @@ def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
 def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def comparison(
-        metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]
-    ) -> dict[str, Share]:
-        return {each.name: Share(900, 1000) for each in sets}
-
-    monkeypatch.setattr(hardening, "compare", comparison)
+    compare_as(monkeypatch, lambda each: Share(900, 1000))
     monkeypatch.setattr(Harden, "is_saturated", property(lambda rule: False))
     folder = copied(trained, tmp_path)
     hardened = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["hardened"]
@@ -339,25 +296,7 @@ def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
     assert not (folder / "hardening").exists()
 
 
-def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:
-    config = tiny(batches=1)
-    config.hardening = {"name": "gradual", **CHANGES}
-    result = train_run(config, root=tmp_path, quiet=True)
-    hardened = result.report["hardened"]
-    assert (hardened["harm"], hardened["saturated"], hardened["inverse_temperature"]) == (
-        True,
-        False,
-        1,
-    )
-    left = load_file(result.folder / "model" / "model.safetensors")
-    assert all(torch.equal(each, left[name]) for name, each in machine_of(result.folder).items())
-
-
-def test_what_cannot_be_hardened_says_why(
-    trained: Path,
-    data: Path,
-    tmp_path: Path,
-) -> None:
+def test_what_cannot_be_hardened_says_why(trained: Path, data: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     with pytest.raises(
         ConfigError, match=r"hardening.batches: expected a number at least 1, got 0"
@@ -429,6 +368,7 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
     result = train_run(config, root=tmp_path, quiet=True)
     part = result.report["hardened"]
     assert (part["batches"], part["harm"], part["saturated"]) == (0, True, False)
+    assert part["inverse_temperature"] == 1
     assert "right on no validation sequence" in part["stopped"]
     assert (
         hardened_text(result.report) == f"not hardened ({part['stopped']}); the trained model stays"

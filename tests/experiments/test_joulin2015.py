@@ -143,7 +143,6 @@ def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
         f"{task}/lstm-constant" for task in ("anbncn", "anbncndn", "anb2n", "anbmc_sum")
     }
     assert len(study.trials) == 20 * len(study.cells)
-    assert all(errors(trial.config) == [] for trial in study.trials)
     rates = [trial.config.training for trial in study.trials if trial.model == "lstm-constant"]
     assert all(training.plateau == {"name": "none"} for training in rates)
     assert {trial.config.training.clip_by for trial in study.trials} == {"norm", "value"}
@@ -155,7 +154,6 @@ def test_the_open_choices_of_the_list_are_tried_one_at_a_time() -> None:
     own = memories.pop("list-rnn")
     for memory in memories.values():
         assert len({*memory.items()} - {*own.items()}) == 1
-    assert all(errors(trial.config) == [] for trial in study.trials)
 
 
 def test_empty_values_and_noop_are_crossed_on_the_three_tasks_below_the_paper() -> None:
@@ -172,7 +170,6 @@ def test_empty_values_and_noop_are_crossed_on_the_three_tasks_below_the_paper() 
         for empty in (-1, 0)
         for seed in range(1, 21)
     ]
-    assert all(errors(trial.config) == [] for trial in study.trials)
     # Its first restarts are runs of study lists.
     earlier = {trial.name for trial in study_of("lists").trials}
     shared = [trial for trial in study.trials if trial.name in earlier]

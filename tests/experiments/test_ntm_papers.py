@@ -10,36 +10,13 @@ import pytest
 
 from unbounded.evaluation import METRIC_SETS
 from unbounded.evaluation.report import outcome
-from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.tables.study_file import (
-    RUNS,
-    add_to_study_file,
-    read_study_file,
-)
+from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
 from unbounded.experiments.trials.studies import load_study
 from unbounded.memories import MEMORIES
 from unbounded.tasks import make_task, optimal_probabilities
-
-
-@pytest.mark.parametrize(
-    ("paper", "name"),
-    [
-        *((paper, "laptop") for paper in ("deleu2016", "graves2014")),
-        *(("deleu2016", name) for name in ("program", "locations", "brackets")),
-        *(
-            pytest.param(*each, marks=pytest.mark.slow)
-            for each in (("deleu2016", "paper"), ("graves2014", "paper"), ("graves2014", "sort"))
-        ),
-    ],
-)
-def test_no_cell_has_a_error(paper: str, name: str):
-    study = load_study(paper, name)
-    assert len({trial.name for trial in study.trials}) == len(study.trials)
-    for trial in study.trials:
-        assert errors(trial.config) == [], trial.key
 
 
 def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():

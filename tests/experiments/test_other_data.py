@@ -35,13 +35,7 @@ def write(path: Path, symbols: str, *, backwards: bool = False) -> Path:
 def config(data: Path) -> RunConfig:
     plain = tiny(batches=10, checkpoint_every=5, accuracy_every=0)
     hardware = dataclasses.replace(plain.hardware, data=str(data))
-    return dataclasses.replace(
-        plain,
-        task={
-            "name": "pairs",
-        },
-        hardware=hardware,
-    )
+    return dataclasses.replace(plain, task={"name": "pairs"}, hardware=hardware)
 
 
 @pytest.fixture

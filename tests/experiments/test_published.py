@@ -179,12 +179,7 @@ def test_treebank_by_halvings_moves_no_more():
 
 @pytest.mark.parametrize(
     ("number", "study", "measure"),
-    [
-        (0, "halving", math.log),
-        (1, "paper", math.log),
-        (2, "halving", float),
-        (3, "paper", float),
-    ],
+    [(0, "halving", math.log), (1, "paper", math.log), (2, "halving", float), (3, "paper", float)],
 )
 def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""

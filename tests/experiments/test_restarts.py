@@ -22,11 +22,7 @@ from unbounded.tasks import LengthRange
 
 
 def made_up(config: RunConfig, percent: float, nats: float) -> dict[str, Any]:
-    row = {
-        "lengths": "2:6",
-        "role": "test",
-        "percent_of_lengths": percent,
-    }
+    row = {"lengths": "2:6", "role": "test", "percent_of_lengths": percent}
     longer = {**row, "lengths": "7:9", "role": "longer", "percent_of_lengths": 0.0}
     return {
         "config": to_dict(config),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 from dataclasses import replace
@@ -13,7 +12,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from tests.experiments.tiny import assert_same_run, metrics, tiny
+from tests.experiments.tiny import assert_same_run, interrupted, metrics, tiny
 from tests.sweep import diagonal
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
@@ -29,7 +28,6 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.kernels import available, has_tiles
 from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange
-from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.metrics_log import MetricsLog
 
@@ -128,10 +126,6 @@ def test_the_code_of_the_model_card_runs(
     assert targets.split()[: len(example.target)] == list(example.target)
 
 
-def test_a_run_is_repeatable(uninterrupted: Path, tmp_path: Path) -> None:
-    assert_same_run(uninterrupted, train_run(tiny(), root=tmp_path, quiet=True).folder)
-
-
 def test_resume_and_overwrite_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="exclude each other"):
         train_run(tiny(), root=tmp_path, quiet=True, resume=True, overwrite=True)
@@ -156,27 +150,12 @@ CODES = {
 
 @pytest.mark.parametrize(("number", "record"), diagonal(CODES, [0, 2, 3, 4, 7], share=4))
 def test_a_signal_saves_and_resume_ends_the_same(
-    uninterrupted: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals,
-    record: int,
+    uninterrupted: Path, tmp_path: Path, number: signal.Signals, record: int
 ) -> None:
     """The signal comes while the n-th record is written: between a step and what follows it."""
-    append, count = MetricsLog.append, 0
-
-    def interrupt(log: MetricsLog, line: dict[str, Any]) -> None:
-        nonlocal count
-        if count == record:
-            os.kill(os.getpid(), number)
-        count += 1
-        append(log, line)
-
     before = signal.getsignal(number)
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricsLog, "append", interrupt)
-        with pytest.raises(Interrupted) as caught:
-            train_run(tiny(), root=tmp_path, quiet=True)
+    with interrupted(MetricsLog, "append", lambda n, *_: n == record, number) as caught:
+        train_run(tiny(), root=tmp_path, quiet=True)
     assert caught.value.exit_code == CODES[number]
     assert signal.getsignal(number) == before
     folder = tmp_path / run_name(tiny())
@@ -374,14 +353,6 @@ def test_of_an_example_that_is_very_long_no_trace_is_kept(
     result = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path)
     assert "no trace is kept: the example has " in capsys.readouterr().out
     assert not (result.folder / "traces").exists()
-
-
-def test_a_config_that_was_deleted_is_written_again(tmp_path: Path) -> None:
-    config = tiny(batches=1, accuracy_every=0)
-    folder = train_run(config, root=tmp_path, quiet=True).folder
-    (folder / "config.yaml").unlink()
-    assert not train_run(config, root=tmp_path, quiet=True, resume=True).fresh
-    assert (folder / "config.yaml").is_file()
 
 
 @pytest.mark.skipif(not available().ok, reason=available().reason)

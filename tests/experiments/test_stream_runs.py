@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.experiments.tiny import assert_same_run, metrics
+from tests.experiments.tiny import assert_same_run, interrupted, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from tests.metrics import read_metrics
 from unbounded.errors import CheckpointError, StorageError
@@ -29,8 +27,6 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange, chunks
-from unbounded.training import Interrupted
-from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.chunk_update import ChunkUpdate
 
@@ -99,25 +95,15 @@ def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", [0, pytest.param(4, marks=pytest.mark.slow), 9])
 def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
-    make: Make, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, call: int, tmp_path: Path
 ) -> None:
     """The carried state is in the checkpoint, so resuming goes on with the next piece."""
     config = make()
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    step, count = ChunkUpdate._step, 0
-
-    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
-        nonlocal count
-        if count == call:
-            os.kill(os.getpid(), signal.SIGTERM)
-        count += 1
-        return step(trainer, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path, quiet=True)
-    assert count == call + 1  # answered after the piece, not after the batch
+    steps: list[int] = []
+    with interrupted(ChunkUpdate, "_step", lambda n, *_: not steps.append(n) and n == call):
+        train_run(config, root=tmp_path, quiet=True)
+    assert len(steps) == call + 1  # answered after the piece, not after the batch
     folder = tmp_path / run_name(config)
     newest = checkpoint_folders(folder / "checkpoints")[0]
     kept = torch.load(newest / "hooks.pt", weights_only=True)
@@ -188,19 +174,6 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
     assert source == "model"
     # Longer sequences had more room than the 12 cells of training, and those are back.
     assert model.sequence.layer.memory.capacity == 12
-
-
-def test_the_carry_is_taken_back_as_it_was() -> None:
-    carried = CarriedState()
-    state = ((torch.ones(2, 3),), torch.zeros(2, 4))
-    carried.move(5, state)
-    other = CarriedState()
-    other.load_state_dict(carried.state_dict())
-    assert (other.chunk, other.loaded) == (5, True)
-    other.rebuild(((torch.zeros(1),), torch.zeros(1)))
-    assert not other.loaded
-    assert torch.equal(other.state[0][0], state[0][0])
-    assert torch.equal(other.state[1], state[1])
 
 
 def test_hardening_follows_training_and_is_reported(
@@ -293,9 +266,7 @@ def test_a_hardening_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None
         train_run(config, root=tmp_path, quiet=True, resume=True)
 
 
-def test_an_interrupted_hardening_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_hardening_ends_the_same(tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
     config.hardening = {
         "name": "gradual",
@@ -306,20 +277,9 @@ def test_an_interrupted_hardening_ends_the_same(
         "tolerance": 1,
     }
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    step, count = ChunkUpdate._step, 0
     one = len(list(chunks(tiny_batch(config), 7)))
-
-    def interrupt(trainer: ChunkUpdate, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == one + 5:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path, quiet=True)
+    with interrupted(ChunkUpdate, "_step", lambda n, *_: n == one + 4):
+        train_run(config, root=tmp_path, quiet=True)
     folder = tmp_path / run_name(config)
     assert checkpoint_folders(folder / "hardening" / "checkpoints")
     assert not (folder / "report.json").exists()

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 
 import pytest
 
 from tests.experiments.made_up import TINY, tiny_study
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.experiments.config.check import errors
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.check import check_all
 from unbounded.experiments.trials.selection import select
 from unbounded.experiments.trials.studies import load_study, make_study
 
@@ -35,18 +37,64 @@ def test_the_paper_study_is_the_whole_grid():
     assert layers == {1, 2, 4, 8}
 
 
+#: Of each paper its studies; the second ones take long.
+STUDIES = {
+    "known": ("laptop", ""),
+    "exact": ("laptop", ""),
+    "grefenstette2015": ("laptop small long unrestricted padded deque sizes deep", "paper"),
+    "matrix": ("laptop", ""),
+    "deleu2016": ("laptop program locations brackets", "paper"),
+    "chomsky15": ("hardened", "laptop"),
+    "flare18": ("hardened", "laptop"),
+    "yang2016": ("laptop groups grid lstm", "paper"),
+    "graves2014": ("laptop", "paper sort"),
+    "joulin2015": ("laptop parts lists empty halving choices", "paper"),
+}
+
+
+def test_every_study_is_checked():
+    for paper, names in STUDIES.items():
+        text = files("unbounded.experiments.studies").joinpath(f"{paper}.yaml").read_text("utf-8")
+        assert set(plain_yaml.load(text)) >= {*" ".join(names).split()}
+    folder = files("unbounded.experiments.studies").iterdir()
+    assert {each.name for each in folder if each.name.endswith("yaml")} == {
+        f"{paper}.yaml" for paper in STUDIES
+    }
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("paper", "name"),
     [
-        *("laptop", "long", "unrestricted", "padded", "deque", "sizes", "deep"),
-        pytest.param("paper", marks=pytest.mark.slow),
+        pytest.param(paper, name, marks=marks)
+        for paper, names in STUDIES.items()
+        for names, marks in zip(names, ((), pytest.mark.slow), strict=True)
+        for name in names.split()
     ],
 )
-def test_no_trial_has_a_error_and_none_ends_by_an_accuracy(name):
-    trials = load_study("grefenstette2015", name).trials
-    kinds = {(trial.cell, trial.config.model.hidden_size): trial for trial in trials}
-    for trial in kinds.values():
-        assert errors(trial.config) == []
+def test_no_trial_has_an_error(paper, name):
+    trials = load_study(paper, name).trials
+    check_all(trial.config for trial in trials if not trial.lacks_data)
+    assert len({trial.key for trial in trials}) == len(trials)
+    trained = [trial.name for trial in trials if trial.phase != "hardened"]
+    assert len({*trained}) == len(trained)
+    assert {*trained} >= {trial.name for trial in trials}  # hardened runs are the same runs
+
+
+@pytest.mark.parametrize("paper", ["chomsky15", "flare18"])
+def test_no_task_and_no_model_of_a_benchmark_has_an_error(paper):
+    """Each in one cell at least: their tasks take long to make."""
+    cells = {(trial.task, trial.model): trial for trial in load_study(paper, "laptop").trials}
+    tasks, models = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    places = range(max(len(tasks), len(models)))
+    own = [cells[tasks[k % len(tasks)], models[k % len(models)]] for k in places]
+    check_all(trial.config for trial in own)
+
+
+@pytest.mark.parametrize(
+    "name", ["laptop", "long", "unrestricted", "padded", "deque", "sizes", "deep"]
+)
+def test_no_trial_ends_by_an_accuracy(name):
+    for trial in load_study("grefenstette2015", name).trials:
         assert trial.config.training.stop["name"] in ("converged", "budget")
         assert trial.config.training.batch_size == 10
         assert trial.config.training.clip == 1.0

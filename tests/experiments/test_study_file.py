@@ -161,12 +161,7 @@ def test_what_are_no_seeds(text: str) -> None:
             "axes: model.memory and model.memory.name both set model.memory",
         ),
         (
-            {
-                "axes": {
-                    "size": {"small": {"model": {"hidden_size": 3}}},
-                    "model.hidden_size": [4],
-                }
-            },
+            {"axes": {"size": {"small": {"model": {"hidden_size": 3}}}, "model.hidden_size": [4]}},
             "both set model.hidden_size; leave one of them out",
         ),
         ({"axes": {"training.clip": {"log_uniform": [1, 2]}}}, "draws: expected the number"),

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.experiments.tiny import assert_same_run, metrics, tiny
+from tests.experiments.tiny import assert_same_run, interrupted, metrics, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run import train_run
-from unbounded.training import Interrupted, LoopState
+from unbounded.training import LoopState
 from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.hooks.temperature_noise import TemperatureNoise
 
@@ -26,9 +24,7 @@ SHARP: dict[str, Any] = {"temperature_noise": NOISE}
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_interrupted_in_a_batch_it_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streams: bool
-) -> None:
+def test_interrupted_in_a_batch_it_ends_the_same(tmp_path: Path, streams: bool) -> None:
     config = (
         tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
     )
@@ -43,18 +39,12 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     )
     folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
     assert metrics(folder) != metrics(whole)
-    step = ChunkUpdate._step
 
-    def interrupting(trainer: ChunkUpdate, chunk: Any, number: int) -> Any:
-        result = step(trainer, chunk, number)
-        if number == 5 and trainer._carried.chunk <= 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return result
+    def first_of_five(place: int, trainer: ChunkUpdate, chunk: Any, number: int) -> bool:
+        return number == 5 and trainer._carried.chunk == 0
 
-    with monkeypatch.context() as patch:
-        patch.setattr(ChunkUpdate, "_step", interrupting)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path / "cut", quiet=True)
+    with interrupted(ChunkUpdate, "_step", first_of_five):
+        train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
     assert_same_run(whole, parted)
 

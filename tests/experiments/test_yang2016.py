@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -34,22 +33,6 @@ SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED, LONG)
 def study_of(name: str) -> Study:
     """A study of the paper, read once; no test changes it."""
     return load_study("yang2016", name)
-
-
-@pytest.mark.parametrize(
-    "name", ["laptop", pytest.param("paper", marks=pytest.mark.slow), "groups", "grid", "lstm"]
-)
-def test_no_cell_has_a_error(name: str):
-    study = study_of(name)
-    own = [trial for trial in study.trials if trial.model not in HARDENED]
-    assert len({trial.name for trial in own}) == len(own)
-    assert {t.name for t in study.trials} == {
-        t.name for t in own
-    }  # hardened runs are the same runs
-    # Those that differ in their seed alone have the same errors.
-    kinds = {str(replace(trial.config, seed=1)): trial for trial in select(study, None)}
-    for trial in kinds.values():
-        assert errors(trial.config) == [], trial.key
 
 
 def test_the_laptop_study_is_what_is_asked_for():

@@ -1,12 +1,18 @@
-"""A run that takes about a second, and what two runs must agree on."""
+"""A run that takes about a second, its interruption, and what two runs must agree on."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -21,6 +27,7 @@ from unbounded.experiments.config.schema import (
     to_dict,
 )
 from unbounded.experiments.run.plan import Plan, plan
+from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
 
 WALL_CLOCK = {"elapsed_s", "sequences_per_s", "symbols_per_s", "minutes"}
@@ -69,6 +76,27 @@ def tiny_arguments(runs: Path, **training: Any) -> list[str]:
         arguments.append(f"--{part}={json.dumps(data[part])}")
     # The preset of copy has them.
     return [*arguments, "--evaluation.multiples=null", "--evaluation.symbols=null"]
+
+
+@contextmanager
+def interrupted(
+    owner: type, name: str, when: Callable[..., bool], number: int = signal.SIGTERM
+) -> Iterator[pytest.ExceptionInfo[Interrupted]]:
+    """A signal before the calls of a method for whose place and arguments `when` is true.
+
+    It must end what is done in the context.
+    """
+    method, places = getattr(owner, name), itertools.count()
+
+    def interrupting(*arguments: Any) -> Any:
+        if when(next(places), *arguments):
+            os.kill(os.getpid(), number)
+        return method(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, interrupting)
+        with pytest.raises(Interrupted) as caught:
+            yield caught
 
 
 def planned(config: RunConfig) -> Plan:

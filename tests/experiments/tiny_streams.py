@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.experiments.tiny import laid_over
-from unbounded.experiments.config.schema import (
-    HardwareConfig,
-    ModelConfig,
-    RunConfig,
-)
+from unbounded.experiments.config.schema import HardwareConfig, ModelConfig, RunConfig
 from unbounded.models.memory_model import STACK_RNN
 
 STACK: dict[str, Any] = {

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.experiments.tiny import assert_same_run, tiny
+from tests.experiments.tiny import assert_same_run, interrupted, tiny
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange, make_task
-from unbounded.training import Interrupted
 from unbounded.training.length_bucketing import LengthBuckets
 from unbounded.training.metrics_log import MetricsLog
 
@@ -96,22 +93,13 @@ def test_short_batches_do_not_always_come_first():
 
 
 @pytest.mark.parametrize("batch", [13, 16])
-def test_a_run_that_is_interrupted_within_a_group_ends_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
+def test_a_run_that_is_interrupted_within_a_group_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(length_bucketing=8, batches=24, report_every=1)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    append = MetricsLog.append
-
-    def interrupting(log, line):
-        append(log, line)
-        if line["kind"] == "train" and line["batch"] == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricsLog, "append", interrupting)
-        with pytest.raises(Interrupted):
-            train_run(config, root=tmp_path / "cut", quiet=True)
+    with interrupted(
+        MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
+    ):
+        train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
     assert_same_run(whole, parted)
 
