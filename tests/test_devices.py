@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.constructions import model_of
 from tests.devices import on_every_device
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
@@ -169,8 +170,7 @@ def test_gradients_in_evaluation_mode(memory: str, device: str) -> None:
 
 def test_generation(device: str) -> None:
     task = make_task("copy", symbols=3)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), memory="queue",
+    model = model_of(task, memory="queue",
         hidden_size=8, embedding_size=4,
     ).to(device)  # fmt: skip
     prompt = torch.ones(2, 5, dtype=torch.int64, device=device)

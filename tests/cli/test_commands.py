@@ -32,14 +32,6 @@ def test_help_shows_an_example(capsys: Capture) -> None:
         assert f"\n  {verb} " in out
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_each_verbs_help_shows_an_example(verb: str, capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([verb, "--help"])
-    assert caught.value.code == 0
-    assert f"\n  unbounded {verb}" in capsys.readouterr().out
-
-
 def test_the_help_of_a_task_shows_its_preset(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["train", "anbn", "--help"])

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.failing import Capture, failing
+from tests.constructions import model_of
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run
@@ -92,12 +93,8 @@ def test_actions_of_words_and_answers_beyond_the_capacity(
 ) -> None:
     options = {"kinds": 1} if task == "dyck" else {"symbols": 2}
     own = make_task(task, **options)
-    model = MemoryModel(
-        inputs=len(own.input_vocabulary),
-        outputs=len(own.output_vocabulary),
-        memory={"name": "superposition_stack", "count": 1, "capacity": 2, "overflow": "error"},
-        hidden_size=4,
-    )
+    memory = {"name": "superposition_stack", "count": 1, "capacity": 2, "overflow": "error"}
+    model = model_of(own, memory=memory, hidden_size=4)
     folder = golden_run(tmp_path, task, options, model)
     text = "uuuddd" if task == "dyck" else "s0 s1 s0 s1"
     arguments = ["actions", str(folder), text, "--out", str(tmp_path / "pictures")]
@@ -124,12 +121,8 @@ def test_actions_of_a_test_example_of_a_length(
     heads: int,
 ) -> None:
     own = make_task(task, **options)
-    model = MemoryModel(
-        inputs=len(own.input_vocabulary),
-        outputs=len(own.output_vocabulary),
-        memory={"name": "lie_access", "width": 2, "read_heads": heads, "write_heads": heads},
-        hidden_size=4,
-    )
+    memory = {"name": "lie_access", "width": 2, "read_heads": heads, "write_heads": heads}
+    model = model_of(own, memory=memory, hidden_size=4)
     folder = golden_run(tmp_path, task, options, model)
     pictures = tmp_path / "pictures"
     drawn = ["--out", str(pictures)] if heads == 1 else []  # figures show one head of each kind
@@ -147,13 +140,7 @@ def test_actions_of_a_test_example_of_a_length(
 
 
 def two_stacks(task: Task) -> MemoryModel:
-    """A small untrained Stack RNN for a task."""
-    return MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "superposition_stack", "count": 2},
-        hidden_size=4,
-    )
+    return model_of(task, memory={"name": "superposition_stack", "count": 2}, hidden_size=4)
 
 
 def folder_seed(folder: Path) -> int:
@@ -279,27 +266,6 @@ def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert "is not a run folder: it has no config.yaml" in failing(
         capsys, "evaluate", str(tmp_path)
     )
-
-
-def test_a_truncated_model_is_named(capsys: Capture, tmp_path: Path) -> None:
-    folder = train_run(tiny(batches=2, accuracy_every=0), root=tmp_path, quiet=True).folder
-    path = folder / "model" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-3])
-    assert f"{path} is damaged: its SHA-256 is not" in failing(capsys, "evaluate", str(folder))
-    path.with_name("model.safetensors.sha256").unlink()  # as older versions saved it
-    assert f"{path} cannot be used" in failing(capsys, "evaluate", str(folder))
-    path.with_name("config.json").write_text("[]")
-    said = failing(capsys, "evaluate", str(folder))
-    assert "config.json cannot be used: TypeError: expected an object of keywords, got list" in said
-
-
-def test_sample_is_wired(capsys: Capture) -> None:
-    assert main(["sample", "copy", "-n", "2", "--lengths", "3:3"]) == 0
-    assert capsys.readouterr().out.count("|||") == 2
-    said = failing(capsys, "sample", "copyy", "-n", "x", "--lengths", "5:3")
-    assert "3 errors" in said
-    said = failing(capsys, "sample", "copy", "-n", "0")
-    assert "-n: expected a number at least 1, got 0" in said
 
 
 def test_a_folder_that_is_missing_is_said_before_anything_is_scored(

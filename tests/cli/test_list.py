@@ -13,10 +13,7 @@ from unbounded.cli.names import FAMILIES, NAMES, PLACES
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        ("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run"),
-    ],
+    ("kind", "says"), [("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run")]
 )
 def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys: Capture) -> None:
     assert main(["list", kind]) == 0
@@ -33,7 +30,7 @@ def test_the_names_of_one_place(capsys: Capture) -> None:
     assert "copy" not in out
     assert main(["list", "stop", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["stop_rules"]) == {
-        *("solved", "converged", "budget"),
+        *("solved", "converged", "budget")
     }
 
 

@@ -122,10 +122,7 @@ def test_a_file_named_null_is_a_file(
 ) -> None:
     """Item 28: it counted as none."""
     monkeypatch.chdir(tmp_path)
-    for arguments in (
-        ("train", "pairs", "--data", "null"),
-        ("sample", "pairs", "--data", "null"),
-    ):
+    for arguments in (("train", "pairs", "--data", "null"), ("sample", "pairs", "--data", "null")):
         assert "--data: null: No such file" in said(capsys, *arguments)
     Path("null").write_text("".join(f"a{n} b\tb a{n}\n" for n in range(60)))
     assert main(["sample", "pairs", "--data", "null", "-n", "1"]) == 0
@@ -138,26 +135,6 @@ def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs
     assert "--data: give a file" in said(capsys, "sample", "pairs", "--task.characters", "true")
     text = said(capsys, "sample", "pairs", "--task.characters", "maybe")
     assert "characters: expected true or false, got 'maybe'" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("task: copy\nmodel: !!set {a, b}", "the tag !!set is not supported"),
-        ("task: copy\nseed: !!int 3.5", "the tag !!int is not supported"),
-        ("task: copy\nseed: !!timestamp 2", "the tag !!timestamp is not supported"),
-        ("task: copy\nseed: !!binary x", "the tag !!binary is not supported"),
-        ("a: &a {seed: 2}\n<<: *a", "the merge key << is not supported"),
-        ("? [a]\n: 3", "expected a name before the colon"),
-    ],
-)
-def test_yaml_that_is_no_plain_data_is_refused(
-    capsys: Capture, tmp_path: Path, text: str, reason: str
-) -> None:
-    """Item 25: tracebacks."""
-    file = tmp_path / "mine.yaml"
-    file.write_text(text)
-    assert reason in said(capsys, "train", "--config", str(file))
 
 
 @pytest.mark.parametrize("module", ["", "..", ".a", "a..b", "a b"])

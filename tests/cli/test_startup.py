@@ -69,10 +69,7 @@ def test_public_names_are_imported_when_they_are_used() -> None:
         "try:\n    unbounded.NeuralStak\nexcept AttributeError as error:\n    print(error)\n"
     )
     out = run_python(code).splitlines()
-    assert out == [
-        "[] set() set() True []",
-        "module 'unbounded' has no attribute 'NeuralStak'",
-    ]
+    assert out == ["[] set() set() True []", "module 'unbounded' has no attribute 'NeuralStak'"]
 
 
 def test_ctrl_c_while_something_is_imported(

@@ -55,13 +55,11 @@ def test_where_that_goes_which_has_no_option(verb: str, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
 def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Item 21."""
     assert main([word]) == 0
     assert capsys.readouterr().out.startswith("unbounded ")
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """Item 21."""
     assert main(["help"]) == 0
     assert "unbounded train copy" in capsys.readouterr().out
     with pytest.raises(SystemExit):
@@ -117,7 +115,6 @@ def test_no_memory_in_the_place_of_a_presets(
 
 
 def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFixture[str]) -> None:
-    """Item 23."""
     assert main(["sample", "reversal", "-n", "1", "--lengths", "40:40"]) == 0
     source, mark, target = capsys.readouterr().out.partition(" ||| ")
     assert mark
@@ -129,12 +126,8 @@ def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFix
 
 YAMLS = {
     "task: [copy]": "unknown task ['copy']",
-    "task: !!set {copy}": "the tag !!set is not supported",
-    "{task: copy, model: null}": "model",
     "{task: copy, model: [1, 2]}": "model",
-    "&a [*a]": "an alias refers to the value that contains it",
     "[" * 2000: "nested more than 50 levels deep",
-    f"{{task: copy, seed: {'9' * 5000}}}": "an integer of 5000 digits",
 }
 
 
@@ -154,9 +147,12 @@ def test_help_fits_on_two_screens(
 ) -> None:
     """Item 20: it was 342 lines, with a block of 50 before anything could be read."""
     monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as caught:
         main([verb, "--help"])
-    lines = capsys.readouterr().out.splitlines()
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert f"\n  unbounded {verb}" in out
+    lines = out.splitlines()
     assert len(lines) <= 96
     examples = next(n for n, line in enumerate(lines) if line.startswith("example"))
     assert examples < 14
@@ -164,7 +160,6 @@ def test_help_fits_on_two_screens(
 
 
 def test_help_shows_every_option_of_a_config(capsys: pytest.CaptureFixture[str]) -> None:
-    """Item 20."""
     for arguments in ([], ["copy"]):
         with pytest.raises(SystemExit):
             main(["train", *arguments, "--help"])

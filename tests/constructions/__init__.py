@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from unbounded.models import MemoryModel
+from unbounded.tasks import Task
 
 #: Columns: a, b, the two topmost cells of the stack. Rows: input a; input b with more than
 #: one cell left; input b that pops the last cell. A full cell holds 0.5, an empty one -1.
@@ -51,6 +52,12 @@ def stream_model(vocabulary: int, **flat: Any) -> MemoryModel:
         output_initialization="sums",
         **{"hidden_size": 40, **flat},
     )
+
+
+def model_of(task: Task, **options: Any) -> MemoryModel:
+    """An untrained network for the symbols of a task."""
+    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+    return MemoryModel(**sizes, **options)
 
 
 def counter(count: int = 1, place: int = 0, *, noop: bool = False) -> MemoryModel:

@@ -9,11 +9,11 @@ import torch
 
 import unbounded as ub
 from tests import constructions
-from tests.constructions import stream_model
+from tests.constructions import model_of, stream_model
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.evaluation import action_cells, action_rows, action_table, read_symbols
 from unbounded.evaluation.actions import gate_rows
-from unbounded.models import MemoryModel, SequenceModel, discretized
+from unbounded.models import SequenceModel, discretized
 from unbounded.tasks import LengthRange, make_task
 
 
@@ -163,12 +163,7 @@ def test_the_answer_of_pairs_is_fed_back_and_predicted(name):
     """As in training: a target symbol has another token than the source's of that name."""
     torch.manual_seed(2)
     task = make_task(name, **({"symbols": 3} if name == "copy" else {}))
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "superposition_stack", "count": 2},
-        hidden_size=6,
-    )
+    model = model_of(task, memory={"name": "superposition_stack", "count": 2}, hidden_size=6)
     lengths = LengthRange(4, 4)
     batch, (source, target) = (
         task.batch(1, "test", 0, 1, lengths),

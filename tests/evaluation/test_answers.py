@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.constructions import model_of
 from unbounded.errors import ShapeError
 from unbounded.evaluation import (
     EvaluationPlan,
@@ -20,7 +21,6 @@ from unbounded.evaluation import (
     with_room,
 )
 from unbounded.evaluation.metric_sets.answers import answer_scores
-from unbounded.models import MemoryModel
 from unbounded.tasks import make_task
 
 SIZES, PROGRAMS = metric_set_of("answers"), metric_set_of("programs")
@@ -137,12 +137,7 @@ def test_answers_are_those_of_a_memory_with_room():
     torch.manual_seed(6)
     task = make_task("answer_reverse", symbols=3, train_lengths="2:4", test_lengths="5:8")
     memory = {"name": "superposition_stack", "count": 2, "capacity": 3, "overflow": "error"}
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory=memory,
-        hidden_size=6,
-    )
+    model = model_of(task, memory=memory, hidden_size=6)
     roomy, _ = with_room(model, 200)
     batch = task.batch(1, "test", 0, 3)
     assert answers_of(model, task, batch) == answers_of(roomy, task, batch)

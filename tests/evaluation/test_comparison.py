@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.constructions import model_of
 from unbounded.evaluation.comparison import (
     ComparisonSet,
     Share,
@@ -16,14 +17,11 @@ from unbounded.evaluation.comparison import (
     worse_sets,
 )
 from unbounded.evaluation.metric_sets import Evaluator, Place, metric_set_of
-from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange, Task, make_task
 
 
 def evaluator_of(task: Task) -> Evaluator:
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), hidden_size=8
-    )
+    model = model_of(task, hidden_size=8)
     place = Place(torch.device("cpu"))
     lengths = task.train_lengths, task.test_lengths
     return Evaluator(model.eval(), task, 1, place, *lengths, validation_count=100, strips=1)

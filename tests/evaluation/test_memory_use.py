@@ -7,9 +7,10 @@ import sys
 import pytest
 import torch
 
+from tests.constructions import model_of
 from unbounded.evaluation import memory_use, table
 from unbounded.evaluation.memory_use import use_lines
-from unbounded.models import MemoryModel, mean_gates
+from unbounded.models import mean_gates
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, make_task
 
@@ -18,14 +19,7 @@ RANGE = LengthRange(8, 12)
 
 def model_for(task, memory, **options):
     torch.manual_seed(4)
-    return MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory=memory,
-        hidden_size=6,
-        embedding_size=4,
-        **options,
-    ).eval()
+    return model_of(task, memory=memory, hidden_size=6, embedding_size=4, **options).eval()
 
 
 def test_means_equal_those_of_the_trace_before_and_in_the_answer():

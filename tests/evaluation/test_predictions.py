@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.constructions import model_of
 from unbounded import constructions
 from unbounded.errors import ConfigError
 from unbounded.evaluation.predictions import joined, predictions, read_inputs
@@ -31,12 +32,7 @@ def test_pairs_are_generated_in_the_order_of_the_lines() -> None:
 def test_probabilities_equal_those_of_one_pass() -> None:
     torch.manual_seed(0)
     task = make_task("copy", symbols=3)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "queue", "width": 4},
-        hidden_size=8,
-    ).eval()
+    model = model_of(task, memory={"name": "queue", "width": 4}, hidden_size=8).eval()
     lines = ["s0 s1", "s2", "s1 s1 s1 s0"]
     options = {"max_length": 5, "probabilities": True}
     together = predictions(model, task, read_inputs(task, lines), **options)
@@ -88,12 +84,7 @@ def test_labels_are_1_or_0_after_each_symbol() -> None:
 def test_answers_equal_those_of_one_pass(name: str) -> None:
     torch.manual_seed(1)
     task = make_task(name)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "stack", "width": 4},
-        hidden_size=8,
-    ).eval()
+    model = model_of(task, memory={"name": "stack", "width": 4}, hidden_size=8).eval()
     line = {"answer_reverse": "s3 s1", "programs": "print((1+2))", "answer_double": "12"}[name]
     (prompt,) = read_inputs(task, [line])
     (result,) = predictions(model, task, [prompt], max_length=6, probabilities=True)
@@ -109,12 +100,7 @@ def test_answers_equal_those_of_one_pass(name: str) -> None:
 def test_answers_of_a_known_length_equal_those_of_one_pass(computation: int) -> None:
     torch.manual_seed(1)
     task = make_task("stack_manipulation", computation=computation)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "stack", "width": 4},
-        hidden_size=8,
-    ).eval()
+    model = model_of(task, memory={"name": "stack", "width": 4}, hidden_size=8).eval()
     inputs = read_inputs(task, ["0 1 pop", "1 0 push0 push1"])
     results = predictions(model, task, inputs, probabilities=True)
     assert [len(each.symbols) for each in results] == [2, 5]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.constructions import model_of
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
 from unbounded.experiments.config.check import build_task
@@ -409,12 +410,7 @@ def test_the_tasks_of_the_benchmarks_have_a_page(
     name: str, options: dict[str, Any], typed: bool
 ) -> None:
     task = make_task(name, **options)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "stack", "width": 4},
-        hidden_size=8,
-    ).eval()
+    model = model_of(task, memory={"name": "stack", "width": 4}, hidden_size=8).eval()
     run = run_data(model, task, "run")
     assert run["task"]["typed"] is typed
     assert "the page does not know the rule" in run["task"]["no_rule"]

@@ -112,22 +112,34 @@ def test_the_program_equals_its_network(name, tmp_path):
         assert [outputs[place] for place in judged] == expected
 
 
-def test_a_program_reports_a_case_beyond_its_table(tmp_path):
-    _, _, extraction = extracted("copy")
+@pytest.fixture(scope="module")
+def copying():
+    return extracted("copy")[2]
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "message"),
+    [
+        (["s0", "|||", "|||", "s1"], 1, "no such case in the table"),
+        *((["s0", name], 2, f"no such input: {name}\ninputs are: <s> ") for name in ("zz", "#x")),
+        (["s0", "#99"], 2, "no such input: #99\ninputs are: <s> "),
+    ],
+)
+def test_a_program_names_a_case_or_an_input_that_it_does_not_have(
+    copying, tmp_path, word, code, message
+):
     path = tmp_path / "automaton.py"
-    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
-    word = ["s0", "|||", "|||", "s1"]
-    command = [sys.executable, str(path), *word]
+    path.write_text(program_of(copying.automaton, "a machine", copying.shortest))
+    command = [sys.executable, "-I", "-S", str(path), *word]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert "no such case in the table" in ran.stdout
+    assert (ran.returncode, ran.stderr) == (code, "")
+    assert message in ran.stdout
 
 
-def test_a_title_is_no_code(tmp_path):
-    _, _, extraction = extracted("copy")
+def test_a_title_is_no_code(copying, tmp_path):
     path = tmp_path / "automaton.py"
     title = 'copy \\"""; print("INJECTED"); """'
-    path.write_text(program_of(extraction.automaton, title, extraction.shortest))
+    path.write_text(program_of(copying.automaton, title, copying.shortest))
     command = [sys.executable, str(path), "s0"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, "INJECTED" in ran.stdout) == (0, False)
@@ -144,17 +156,6 @@ def test_states_that_close_on_short_strings_alone_are_reported():
     assert "go otherwise" not in "\n".join(summary(extraction))
 
 
-@pytest.mark.parametrize("word", ["zz", "#x", "#99"])
-def test_a_program_names_an_input_that_it_does_not_have(tmp_path, word):
-    _, _, extraction = extracted("copy")
-    path = tmp_path / "automaton.py"
-    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
-    command = [sys.executable, "-I", "-S", str(path), "s0", word]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (2, "")
-    assert f"no such input: {word}\ninputs are: <s> " in ran.stdout
-
-
 def test_an_output_that_depends_on_the_same_steps_read_vector_is_refused():
     model = MemoryModel(
         inputs=8, outputs=4, memory={"name": "stack", "width": 3}, output_read_vector=True
@@ -165,26 +166,18 @@ def test_an_output_that_depends_on_the_same_steps_read_vector_is_refused():
         extract(model, make_task("copy", symbols=3), symbols=3, budget=100)
 
 
-def test_a_wrong_automaton_is_refused():
-    task, _, extraction = extracted("copy")
-    words, _ = listed_words(task, 3, 2500)
-    wrong = agreement(extraction.automaton, constructions.copy(symbols=3), words)
-    assert wrong.equal == wrong.words
-    case, step = next(
-        (case, step)
-        for case, step in extraction.automaton.table.items()
-        if step.says not in (None, 0)
-    )
-    changed = {**extraction.automaton.table, case: step._replace(says=0)}
-    other = agreement(
-        extraction.automaton._replace(table=changed), constructions.copy(symbols=3), words
-    )
+def test_a_wrong_automaton_is_refused(copying):
+    automaton, model = copying.automaton, constructions.copy(symbols=3)
+    words, _ = listed_words(make_task("copy", symbols=3), 3, 2500)
+    right = agreement(automaton, model, words)
+    assert right.equal == right.words
+    case, step = next(each for each in automaton.table.items() if each[1].says not in (None, 0))
+    changed = {**automaton.table, case: step._replace(says=0)}
+    other = agreement(automaton._replace(table=changed), model, words)
     assert other.equal < other.words
     assert other.first is not None
-    fewer = {key: value for key, value in extraction.automaton.table.items() if key != case}
-    less = agreement(
-        extraction.automaton._replace(table=fewer), constructions.copy(symbols=3), words
-    )
+    fewer = {key: value for key, value in automaton.table.items() if key != case}
+    less = agreement(automaton._replace(table=fewer), model, words)
     assert less.left > 0
     assert less.equal == other.equal
 
@@ -309,12 +302,7 @@ def test_the_command(tmp_path, capsys):
     assert "1 state, 1 symbol, 6 cases" in out
     assert "the states close: every step of these strings follows the table" in out
     assert "equal to the network on 1 of 1 random strings of length 40" in out
-    for name in (
-        "automaton.py",
-        "automaton.dot",
-        "automaton.svg",
-        "automaton.txt",
-    ):
+    for name in ("automaton.py", "automaton.dot", "automaton.svg", "automaton.txt"):
         assert (run / "automaton" / name).stat().st_size > 0
     data = json.loads((run / "automaton" / "automaton.json").read_text())
     assert (data["format"], data["closed"], data["weights"]) == (
@@ -328,9 +316,8 @@ def test_the_command(tmp_path, capsys):
     assert "q0 -> q0" in dot
 
 
-def test_the_table_has_the_actions():
-    _, _, extraction = extracted("copy")
-    lines = table_lines(extraction.automaton)
+def test_the_table_has_the_actions(copying):
+    lines = table_lines(copying.automaton)
     assert lines[0] == ("state", "input", "reads", "does", "says", "next", "seen")
     rows = {(line[1], line[2]): line[3:5] for line in lines[1:]}
     assert rows[("s0", ".")] == ("push s0", "-")

@@ -140,10 +140,7 @@ def test_draw_run_draws_what_is_there(tmp_path, figure1a_trace):
     (run / "traces").mkdir()
     ub.save_trace(run / "traces" / "longest.safetensors", figure1a_trace)
     names = [path.relative_to(run).as_posix() for path in draw_run(run)]
-    assert names == [
-        "figures/convergence.svg",
-        "figures/longest.svg",
-    ]
+    assert names == ["figures/convergence.svg", "figures/longest.svg"]
     assert draw_run(write_run(tmp_path / "empty", [])) == []
     with pytest.raises(CheckpointError, match="no run folder"):
         draw_run(tmp_path / "nowhere")

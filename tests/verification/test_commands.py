@@ -82,12 +82,6 @@ def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
     assert "verification-model.json" in shown.err
 
 
-def test_a_tiny_run_on_streams(tmp_path, capsys):
-    run = trained(tiny_streams(batches=2), tmp_path)
-    assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 0
-    assert "1:4" in capsys.readouterr().out
-
-
 def test_a_hardened_model_is_preferred(tmp_path, capsys):
     soft = softened(constructions.anbn(), 0.9, "action")
     run = golden_run(tmp_path, "anbn", model=soft)

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from tests.constructions import model_of
 from unbounded import constructions
 from unbounded.errors import BackendError
 from unbounded.extraction import extract
@@ -149,9 +150,8 @@ def test_the_tree_gives_the_margins_of_single_strings(name, memory):
     torch.manual_seed(1)
     task = make_task(name, symbols=3)
     token = task.answer_token if memory in ("queue",) else None
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
+    model = model_of(
+        task,
         memory={"name": memory, **({"width": 4} if memory == "queue" else {})},
         hidden_size=6,
         embedding_size=4,
@@ -201,12 +201,7 @@ def test_a_network_of_another_task_is_wrong():
 def test_every_short_sentence_of_a_grammar_is_checked(name, counts):
     torch.manual_seed(3)
     task = make_task(name)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "queue", "width": 4},
-        hidden_size=6,
-    )
+    model = model_of(task, memory={"name": "queue", "width": 4}, hidden_size=6)
     options = VerifyOptions(most=max(counts), times=(0.1,), count=3)
     findings = list(findings_of(model, task, options))
     assert {each.length: each.count for each in findings if each.every} == counts
@@ -220,12 +215,7 @@ def test_sentences_are_read_as_a_tree():
     """The margins equal those of single sentences."""
     torch.manual_seed(4)
     task = make_task("svo_sov")
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "queue", "width": 4},
-        hidden_size=6,
-    )
+    model = model_of(task, memory={"name": "queue", "width": 4}, hidden_size=6)
     batch = task.every(4, 2)
     margins, _ = walk(Network(model), batch, 5, task.objective)
     torch.testing.assert_close(margins, assess(model, batch, task.objective).margin)
@@ -235,12 +225,7 @@ def test_sentences_are_read_as_a_tree():
 def test_a_wrong_answer_is_shown_in_full(name):
     torch.manual_seed(5)
     task = make_task(name, train_lengths="1:2", test_lengths="3:3")
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary),
-        outputs=len(task.output_vocabulary),
-        memory={"name": "queue", "width": 4},
-        hidden_size=6,
-    )
+    model = model_of(task, memory={"name": "queue", "width": 4}, hidden_size=6)
     options = VerifyOptions(most=0, times=(1.5,), count=4)
     *_, drawn = findings_of(model, task, options)
     assert (drawn.length, drawn.right) == (3, 0)
@@ -276,8 +261,7 @@ def test_a_model_of_a_gpu_is_verified_on_the_cpu(monkeypatch):
 def test_a_network_without_a_memory_is_walked_as_a_tree(controller):
     torch.manual_seed(3)
     task = make_task("answer_copy", symbols=2)
-    model = MemoryModel(
-        inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), memory="none",
+    model = model_of(task, memory="none",
         controller=controller, hidden_size=8,
     ).double().eval()  # fmt: skip
     batch = task.every(3, 2)
