@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence
+from unbounded.kernels import ControllerWeights, Weights, kernel_of, recurrence, switched
 from unbounded.memories import (
     DNC,
     LieAccessMemory,
@@ -425,3 +425,15 @@ def assert_parity(case: Case, chosen: slice = slice(None)) -> None:
         partial(truth_of, case, chosen=chosen),
         case.tensors(),
     )
+
+
+def assert_no_division_changes_a_bit(case: Case, threads: Callable[[int], None]) -> None:
+    """By rule, by rows and by columns, each with one to three threads."""
+    expected = None
+    for count, division in product((1, 2, 3), (0, 1, 2)):
+        threads(count)
+        with switched(division=division):
+            results = results_and_gradients(fused, case)
+        expected = expected or results
+        for one, other in zip(results, expected, strict=True):
+            assert torch.equal(one, other), (count, division)

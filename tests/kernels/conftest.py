@@ -20,6 +20,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=available().reason))
 
 
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def _nan_in_new_tensors():
     """Fill every uninitialised tensor with NaN (integers with their largest value)."""

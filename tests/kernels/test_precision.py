@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
-from _cases import MEMORIES, fused, make_case, results_and_gradients
+from _cases import (
+    MEMORIES,
+    assert_no_division_changes_a_bit,
+    fused,
+    make_case,
+    results_and_gradients,
+)
 from tests.sweep import diagonal, sweep
 
-from unbounded.kernels import available, has_tiles, open_session, product_precision, switched
+from unbounded.kernels import available, has_tiles, open_session, product_precision
 
 pytestmark = pytest.mark.skipif(not available().ok, reason="no compiled kernels")
 
@@ -37,13 +41,6 @@ def precision():
     before = torch.get_float32_matmul_precision()
     yield torch.set_float32_matmul_precision
     torch.set_float32_matmul_precision(before)
-
-
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 def distance(one, other):
@@ -179,14 +176,7 @@ def test_no_division_changes_a_bit(kind, memory, controller, batch, lengths, pre
         memory, controller, steps=8, batch=batch, hidden=70, lengths=some, dtype=torch.float32
     )
     precision(kind)
-    expected = None
-    for count, division in itertools.product((1, 2, 3), (0, 1, 2)):
-        threads(count)
-        with switched(division=division):
-            results = results_and_gradients(fused, case)
-        expected = expected or results
-        for one, other in zip(results, expected, strict=True):
-            assert torch.equal(one, other), (count, division)
+    assert_no_division_changes_a_bit(case, threads)
 
 
 @pytest.mark.parametrize("kind", ["high", "medium"])

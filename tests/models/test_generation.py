@@ -12,14 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
-from unbounded.errors import (
-    ConfigError,
-    DeviceError,
-    DTypeError,
-    RoomWarning,
-    ShapeError,
-    say_once,
-)
+from unbounded.errors import ConfigError, DeviceError, DTypeError, RoomWarning, ShapeError, say_once
 from unbounded.models import MemoryModel, SequenceModel, generate, generation, with_room
 
 

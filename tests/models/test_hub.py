@@ -60,12 +60,6 @@ def test_a_pushed_model_can_be_loaded(a_hub: Hub) -> None:
         assert torch.equal(back.state_dict()[name], weight), name
 
 
-def test_a_saved_folder_can_be_loaded(tmp_path: Path) -> None:
-    model = tiny()
-    model.save_pretrained(tmp_path / "model")
-    assert MemoryModel.from_pretrained(str(tmp_path / "model")).config == model.config
-
-
 @pytest.mark.parametrize("name", ["runs/modle", "rnus/model", "./model", "a/b/model", "runs", "~"])
 def test_a_missing_path_does_not_ask_the_hub(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

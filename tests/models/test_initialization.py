@@ -146,9 +146,7 @@ def test_symbols_of_several_layers_cannot_be_initialized(symbols: str) -> None:
     deep = {"inputs": 3, "outputs": 3, "hidden_size": 4, "memory": "none", "embedding_size": None}
     with pytest.raises(ConfigError, match="symbol_initialization: the columns of this layer"):
         MemoryModel(
-            **deep,
-            controller={"name": "lstm", "num_layers": 2},
-            symbol_initialization=symbols,
+            **deep, controller={"name": "lstm", "num_layers": 2}, symbol_initialization=symbols
         )
     plain = {"name": "lstm", "num_layers": 2, "skip_input": False}
     MemoryModel(**deep, controller=plain, symbol_initialization=symbols)

@@ -73,16 +73,6 @@ def test_the_plain_network_is_equation_1():
         assert_close(logits[0, t], model.sequence.output.weight @ h, f"step {t}")
 
 
-def test_a_shorter_sequence_keeps_its_state():
-    layer = ub.ControllerRNN(2, 3, "gru", dtype=torch.float64)
-    x = torch.randn(5, 2, 2, dtype=torch.float64)
-    output, state = layer(x, lengths=torch.tensor([5, 2]))
-    alone, alone_state = layer(x[:2, 1:])
-    assert_close(output[:2, 1], alone[:, 0], "output")
-    assert output[2:, 1].abs().sum() == 0
-    assert_close(state[0][1], alone_state[0][0], "state")
-
-
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("memory", ["none", *MEMORIES])
 @pytest.mark.parametrize("embedding_size", [None, 3])

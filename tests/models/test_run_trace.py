@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.constructions import model_of
 from tests.explorer.vectors import MEMORIES, memory_of
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
@@ -33,8 +34,7 @@ from unbounded.tasks import Batch, LengthRange, Task, make_task
 
 def model_for(task: Task, **options: Any) -> MemoryModel:
     torch.manual_seed(1)
-    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
-    return MemoryModel(**sizes, **{"hidden_size": 12, "embedding_size": 4, **options})
+    return model_of(task, **{"hidden_size": 12, "embedding_size": 4, **options})
 
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

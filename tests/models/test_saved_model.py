@@ -144,10 +144,7 @@ def test_map_location_must_be_usable(folder: Path, device: Any) -> None:
             "it lacks sequence.output.bias, which the model of config.json has",
         ),
         (lambda w: [w.pop(name) for name in sorted(w)[1:]], "it lacks .*, .*, .* and 4 more, "),
-        (
-            lambda w: w.update(gate=torch.ones(2)),
-            r"gate has shape \[2\] in the file, and is",
-        ),
+        (lambda w: w.update(gate=torch.ones(2)), r"gate has shape \[2\] in the file, and is"),
     ],
 )
 def test_weights_that_disagree_with_the_config_are_named(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.tolerances import assert_close
-from unbounded.errors import ConfigError, ShapeError
+from unbounded.errors import ConfigError
 from unbounded.evaluation.predictions import predictions, read_inputs
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
@@ -138,18 +138,7 @@ def test_it_takes_no_memory_and_no_kernel():
         MemoryModel(inputs=3, outputs=2, memory="queue", controller="transformer")
     data = overlay(
         preset_of("parity_check"),
-        {
-            "model": {"memory": "none", "controller": "transformer"},
-            "hardware": {"backend": "cpu"},
-        },
+        {"model": {"memory": "none", "controller": "transformer"}, "hardware": {"backend": "cpu"}},
     )
     (found,) = errors(composed(data))
     assert found.startswith("hardware.backend: no kernel is built for transformer")
-
-
-def test_a_bidirectional_model_goes_on_from_no_state():
-    model, task = make(bidirectional=True)
-    inputs = task.batch(0, "train", 0, 2).inputs
-    _, state = model(inputs)
-    with pytest.raises(ShapeError, match="state: expected None, because a bidirectional"):
-        model(inputs, state)

@@ -66,6 +66,10 @@ def test_inputs(x, error, message):
         (PACKED, DTypeError, "lengths: expected integers, one per sequence, got PackedSequence"),
         ({4, 2}, DTypeError, "lengths: expected integers, one per sequence, got set"),
         ({4: 0, 2: 0}, DTypeError, "lengths: expected integers, one per sequence, got dict"),
+        *(
+            (each, DTypeError, "lengths: expected integers")
+            for each in (4, "41", np.array([4.0, 1]))
+        ),
     ],
 )
 def test_lengths(lengths, error, message):
@@ -212,7 +216,8 @@ def test_invalid_components():
 def test_lengths_are_taken_from_any_ordered_sequence():
     x, model = torch.randn(4, 2, 3), layer()
     want, _ = model(x, lengths=[4, 1])
-    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), np.array([4, 1]), (4, 1)):
+    whole = np.array([4, 1]), torch.tensor([4, 1], dtype=torch.int32)
+    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), (4, 1), *whole):
         assert torch.equal(model(x, lengths=lengths)[0], want)
 
 
@@ -299,11 +304,6 @@ def test_a_cell_of_torch_is_no_controller(controller):
     """It was accepted and failed in the first call."""
     with pytest.raises(DTypeError, match=r"got a LSTMCell\. By name: lstm, gru, elman"):
         layer(controller=controller)
-
-
-def test_a_dtype_of_integers():
-    with pytest.raises(DTypeError, match=r"dtype: .* such as torch.float32, got torch\.int64"):
-        layer(dtype=torch.int64)
 
 
 def test_a_trace_for_a_missing_folder(tmp_path):

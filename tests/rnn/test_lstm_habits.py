@@ -9,7 +9,6 @@ import copy
 import functools
 import io
 
-import numpy
 import pytest
 import torch
 from torch import nn
@@ -254,21 +253,6 @@ def test_an_empty_batch(memory, backend):
     assert output.shape == (4, 0, 5)
     assert h_n.shape == (1, 0, 5)
     output.sum().backward()
-
-
-@pytest.mark.parametrize(
-    "lengths", [[4, 1], (4, 1), torch.tensor([4, 1], dtype=torch.int32), numpy.array([4, 1])]
-)
-def test_lengths_as_lists_and_other_integers(lengths):
-    layer, x = make(), random(4, 2, 3)
-    want, _ = layer(x, lengths=torch.tensor([4, 1]))
-    assert torch.equal(layer(x, lengths=lengths)[0], want)
-
-
-@pytest.mark.parametrize("lengths", [[4, 1.0], [4, True], 4, "41", numpy.array([4.0, 1.0])])
-def test_lengths_must_be_integers(lengths):
-    with pytest.raises(DTypeError, match=r"lengths: expected integers, one per sequence, got "):
-        make()(random(4, 2, 3), lengths=lengths)
 
 
 def test_flatten_parameters_can_be_called():

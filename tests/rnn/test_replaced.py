@@ -172,33 +172,20 @@ def test_generate_calls_what_is_replaced(part):
 
 
 @needs_kernels
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("kind", ["lstm", "gru", "elman", "deep"])
 @pytest.mark.parametrize("lengths", [None, [5, 2]])
-def test_controllers_without_a_memory(controller, lengths):
-    layer, calls = ub.ControllerRNN(3, 5, controller), []
+def test_layers_without_a_memory(kind, lengths):
+    deep = kind == "deep"
+    layer, calls = DeepLSTM(3, 5, 2) if deep else ub.ControllerRNN(3, 5, kind), []
     x = torch.randn(5, 2, 3)
     expected, _ = layer(x, None, lengths)
-    add_hook_to_module(layer.controller, Doubled(calls))
+    add_hook_to_module(layer.layers[1] if deep else layer.controller, Doubled(calls))
     got, _ = layer(x, None, lengths)
-    assert len(calls) == 5
+    assert len(calls) == (1 if deep else 5)
     torch.testing.assert_close(got, expected)
     layer.backend = "cpu"
-    with pytest.raises(BackendError, match="forward of the controller is replaced"):
-        layer(x, None, lengths)
-
-
-@needs_kernels
-@pytest.mark.parametrize("lengths", [None, [5, 2]])
-def test_layers_of_a_deep_lstm(lengths):
-    layer, calls = DeepLSTM(3, 5, 2), []
-    x = torch.randn(5, 2, 3)
-    expected, _ = layer(x, None, lengths)
-    add_hook_to_module(layer.layers[1], Doubled(calls))
-    got, _ = layer(x, None, lengths)
-    assert len(calls) == 1
-    torch.testing.assert_close(got, expected)
-    layer.backend = "cpu"
-    with pytest.raises(BackendError, match="forward of the layer is replaced"):
+    name = "layer" if deep else "controller"
+    with pytest.raises(BackendError, match=f"forward of the {name} is replaced"):
         layer(x, None, lengths)
 
 
