@@ -17,9 +17,11 @@ from tests.verification.runs import golden_run
 from unbounded.cli import evaluate, main
 from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.explorer.built_in import RUNS
+from unbounded.figures import draw_run
 from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange, Task, make_task
 
@@ -185,7 +187,10 @@ def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in said
 
 
-def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:
+def test_train_evaluate_and_what_they_refuse(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "draw_run", draw_run)
     arguments = tiny_arguments(tmp_path, batches=20)
     assert main(arguments) == 0
     out = capsys.readouterr().out

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.failing import Capture, failing
 from tests.experiments.tiny import tiny
 from tests.explorer.test_pages import data_of
 from unbounded.cli import main
 from unbounded.experiments.run.run import train_run
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +30,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     addresses: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda address: not addresses.append(address))
     return addresses
-
-
-def failing(capsys: Capture, *arguments: str) -> str:
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("unbounded: ")
-    return err
 
 
 def test_without_a_run_there_are_machines(
@@ -57,14 +48,8 @@ def test_without_a_run_there_are_machines(
 
 
 def test_without_a_run_what_is_for_a_run_is_refused(capsys: Capture) -> None:
-    flags = [
-        ["--weights", "int8"],
-        ["--hardened"],
-        ["--course"],
-        ["--data", "x"],
-        ["--import", "x"],
-    ]
-    for given in flags:
+    flags = "--weights int8", "--hardened", "--course", "--data x", "--import x"
+    for given in map(str.split, flags):
         said = failing(capsys, "explore", *given)
         assert f"{given[0]}: needs a RUN" in said
 

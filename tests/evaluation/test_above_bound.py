@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ConfigError
-from unbounded.evaluation import METRIC_SETS, EvaluationPlan, Evaluator, Place
+from unbounded.evaluation import METRIC_SETS, EvaluationPlan
 from unbounded.tasks import LengthRange, make_task
 
 
@@ -44,16 +45,12 @@ class Exact(nn.Module):
         return logits, None
 
 
-def evaluator(model, task, lengths):
-    return Evaluator(model, task, 1, Place(torch.device("cpu")), lengths, lengths, 30, 1)
-
-
 def test_the_exact_model_is_at_the_bound() -> None:
     task = make_task("stack_language", train_lengths="1:9", test_lengths="1:9")
     rule = METRIC_SETS["above_bound"]
     lengths = LengthRange(1, 9)
     plan = EvaluationPlan("test", 5, [lengths, LengthRange(1, 5)], 10)
-    whole, part = rule.rows(evaluator(Exact(9), task, lengths), plan)
+    whole, part = rule.rows(evaluator_of(Exact(9), task, lengths, lengths), plan)
     assert whole["above_bound"] == pytest.approx(0, abs=1e-6)
     assert [at["n"] for at in whole["per_n"]] == [1, 3, 5, 7, 9]
     assert all(at["above_bound"] == pytest.approx(0, abs=1e-6) for at in whole["per_n"])
@@ -62,7 +59,7 @@ def test_the_exact_model_is_at_the_bound() -> None:
     assert whole["bound"] == pytest.approx(nats)
     # Strings of at most 5 symbols are likelier where no longer ones exist.
     assert part["above_bound"] > 0.05
-    facts = rule.facts(evaluator(Exact(9), task, lengths), plan)["validation"]
+    facts = rule.facts(evaluator_of(Exact(9), task, lengths, lengths), plan)["validation"]
     assert facts["above_bound"] == pytest.approx(0, abs=1e-6)
     assert rule.selection_metric_of({"validation": facts}) == facts["nats_per_symbol"]
     assert len(rule.lines([whole, part])) == 3
@@ -75,7 +72,7 @@ def test_steps_are_of_lengths_with_strings() -> None:
     task = make_task("stack_language", train_lengths="1:9", test_lengths="1:9")
     rule, lengths = METRIC_SETS["above_bound"], LengthRange(2, 9)
     plan = EvaluationPlan("test", 5, [lengths], 3, every=2)
-    (row,) = rule.rows(evaluator(Exact(9), task, lengths), plan)
+    (row,) = rule.rows(evaluator_of(Exact(9), task, lengths, lengths), plan)
     assert [at["n"] for at in row["per_n"]] == [3, 7]
     with pytest.raises(ConfigError, match="cannot be judged as correct or wrong"):
-        rule.assess(evaluator(Exact(9), task, lengths), lengths, 0, 3)
+        rule.assess(evaluator_of(Exact(9), task, lengths, lengths), lengths, 0, 3)

@@ -10,16 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.constructions import model_of
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ShapeError
-from unbounded.evaluation import (
-    EvaluationPlan,
-    Evaluator,
-    Place,
-    answer_to,
-    answers_of,
-    metric_set_of,
-    with_room,
-)
+from unbounded.evaluation import EvaluationPlan, answer_to, answers_of, metric_set_of, with_room
 from unbounded.evaluation.metric_sets.answers import answer_scores
 from unbounded.tasks import make_task
 
@@ -55,14 +48,9 @@ class Copies(nn.Module):
         return F.one_hot(predicted, 4).float(), None
 
 
-def evaluator(model: nn.Module, task) -> Evaluator:
-    place = Place(torch.device("cpu"))
-    return Evaluator(model, task, 1, place, task.train_lengths, task.test_lengths, 20, 1)
-
-
 def test_rows_at_one_two_four_and_eight_times_the_longest_of_training():
     task = make_task("answer_copy", symbols=3, train_lengths="2:4", test_lengths="5:8")
-    own = evaluator(Copies(8), task)
+    own = evaluator_of(Copies(8), task)
     evaluation_plan = EvaluationPlan("test", 1, None, 30)
     rows = SIZES.rows(own, evaluation_plan)
     assert [row["lengths"] for row in rows] == ["2:4", "5:8", "9:16", "17:32"]
@@ -84,7 +72,7 @@ def test_rows_at_one_two_four_and_eight_times_the_longest_of_training():
 
 def test_the_two_senses_differ_where_an_error_stands_in_the_middle():
     task = make_task("answer_copy", symbols=3, train_lengths="4:4", test_lengths="8:8")
-    own = evaluator(Copies(8, slip=True), task)
+    own = evaluator_of(Copies(8, slip=True), task)
     rows = SIZES.rows(own, EvaluationPlan("test", 1, None, 30))
     assert rows[0]["symbol_accuracy"] == pytest.approx(4 / 5)
     assert rows[0]["prefix_accuracy"] == pytest.approx(1 / 5)
@@ -117,7 +105,7 @@ class Silent(nn.Module):
 
 def test_programs():
     task = make_task("programs")
-    own = evaluator(Silent(), task)
+    own = evaluator_of(Silent(), task)
     evaluation_plan = EvaluationPlan("test", 1, None, 20)
     rows = PROGRAMS.rows(own, evaluation_plan)
     assert [(row["lengths"], row["role"]) for row in rows] == [("2:4", "train"), ("4:4", "test")]

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ShapeError
-from unbounded.evaluation import EvaluationPlan, Evaluator, Place, metric_set_of
+from unbounded.evaluation import EvaluationPlan, metric_set_of
 from unbounded.evaluation.metric_sets.bits import bits_wrong
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training import OBJECTIVES, masked_bit_cross_entropy
@@ -61,8 +62,7 @@ class Echo(nn.Module):
 
 def test_a_range_for_both_counts_as_the_training_range():
     task = make_task("ntm_copy", train_lengths="1:3", test_lengths="1:3")
-    place = Place(torch.device("cpu"))
-    evaluator = Evaluator(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
+    evaluator = evaluator_of(Echo(5), task, validation=task.train_lengths)
     rows = METRIC_SET.rows(evaluator, EvaluationPlan("test", 1, None, 50))
     assert [row["role"] for row in rows] == ["train"]
     assert METRIC_SET.succeeded(rows) is True
@@ -70,8 +70,7 @@ def test_a_range_for_both_counts_as_the_training_range():
 
 def test_rows_selection_metric_and_success():
     task = make_task("ntm_copy", train_lengths="1:5", test_lengths="6:8")
-    place = Place(torch.device("cpu"))
-    evaluator = Evaluator(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
+    evaluator = evaluator_of(Echo(5), task, validation=task.train_lengths)
     evaluation_plan = EvaluationPlan("test", 1, None, 50)
     rows = METRIC_SET.rows(evaluator, evaluation_plan)
     assert [row["role"] for row in rows] == ["train", "test"]

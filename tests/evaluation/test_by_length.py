@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation import METRIC_SETS, EvaluationPlan, Evaluator, Place
+from tests.evaluation.evaluators import evaluator_of
+from unbounded.evaluation import METRIC_SETS, EvaluationPlan
 from unbounded.tasks import LengthRange, make_task
 
 
@@ -32,10 +33,8 @@ class Right(nn.Module):
         return logits, None
 
 
-def evaluator(model, task):
-    return Evaluator(
-        model, task, 1, Place(torch.device("cpu")), task.train_lengths, task.train_lengths, 20, 1
-    )
+def evaluator(most, task):
+    return evaluator_of(Right(task, most), task, validation=task.train_lengths)
 
 
 def test_a_range_has_the_means_of_its_lengths() -> None:
@@ -43,7 +42,7 @@ def test_a_range_has_the_means_of_its_lengths() -> None:
     rule = METRIC_SETS["by_length"]
     lengths = [LengthRange(1, 40), LengthRange(41, 60)]
     plan = EvaluationPlan("test", 5, lengths, 16, every=2)
-    train, test = rule.rows(evaluator(Right(task, 50), task), plan)
+    train, test = rule.rows(evaluator(50, task), plan)
     assert (train["role"], train["token_accuracy"], train["exact_match"]) == ("train", 1.0, 1.0)
     assert train["right_up_to"] == 39
     assert [at["n"] for at in test["per_n"]] == list(range(41, 60, 2))
@@ -76,7 +75,7 @@ def test_success_and_selection_are_those_of_the_paper() -> None:
 def test_validation_is_of_the_training_lengths() -> None:
     task = make_task("parity_check")
     rule = METRIC_SETS["by_length"]
-    facts = rule.facts(evaluator(Right(task, 40), task), EvaluationPlan("test", 5, None, 4))
+    facts = rule.facts(evaluator(40, task), EvaluationPlan("test", 5, None, 4))
     assert facts["validation"]["exact_match"] == 1.0
     assert facts["validation"]["lengths"] == "1:40"
     assert rule.validates_on == "train"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-import torch
 
 from tests.constructions import model_of
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.evaluation.comparison import (
     ComparisonSet,
     Share,
@@ -16,21 +18,19 @@ from unbounded.evaluation.comparison import (
     mean_share,
     worse_sets,
 )
-from unbounded.evaluation.metric_sets import Evaluator, Place, metric_set_of
-from unbounded.tasks import LengthRange, Task, make_task
+from unbounded.evaluation.metric_sets import Evaluator, metric_set_of
+from unbounded.tasks import LengthRange, make_task
 
 
-def evaluator_of(task: Task) -> Evaluator:
-    model = model_of(task, hidden_size=8)
-    place = Place(torch.device("cpu"))
-    lengths = task.train_lengths, task.test_lengths
-    return Evaluator(model.eval(), task, 1, place, *lengths, validation_count=100, strips=1)
+def evaluator(name: str, **options: Any) -> Evaluator:
+    task = make_task(name, **options)
+    return evaluator_of(model_of(task, hidden_size=8).eval(), task, count=100)
 
 
 def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
-    evaluator = evaluator_of(make_task("copy"))
-    ranges = evaluator.train_lengths, evaluator.validation_lengths
-    sets = comparison_sets(evaluator, ranges, LengthRange(640, 640))
+    own = evaluator("copy")
+    ranges = own.train_lengths, own.validation_lengths
+    sets = comparison_sets(own, ranges, LengthRange(640, 640))
     assert [
         (subset.name, subset.evaluator.validation_count, subset.is_shifted) for subset in sets
     ] == [
@@ -72,10 +72,10 @@ def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
     ],
 )
 def test_every_layout_has_its_shortest_length(name: str, shifted: list[str]) -> None:
-    evaluator = evaluator_of(make_task(name))
-    sets = comparison_sets(evaluator, [evaluator.train_lengths])
+    own = evaluator(name)
+    sets = comparison_sets(own, [own.train_lengths])
     if name == "bigram_flip":
-        sets = comparison_sets(evaluator, [evaluator.train_lengths, evaluator.validation_lengths])
+        sets = comparison_sets(own, [own.train_lengths, own.validation_lengths])
     assert [subset.name for subset in sets if subset.is_shifted] == shifted
 
 
@@ -92,19 +92,19 @@ def test_strings_of_fewer_symbols_keep_the_vocabularies() -> None:
 
 
 def test_a_share_is_the_metric_sets() -> None:
-    evaluator = evaluator_of(make_task("copy", symbols=2, train_lengths="1:3", test_lengths="4:5"))
+    own = evaluator("copy", symbols=2, train_lengths="1:3", test_lengths="4:5")
     metric_set = metric_set_of("sequences")
-    sets = comparison_sets(evaluator, [evaluator.train_lengths])
-    shares = compare(metric_set, evaluator.model, sets)
-    score = metric_set.assess(evaluator, evaluator.train_lengths, 0, 1000)
+    sets = comparison_sets(own, [own.train_lengths])
+    shares = compare(metric_set, own.model, sets)
+    score = metric_set.assess(own, own.train_lengths, 0, 1000)
     assert shares["lengths 1:3"] == (score.right, 1000)
     assert set(shares) == {subset.name for subset in sets}
 
 
 def test_sets_that_are_worse_beyond_their_interval() -> None:
-    evaluator = evaluator_of(make_task("copy"))
+    own = evaluator("copy")
     names = {"exact": False, "nearly": False, "wrong": False, "short": True}
-    sets = [ComparisonSet(name, evaluator, is_shifted) for name, is_shifted in names.items()]
+    sets = [ComparisonSet(name, own, is_shifted) for name, is_shifted in names.items()]
     before = {"exact": Share(1000, 1000), "nearly": Share(990, 1000), "wrong": Share(0, 200)}
     good = {"exact": Share(1000, 1000), "nearly": Share(985, 1000), "wrong": Share(200, 200)}
     before["short"], good["short"] = Share(200, 200), Share(196, 200)
@@ -123,8 +123,8 @@ def test_sets_that_are_worse_beyond_their_interval() -> None:
 
 
 def test_exact_ignores_shifted_inputs() -> None:
-    evaluator = evaluator_of(make_task("copy"))
-    sets = comparison_sets(evaluator, [evaluator.train_lengths])
+    own = evaluator("copy")
+    sets = comparison_sets(own, [own.train_lengths])
     shares = {subset.name: Share(0 if subset.is_shifted else 5, 5) for subset in sets}
     assert is_exact(shares, sets)
     assert not is_exact({**shares, "lengths 8:64": Share(4, 5)}, sets)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ShapeError
-from unbounded.evaluation import EvaluationPlan, Evaluator, Place, metric_set_of
+from unbounded.evaluation import EvaluationPlan, metric_set_of
 from unbounded.evaluation.metric_sets.membership import against_nan, auc, bands_of
 from unbounded.tasks import LengthRange, make_task
 
@@ -78,9 +79,7 @@ class Counter(nn.Module):
 
 
 def evaluator(most, **options):
-    task = make_task("dyck", **options)
-    place = Place(torch.device("cpu"))
-    return Evaluator(Counter(most), task, 1, place, task.train_lengths, task.test_lengths, 50, 1)
+    return evaluator_of(Counter(most), make_task("dyck", **options), count=50)
 
 
 def test_a_counter_is_right_at_all_lengths_and_a_low_one_fails_where_words_are_high():

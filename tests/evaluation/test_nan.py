@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.evaluation import table
 from unbounded.evaluation.memory_use import use_text
-from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place, metric_set_of
+from unbounded.evaluation.metric_sets import EvaluationPlan, metric_set_of
 from unbounded.files import json_text
 from unbounded.tasks import LengthRange, make_task
 
@@ -47,24 +48,15 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
     task = make_task(name, **options)
     metric_set = metric_set_of(task.metric_set)
     outputs = 1 if task.objective == "binary" else len(task.output_vocabulary)
-    place = Place(torch.device("cpu"))
-    lengths = task.train_lengths, task.test_lengths
-    evaluator = Evaluator(
-        Overflowing(outputs), task, 1, place, *lengths, validation_count=9, strips=1
-    )
+    evaluator = evaluator_of(Overflowing(outputs), task, count=9)
     evaluation_plan = EvaluationPlan("test", 1, [task.test_lengths], 9, every=5, streams=3)
     (row,) = metric_set.rows(evaluator, evaluation_plan)
     assert row["nan"] >= row["count"] / 3
     assert row["right"] <= row["count"] - row["nan"]
     for name_of in ("token_accuracy", "accuracy", "exact_match"):
         assert row.get(name_of, 0) <= 1 - row["nan"] / row["count"] + 1e-9
-    report = {
-        "task": name,
-        "metric_set": task.metric_set,
-        "split": "test",
-        "seed": 1,
-        "rows": [row],
-    }
+    report = {"task": name, "metric_set": task.metric_set, "split": "test", "seed": 1}
+    report["rows"] = [row]
     note = f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
     assert note in table(report).splitlines()
     # As a file holds it: JSON has neither NaN nor infinity.
@@ -78,10 +70,7 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
 def test_nan_above_the_bound_is_infinite() -> None:
     task = make_task("stack_language", **OPTIONS)
     metric_set = metric_set_of(task.metric_set)
-    place = Place(torch.device("cpu"))
-    lengths = task.train_lengths, task.test_lengths
-    model = Overflowing(len(task.output_vocabulary))
-    evaluator = Evaluator(model, task, 1, place, *lengths, validation_count=9, strips=1)
+    evaluator = evaluator_of(Overflowing(len(task.output_vocabulary)), task, count=9)
     rows = metric_set.rows(evaluator, EvaluationPlan("test", 1, [LengthRange(5, 5)], 9))
     stored = json.loads(json_text({"rows": rows, "validation": {"nats_per_symbol": math.nan}}))
     assert stored["rows"][0]["nats_per_symbol"] is None
@@ -93,9 +82,7 @@ def test_nan_above_the_bound_is_infinite() -> None:
 def test_nan_whose_likeliest_symbol_is_the_target_is_wrong() -> None:
     """The argmax of NaN logits is the first symbol, which may be the target."""
     task = make_task("copy", symbols=1, **OPTIONS)
-    place = Place(torch.device("cpu"))
-    lengths = task.train_lengths, task.test_lengths
-    evaluator = Evaluator(Overflowing(1), task, 1, place, *lengths, validation_count=9, strips=1)
+    evaluator = evaluator_of(Overflowing(1), task, count=9)
     batch = task.batch(1, "validation", 0, 9, task.train_lengths)
     first = batch._replace(targets=torch.zeros_like(batch.targets))
     assert all(mask.any() for mask in first.mask)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation import METRIC_SETS, EvaluationPlan, Evaluator, Place
+from tests.evaluation.evaluators import evaluator_of
+from unbounded.evaluation import METRIC_SETS, EvaluationPlan
 from unbounded.tasks import LengthRange, make_task
 
 
@@ -33,11 +34,8 @@ class Recogniser(nn.Module):
 def test_rows_are_of_all_strings_and_of_bands() -> None:
     task = make_task("flare", language="first")
     rule = METRIC_SETS["recognition"]
-    evaluator = Evaluator(
-        Recogniser(task, 10), task, 1, Place(torch.device("cpu")), LengthRange(1, 10),
-        LengthRange(1, 10), 20, 1,
-    )  # fmt: skip
     lengths = [LengthRange(1, 10), LengthRange(1, 30)]
+    evaluator = evaluator_of(Recogniser(task, 10), task, lengths[0], lengths[0])
     train, test = rule.rows(evaluator, EvaluationPlan("test", 5, lengths, 300, every=10))
     assert (train["role"], train["accuracy"], train["count"]) == ("train", 1.0, 300)
     assert train["nats"] == pytest.approx(math.log1p(math.exp(-2)))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from torch import nn
 
-from unbounded.evaluation.metric_sets import Evaluator, Place
+from tests.evaluation.evaluators import evaluator_of
+from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.metric_sets.base import default_lengths, roles_of
 from unbounded.tasks import LengthRange, make_task
 
 
 def evaluator(train: str, test: str, validation: str, task: str = "copy") -> Evaluator:
     built = make_task(task, train_lengths=train, test_lengths=test)
-    place = Place(torch.device("cpu"))
-    own = [LengthRange.parse(text) for text in (train, validation)]
-    return Evaluator(nn.Identity(), built, 1, place, *own, 20, 4)
+    own = (LengthRange.parse(text) for text in (train, validation))
+    return evaluator_of(nn.Identity(), built, *own)
 
 
 def roles(of: Evaluator, *texts: str) -> list[str]:

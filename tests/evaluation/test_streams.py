@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.constructions import stream_model
+from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation import (
     LengthScore,
@@ -17,7 +18,7 @@ from unbounded.evaluation import (
     score_streams,
     sequence_rights,
 )
-from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place
+from unbounded.evaluation.metric_sets import EvaluationPlan
 from unbounded.evaluation.metric_sets.lengths import Lengths, stream_row
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
@@ -279,8 +280,8 @@ class Forgetful(Counter):
 def test_validation_has_runs_of_short_sequences_like_the_test(patience, solved):
     """Validation used to accept models that fail at n = 2 and 3, training lengths."""
     task, lengths = make_task("anbn"), LengthRange(2, 19)
-    model, place = Forgetful(patience), Place(torch.device("cpu"))
-    evaluator = Evaluator(model, task, 1, place, lengths, lengths, 1000, 32)
+    model = Forgetful(patience)
+    evaluator = evaluator_of(model, task, lengths, lengths, 1000, 32)
     mixed = task.with_sequences(33).judged(1, "validation", 0, 32, lengths)
     assert score_streams(model, mixed).exact_match == 1.0  # the old validation
     few, all_of_them = (Lengths().assess(evaluator, lengths, 0, count) for count in (10, 1000))
@@ -309,9 +310,7 @@ def test_parallel_streams_are_scored_like_single_ones():
 def test_progress_has_the_share_that_is_done():
     task = make_task("anbn", sequences=3, train_lengths="2:4", test_lengths="2:4")
     ranges = (LengthRange(2, 4), LengthRange(6, 6))
-    evaluator = Evaluator(
-        Counter(9), task, 1, Place(torch.device("cpu")), ranges[0], ranges[0], 4, 1
-    )
+    evaluator = evaluator_of(Counter(9), task, ranges[0], ranges[0], 4)
     seen = []
     evaluation_plan = EvaluationPlan(
         "test", 1, ranges, 5, looking=lambda what, share: seen.append((what, share))

@@ -1,20 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.experiments.tiny_streams import tiny_corpus
-from unbounded.experiments.run import run as run_module
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_pictures() -> Iterator[None]:
-    """Runs made for other questions are not drawn: it takes longer than they do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "draw_run", lambda folder: [])
-        yield
+from tests.pictures import no_pictures as no_pictures
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,10 @@ import torch
 from huggingface_hub import errors
 
 import unbounded
+from tests.models.test_saved_model import tiny
 from unbounded.errors import CheckpointError
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, memory_model
-
-
-def tiny() -> MemoryModel:
-    torch.manual_seed(0)
-    memory = {"name": "queue", "width": 3}
-    return MemoryModel(inputs=5, outputs=4, memory=memory, hidden_size=4, embedding_size=3)
 
 
 class Hub:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from tests.cli.failing import failing
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run, softened
 from unbounded import constructions
 from unbounded.cli import main, verify
 from unbounded.constructions import CONSTRUCTIONS
-from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import verification_of, verify_run
@@ -24,24 +21,9 @@ from unbounded.files import file_digest
 from unbounded.verification import VerifyOptions
 
 
-def failing(capsys, *arguments):
-    assert main(list(arguments)) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "Traceback" not in err
-    return err
-
-
-def trained(config: RunConfig, folder: Path) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "draw_run", lambda folder: [])
-        train_run(config, root=folder, quiet=True)
-    return folder / run_name(config)
-
-
 @pytest.fixture(scope="module")
 def copying(tmp_path_factory):
-    return trained(tiny(batches=3), tmp_path_factory.mktemp("copy"))
+    return train_run(tiny(batches=3), root=tmp_path_factory.mktemp("copy"), quiet=True).folder
 
 
 def test_a_tiny_trained_run(copying, capsys):
@@ -74,7 +56,7 @@ def test_the_same_progress_is_printed_once(capsys, monkeypatch):
 
 
 def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
-    run = trained(tiny_streams(batches=2), tmp_path)
+    run = train_run(tiny_streams(batches=2), root=tmp_path, quiet=True).folder
     (run / "verification-model.json").mkdir()
     assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 2
     shown = capsys.readouterr()
@@ -275,7 +257,7 @@ def test_a_tape_with_soft_gates_is_no_automaton_yet(tmp_path, capsys):
     model = replace(
         config.model, memory={"name": "turing_tape", "slots": 8, "width": 3}, readout_size=None
     )
-    run = trained(replace(config, model=model), tmp_path)
+    run = train_run(replace(config, model=model), root=tmp_path, quiet=True).folder
     message = failing(capsys, "extract", str(run))
     assert "its gates are not saturated (read_gate has certainty 0." in message
     assert "`unbounded harden RUN`" in message

@@ -1,0 +1,1 @@
+from tests.pictures import no_pictures as no_pictures
