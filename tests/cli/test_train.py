@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,43 +111,36 @@ def test_a_run_on_streams_says_what_can_be_done_next(
     assert "next:" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("harm", [True, False, None])
-def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
-    harm: bool | None, capsys: Capture, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def hardened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = tiny_streams(batches=1)
     config.hardening = {"name": "gradual", "batches": 1}
-    folder = train_run(config, root=tmp_path, quiet=True).folder
+    return train_run(config, root=tmp_path_factory.mktemp("hardened"), quiet=True).folder
+
+
+@pytest.mark.parametrize(
+    ("harm", "right"), [(True, 1), (False, 1), (None, 1), (False, 0), ("not hardened", 0)]
+)
+def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
+    harm: bool | str | None, right: int, capsys: Capture, tmp_path: Path, hardened: Path
+) -> None:
+    """And what is right on nothing is neither to be hardened nor verified."""
+    folder = Path(shutil.copytree(hardened, tmp_path / hardened.name))
     report = json.loads((folder / "report.json").read_text())
     report["hardened"]["harm"] = harm
     if harm is None:  # as reports once were
         del report["hardened"]["harm"]
-    report["validation"]["right"] = 1
+    elif harm == "not hardened":
+        del report["hardened"]
+    report["validation"]["right"] = right
     (folder / "report.json").write_text(json.dumps(report))
-    _say_next(config, make_task("anbn"), folder, quiet=False)
-    heading, explore, actions, verify = capsys.readouterr().out.splitlines()
+    _say_next(tiny_streams(batches=1), make_task("anbn"), folder, quiet=False)
+    heading, explore, actions, *verify = capsys.readouterr().out.splitlines()
     assert heading == "next:"
+    assert explore.split()[:2] == ["unbounded", "explore"]
     assert ("--hardened" in explore, "--hardened" in actions) == (not harm, not harm)
-    assert verify.split()[:2] == ["unbounded", "verify"]
+    assert [line.split()[:2] for line in verify] == [["unbounded", "verify"]] * right
     assert main(shlex.split(actions)[1:]) == 0
-
-
-@pytest.mark.parametrize("hardened", [True, False])
-def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
-    hardened: bool, capsys: Capture, tmp_path: Path
-) -> None:
-    config = tiny_streams(batches=1)
-    config.hardening = {"name": "gradual", "batches": 1} if hardened else {"name": "none"}
-    folder = train_run(config, root=tmp_path, quiet=True).folder
-    report = json.loads((folder / "report.json").read_text())
-    report["validation"]["right"] = 0
-    (folder / "report.json").write_text(json.dumps(report))
-    _say_next(config, make_task("anbn"), folder, quiet=False)
-    said = capsys.readouterr().out
-    assert "unbounded explore" in said
-    assert "unbounded actions" in said
-    assert "verify" not in said
-    assert "unbounded harden" not in said
 
 
 def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
@@ -187,11 +182,11 @@ def test_resume_without_a_task_makes_no_folder(
 def test_what_a_report_says_commands_no_terminal(capsys: Capture, tmp_path: Path) -> None:
     """Item 27."""
     arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
-    assert main(arguments) == 0
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("copy, split test, seed 3\n")  # only the result
     (path,) = tmp_path.glob("*/report.json")
     report = json.loads(path.read_text())
     path.write_text(json.dumps({**report, "stopped": "done\x1b[31m\x07"}))
-    capsys.readouterr()
     assert main([*arguments, "--resume"]) == 0
     out = capsys.readouterr().out
     assert "this run is finished: done?[31m?\n" in out
@@ -237,35 +232,31 @@ def test_what_does_not_fit_into_memory(
         main(tiny_arguments(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("loss", "messages"),
+    [
+        (
+            lambda logits, *rest: logits.sum() * math.inf,
+            ("training stopped in batch 1", "the first bad tensor: loss ("),
+        ),
+        (  # Each number of the gradient is finite in 32 bits, its square is not.
+            lambda logits, *rest: logits.mean() * 1e25,
+            (
+                "the first bad tensor: none, but the gradient's norm is",
+                "a lower training.learning_rate",
+            ),
+        ),
+    ],
+)
 def test_a_diverging_run_ends_with_code_3(
-    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    loss: Any, messages: tuple[str, ...], capsys: Capture, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     sound = OBJECTIVES["cross_entropy"]
-    infinite = sound._replace(loss=lambda logits, *rest: logits.sum() * math.inf)
-    monkeypatch.setitem(OBJECTIVES, "cross_entropy", infinite)
+    monkeypatch.setitem(OBJECTIVES, "cross_entropy", sound._replace(loss=loss))
     assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
     err = capsys.readouterr().err
-    assert "training stopped in batch 1" in err
-    assert "the first bad tensor: loss (" in err
-
-
-def test_a_gradient_whose_norm_alone_is_infinite_is_called_so(
-    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each number of it is finite in 32 bits, its square is not."""
-    sound = OBJECTIVES["cross_entropy"]
-    steep = sound._replace(loss=lambda logits, *rest: logits.mean() * 1e25)
-    monkeypatch.setitem(OBJECTIVES, "cross_entropy", steep)
-    assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
-    err = capsys.readouterr().err
-    assert "the first bad tensor: none, but the gradient's norm is" in err
-    assert "a lower training.learning_rate" in err
-
-
-def test_quiet_shows_only_the_result(capsys: Capture, tmp_path: Path) -> None:
-    assert main([*tiny_arguments(tmp_path, batches=20), "--quiet"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("copy, split test, seed 3\n")
+    assert all(message in err for message in messages), err
 
 
 def test_tensorboard_on_request(capsys: Capture, tmp_path: Path) -> None:
