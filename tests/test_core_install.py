@@ -98,7 +98,7 @@ def test_the_extra_is_what_the_package_says() -> None:
         for extra, lines in project["optional-dependencies"].items()
     }
     assert {re.split("[<>=]", line)[0] for line in project["dependencies"]} == {
-        *("torch", "numpy", "safetensors"),
+        *("torch", "numpy", "safetensors")
     }
     assert names["lab"] == set(LAB.values())
     assert "unbounded" in names["dev"]

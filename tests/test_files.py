@@ -211,10 +211,7 @@ def test_nothing_is_written_through_a_link_in_a_run(run: Path, tmp_path: Path) -
     ],
 )
 def test_no_command_writes_through_a_link(
-    run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()

@@ -7,12 +7,11 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import beta, binom, chisquare, kstest
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import METRIC_SETS
-from unbounded.tasks import DynamicNGrams, LengthRange, make_task, optimal_probabilities
+from unbounded.tasks import DynamicNGrams, make_task, optimal_probabilities
 
 
 def oracle(bits, order):
@@ -109,22 +108,6 @@ def test_a_batch_has_the_bits_as_inputs_one_step_late():
         assert examples[row].source == tuple(str(bit) for bit in targets[:steps].tolist())
         assert examples[row].target == ()
     assert set(batch.lengths.tolist()) <= set(range(3, 31))
-
-
-def test_an_example_is_its_row_in_any_batch():
-    task = make_task("dynamic_ngrams", train_lengths="5:40")
-    whole = task.batch(4, "train", 0, 12)
-    for index in (0, 5, 11):
-        alone = task.batch(4, "train", index, 1)
-        steps = int(alone.lengths)
-        assert torch.equal(alone.targets[0], whole.targets[index, :steps])
-    fixed = LengthRange(20, 20)
-    drawn = {
-        (seed, split): tuple(task.batch(seed, split, 0, 1, fixed).targets[0].tolist())
-        for seed in (1, 2)
-        for split in ("train", "validation", "test")
-    }
-    assert len(set(drawn.values())) == 6
 
 
 def test_defaults_are_those_of_the_paper():

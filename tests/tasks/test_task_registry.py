@@ -63,10 +63,12 @@ def test_a_task_knows_its_name_and_takes_its_options(name):
     assert (task.train_lengths, task.test_lengths) == (LengthRange(10, 12), LengthRange(20, 21))
 
 
-#: Of streams and of a user's files other tests are.
+#: Of a user's files other tests are.
 DRAWN = [name for name in TASKS if name not in (*STREAMS, "pairs", "penn_treebank", "text")]
 OF_ROWS = [*((name, {}) for name in DRAWN), ("programs", {"nesting": 2})]
 OF_ROWS += [("dyck", {"kinds": 4}), ("dyck", {"labels": "word"}), ("repeat_copy", {"bits": 3})]
+OF_ROWS += [(name, {"sequences": 5}) for name in STREAMS]
+OF_ROWS.append(("dynamic_ngrams", {"train_lengths": "5:40"}))
 
 
 @pytest.mark.parametrize(("name", "options"), OF_ROWS)

@@ -87,18 +87,6 @@ def test_an_example_does_not_depend_on_its_batch(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_seeds_and_splits_differ(name):
-    task, lengths = TASK[name], LengthRange(20, 40)
-    drawn = [
-        task.example(seed, split, index, lengths)
-        for seed in (0, 1)
-        for split in ("train", "validation", "test")
-        for index in range(30)
-    ]
-    assert len(set(drawn)) == len(drawn)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_splits_have_their_lengths(name):
     task = TASK[name]
     for split, lengths in (
