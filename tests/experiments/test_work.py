@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.experiments.test_claims import stopped
 from tests.studies.tiny_study import tiny, trials
 from unbounded.errors import ConfigError, RunBusyError, StorageError
 from unbounded.experiments.run import run as run_module
@@ -139,12 +140,7 @@ def test_the_time_limit_stops_between_runs_too(tmp_path: Path, trainer: Any) -> 
 
 def test_the_run_of_a_dead_worker_is_taken_over(tmp_path: Path, trainer: Any) -> None:
     made = trainer()
-    dead = Claims(tmp_path)
-    dead.__enter__()
-    dead.take(names(3))
-    dead._ended.set()
-    path = tmp_path / CLAIMS / "workers" / dead.worker
-    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another"}))
+    stopped(tmp_path).take(names(3))
     result = work(PLAN, tmp_path, FAST)
     assert sorted(made.trained) == sorted(trial.name for trial in PLAN)
     assert made.trained[-1] == names(3)
@@ -285,12 +281,7 @@ def test_a_share_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    dead = Claims(tmp_path)
-    dead.__enter__()
-    dead.take(names(0))
-    dead._ended.set()
-    path = tmp_path / CLAIMS / "workers" / dead.worker
-    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another"}))
+    stopped(tmp_path).take(names(0))
     (tmp_path / ".locks").mkdir()
     for suffix in ("", ".soft"):
         (tmp_path / ".locks" / f"{names(0)}{suffix}").write_text("12345\nanother-machine\n")

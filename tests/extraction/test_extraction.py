@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.extraction.programs import assert_program_equals
 from tests.sweep import sweep
 from tests.verification.runs import golden_run, softened
 from unbounded import constructions
@@ -90,26 +91,9 @@ def test_the_automaton_of_binary_addition_has_a_carry():
 
 @pytest.mark.parametrize("name", ["anbn", "copy", "dyck", "memorization"])
 def test_the_program_equals_its_network(name, tmp_path):
-    """The program runs without this library and without torch."""
     task, model, extraction = extracted(name)
-    path = tmp_path / "automaton.py"
-    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
     words = long_words(task, CASES[name][0].get("symbols", 2), 12, 4, seed=7)
-    logits, _ = model(words.inputs)
-    binary = logits.shape[-1] == 1
-    says = (logits[..., 0] > 0).long() if binary else logits.argmax(-1)
-    for row, length in enumerate(words.lengths.tolist()):
-        arguments = [f"#{token}" for token in words.inputs[row, :length].tolist()]
-        ran = subprocess.run(
-            [sys.executable, "-I", "-S", str(path), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        outputs = [line.split("\t")[-1] for line in ran.stdout.splitlines()]
-        judged = words.mask[row].nonzero()[:, 0].tolist()
-        expected = [extraction.automaton.outputs[int(says[row, place])] for place in judged]
-        assert [outputs[place] for place in judged] == expected
+    assert_program_equals(extraction, model, words, tmp_path / "automaton.py")
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 
 import pytest
 import torch
 
+from tests.extraction.programs import assert_program_equals
 from unbounded import constructions
 from unbounded.errors import ConfigError
-from unbounded.extraction import extract, program_of, table_lines
+from unbounded.extraction import extract, table_lines
 from unbounded.extraction.extract import long_words
 from unbounded.extraction.memories import shape_of
 from unbounded.memories import LieAccessMemory, TuringTape
@@ -44,17 +43,9 @@ def test_a_constructed_networks_automaton_and_program_equal_it(name, tmp_path):
     assert extraction.listed.equal == extraction.listed.words
     assert extraction.drawn[40].equal == extraction.drawn[40].words > 0
     path = tmp_path / "automaton.py"
-    path.write_text(program_of(extraction.automaton, "a machine", extraction.shortest))
-    assert "Any" not in path.read_text()
     words = long_words(task, 3, 25, 3, seed=7)
-    says = model(words.inputs)[0].argmax(-1)
-    for row, length in enumerate(words.lengths.tolist()):
-        arguments = [f"#{token}" for token in words.inputs[row, :length].tolist()]
-        command = [sys.executable, "-I", "-S", str(path), *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, check=True)
-        outputs = [line.split("\t")[-1] for line in ran.stdout.splitlines()]
-        for place in words.mask[row].nonzero()[:, 0].tolist():
-            assert outputs[place] == extraction.automaton.outputs[int(says[row, place])]
+    assert_program_equals(extraction, model, words, path)
+    assert "Any" not in path.read_text()
 
 
 def test_the_table_has_the_heads_moves():
