@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.cli.failing import Capture, failing
 from tests.experiments.tiny import tiny, tiny_arguments
@@ -50,16 +49,22 @@ def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
     assert "usage: unbounded VERB" in capsys.readouterr().out
 
 
-def test_unknown_command(capsys: Capture) -> None:
-    assert "unknown command 'trian'. Did you mean 'train'?" in failing(capsys, "trian")
-
-
-def test_unknown_task(capsys: Capture) -> None:
-    assert "unknown task 'revrsal'. Did you mean 'reversal'?" in failing(capsys, "train", "revrsal")
-
-
-def test_no_task(capsys: Capture) -> None:
-    assert "task: expected a task, got none. Valid: anb2n, " in failing(capsys, "train")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "unknown command 'trian'. Did you mean 'train'?"),
+        (["train", "revrsal"], "unknown task 'revrsal'. Did you mean 'reversal'?"),
+        (["train"], "task: expected a task, got none. Valid: anb2n, "),
+        (["train", "copy", "--config", "nowhere.yaml"], "config: nowhere.yaml: No such file or"),
+        # Options are not abbreviated: some parsers took what others did not see.
+        *(
+            (["train", "copy", option], f"unknown option '{option}'. Did you mean")
+            for option in ("--proto", "--quie", "--conf")
+        ),
+    ],
+)
+def test_what_there_is_not(arguments: list[str], message: str, capsys: Capture) -> None:
+    assert message in failing(capsys, *arguments)
 
 
 def test_all_errors_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
@@ -94,11 +99,6 @@ def test_the_config_of_a_run_folder_is_one(capsys: Capture, tmp_path: Path) -> N
     assert "task:\n  name: copy\nid: null\nseed: 7\n" in out
     # It names every option, so nothing comes from the preset.
     assert "hardening:\n  name: none\n" in out
-
-
-def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
-    said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
-    assert "config: nowhere.yaml: No such file or directory" in said
 
 
 @pytest.mark.parametrize(
@@ -241,18 +241,15 @@ def test_a_protocol_and_the_config_of_a_run_exclude_each_other(
 
 def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
     """`--task.X` stands beside the positional TASK, which took it for its own and said nothing."""
-    for words in (["--task.symbols", "9"], ["--task.symbols=9"], ["--task.symbols", "9"]):
-        assert main(["train", "copy", *words, "--print_config"]) == 0
-        assert "task:\n  name: copy\n  symbols: 9\n" in capsys.readouterr().out
+    option = "--task.symbols"
     # Also beside a mapping of them, and the last of two counts.
-    whole = ["--task", '{symbols: 8, train_lengths: "1:4"}', "--print_config"]
-    short, long = "--task.symbols", "--task.symbols"
-    for words in ([short, "9"], [f"{long}=9"], [short, "7", long, "9"], [long, "7", short, "9"]):
-        assert main(["train", "copy", *whole, *words]) == 0
-        said = capsys.readouterr().out
-        assert "task:\n  name: copy\n  symbols: 9\n  train_lengths: '1:4'\n" in said
-    assert main(["train", "copy", "--task.symbls", "9"]) != 0
-    assert "task 'copy' has no option 'symbls'" in capsys.readouterr().err
+    whole = ("--task", '{symbols: 8, train_lengths: "1:4"}')
+    for words in ((option, "9"), (f"{option}=9",), (option, "7", option, "9")):
+        assert _printed(capsys, "copy", *words)["task"] == {"name": "copy", "symbols": 9}
+        task = _printed(capsys, "copy", *whole, *words)["task"]
+        assert task == {"name": "copy", "symbols": 9, "train_lengths": "1:4"}
+    said = failing(capsys, "train", "copy", "--task.symbls", "9")
+    assert "task 'copy' has no option 'symbls'" in said
 
 
 @pytest.mark.parametrize("task", ["ntm_copy", "dyck"])
@@ -268,8 +265,7 @@ def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
     task: str, ranges: list[str], capsys: Capture
 ) -> None:
     def scored(*arguments: str) -> Any:
-        assert main(["train", task, *arguments, "--print_config"]) == 0
-        return yaml.safe_load(capsys.readouterr().out)["evaluation"].get("lengths")
+        return _printed(capsys, task, *arguments)["evaluation"].get("lengths")
 
     assert len(scored()) > 1
     assert scored(*ranges) is None
@@ -277,8 +273,8 @@ def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
 
 
 def test_where_n_has_other_ranges_a_stream_keeps_those_of_its_report(capsys: Capture) -> None:
-    assert main(["train", "anbn", "--task.train_lengths", "2:9", "--print_config"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out)["evaluation"]["lengths"][0] == "2:60"
+    printed = _printed(capsys, "anbn", "--task.train_lengths", "2:9")
+    assert printed["evaluation"]["lengths"][0] == "2:60"
 
 
 @pytest.mark.parametrize("memory", ["[1]", "{name: [queue]}", "null", "3"])
@@ -290,12 +286,6 @@ def test_a_memory_of_a_config_file_that_is_none(
     said = failing(capsys, "train", "--config", str(path))
     assert "model.memory: expected a" in said
     assert "name" in said
-
-
-@pytest.mark.parametrize("option", ["--proto", "--quie", "--conf"])
-def test_options_are_not_abbreviated(option: str, capsys: Capture) -> None:
-    """Item 4 of the outside tests: some parsers took what others did not see."""
-    assert f"unknown option '{option}'. Did you mean" in failing(capsys, "train", "copy", option)
 
 
 def test_options_that_have_moved_say_where_to(capsys: Capture, tmp_path: Path) -> None:
@@ -365,30 +355,20 @@ def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
         (["answer_odd_first", "--model.memory.variant=2017"], "bounded"),
         (["answer_addition", "--model.memory.variant", "2017"], "normalised_candidate"),
         (["answer_addition", "--model.memory.variant", "2016"], "normalised_candidate"),
-        (
-            [
-                *("answer_addition", "--model.memory.variant", "2017"),
-                *("--model.memory.step", "free"),
-            ],
-            "free",
-        ),
+        (["answer_addition", "--model.memory.variant=2017", "--model.memory.step=free"], "free"),
     ],
 )
 def test_another_variant_of_a_memory_keeps_its_other_options(
     given: list[str], step: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", *given, "--print_config"]) == 0
-    memory = yaml.safe_load(capsys.readouterr().out)["model"]["memory"]
-    assert memory.get("step") == step
+    assert _printed(capsys, *given)["model"]["memory"].get("step") == step
 
 
 @pytest.mark.parametrize("form", [["--model.memory={name: stack, width: 8}"],
                                   ["--model.memory", "{name: stack, width: 8}"]])  # fmt: skip
 def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "copy", *form, "--print_config"]) == 0
-    memory = yaml.safe_load(capsys.readouterr().out)["model"]["memory"]
-    assert memory["name"] == "stack"
-    assert memory["width"] == 8
+    memory = _printed(capsys, "copy", *form)["model"]["memory"]
+    assert (memory["name"], memory["width"]) == ("stack", 8)
 
 
 def _named_anew() -> dict[str, Trial]:

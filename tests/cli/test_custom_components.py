@@ -26,6 +26,12 @@ TRAIN = (
 )
 
 
+FEW = (
+    *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
+    *("--evaluation.count", "4", "--training.validation_count", "4", "--quiet"),
+)
+
+
 def unbounded(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "unbounded", *arguments],
@@ -108,12 +114,8 @@ def test_a_memory_of_ones_own_on_a_task_of_the_library(here: Path, capsys: Captu
 
 @pytest.mark.slow
 def test_a_group_of_ones_own(folder: Path) -> None:
-    few = (
-        *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
-        *("--evaluation.count", "4", "--training.validation_count", "4", "--quiet"),
-    )
     group = "--model.memory.group"
-    done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *few)
+    done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *FEW)
     assert done.returncode == 0, done.stderr
     assert "no kernel supports the group shear" in done.stderr
     (run,) = (folder / "runs").glob("answer_copy-*")
@@ -139,15 +141,11 @@ def test_a_group_of_ones_own(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_weighting_of_ones_own(folder: Path) -> None:
-    few = (
-        *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
-        *("--evaluation.count", "4", "--training.validation_count", "4", "--quiet"),
-    )
     weighting = "--model.memory.weighting"
-    done = unbounded(folder, "train", "answer_copy", weighting, "bucket.nearest", *few)
+    done = unbounded(folder, "train", "answer_copy", weighting, "bucket.nearest", *FEW)
     assert done.returncode == 0, done.stderr
     assert "no kernel supports the weighting nearest" in done.stderr
-    done = unbounded(folder, "train", "answer_copy", weighting, "bucket.naerest", *few)
+    done = unbounded(folder, "train", "answer_copy", weighting, "bucket.naerest", *FEW)
     assert done.returncode == 2
     assert "Did you mean 'nearest'?" in done.stderr
 

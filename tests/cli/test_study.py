@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,19 +81,28 @@ def test_a_study_on_the_command_line(capsys: Capture) -> None:
     assert "copy/learning_rate=0.005, memory=stack" in out
 
 
+def write_custom(statement: str, seeds: Any) -> None:
+    """A study of a memory whose steps end with a statement, and of none."""
+    Path("custom.py").write_text(
+        "import os, signal\n"
+        "from unbounded.memories import NeuralStack\n"
+        "class Custom(NeuralStack):\n"
+        "    def step(self, state, instruction):\n"
+        f"        {statement}\n"
+    )
+    axes = {"model.memory": ["custom.Custom", "none"]}
+    hardware = {"device": "cpu", "backend": "reference"}
+    base = {**TINY["base"], "hardware": hardware}
+    write(
+        Path("mine.yaml"),
+        {**TINY, "axes": axes, "import": ["custom"], "seeds": seeds, "base": base},
+    )
+
+
 def test_a_run_that_raises_keeps_its_error_and_stops_no_other(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("custom.py").write_text(
-        "from unbounded.memories import NeuralStack\n"
-        "class Broken(NeuralStack):\n"
-        "    def step(self, state, instruction):\n"
-        "        raise ZeroDivisionError('a broken memory')\n"
-    )
-    axes = {"model.memory": ["custom.Broken", "none"]}
-    study = {**TINY, "axes": axes, "import": ["custom"], "seeds": [0]}
-    study["base"] = {**study["base"], "hardware": {"device": "cpu", "backend": "reference"}}
-    write(Path("mine.yaml"), study)
+    write_custom("raise ZeroDivisionError('a broken memory')", [0])
     monkeypatch.setenv("PYTHONPATH", ".")
     monkeypatch.syspath_prepend(".")
     assert main(["study", "mine.yaml"]) == 1
@@ -265,17 +275,7 @@ def test_what_is_wrong(arguments: list[str], expected: str, capsys: Capture) -> 
 
 @pytest.mark.slow
 def test_a_run_that_kills_its_worker_is_given_up(capsys: Capture) -> None:
-    Path("custom.py").write_text(
-        "import os, signal\n"
-        "from unbounded.memories import NeuralStack\n"
-        "class Deadly(NeuralStack):\n"
-        "    def step(self, state, instruction):\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    axes = {"model.memory": ["custom.Deadly", "none"]}
-    study = {**TINY, "axes": axes, "import": ["custom"], "seeds": "0:2"}
-    study["base"] = {**study["base"], "hardware": {"device": "cpu", "backend": "reference"}}
-    write(Path("mine.yaml"), study)
+    write_custom("os.kill(os.getpid(), signal.SIGKILL)", "0:2")
     command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": "."})  # fmt: skip
