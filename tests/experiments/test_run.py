@@ -159,6 +159,7 @@ def test_a_signal_saves_and_resume_ends_the_same(
     assert caught.value.exit_code == CODES[number]
     assert signal.getsignal(number) == before
     folder = tmp_path / run_name(tiny())
+    assert (folder / "config.yaml").exists()
     assert not (folder / "report.json").exists()
     train_run(tiny(), root=tmp_path, quiet=True, resume=True)
     assert_same_run(uninterrupted, folder)
