@@ -95,14 +95,21 @@ def run(arguments: Sequence[str]) -> int:
         )
         print(text_of(report))
 
+    folder = RunFolder.find(given.run)
     report = verify_run(
-        RunFolder.find(given.run),
+        folder,
         options,
         hardened=given.hardened,
         overwrite=given.overwrite,
         look=progress(),
         shown=show,
     )
+    if others := folder.config().evaluation.get("memory"):
+        given_text = ", ".join(f"{name} {value}" for name, value in others.items())
+        print(
+            f"checked with the memory of training; the report of the run has {given_text} for "
+            "longer sequences"
+        )
     if report["file"] is None:
         print(
             "not written: the earlier report of the same weights is more complete; --overwrite "

@@ -68,8 +68,8 @@ class AboveBound(MetricSet):
     curve_shaded = True
     legend = """\
 Each cell is the cross entropy of strings of the test split in nats a symbol, less the exact lower
-bound. A model that equals the distribution of the test strings reaches this bound: 0 is perfect. If the
-test has longer strings than training, a model that expects the lengths of training alone can be
+bound. A model that equals the distribution of the test strings reaches this bound: 0 is perfect. If
+the test has longer strings than training, a model that expects the lengths of training alone can be
 slightly below 0 at these."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
