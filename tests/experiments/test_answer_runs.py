@@ -93,16 +93,9 @@ def test_a_run_is_asked(copies: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     command = ["actions", str(copies), "s1 s0 s3", "--out", str(tmp_path), "--course", str(course)]
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == [
-        "step",
-        "input",
-        "output",
-        "read",
-        "at",
-        "written",
-        "at",
-        "strength",
-    ]
+    titles = "step input output read_at written_at".replace("_", " ").split()
+    gates = ("read key gate", "read action gate", "write key gate", "write action gate", "strength")
+    assert lines[0].split() == [*titles, *" ".join(gates).split()]
     assert [line.split()[1] for line in lines[2:7]] == ["<s>", "s1", "s0", "s3", "|||"]
     assert any(line.startswith("answer: ") for line in lines)
     with Image.open(course) as animation:

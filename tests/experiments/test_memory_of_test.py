@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from tests.experiments.tiny import tiny
+from tests.experiments.tiny import planned, tiny
+from unbounded.evaluation.metric_sets import Place
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
@@ -39,7 +41,9 @@ def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
     assert of_short[0] == of_long[0]
     assert of_short[1] != of_long[1]
     # `unbounded evaluate` takes the run's options, or those of the command for all lengths.
-    assert accuracies(evaluate_run(long.folder)) == of_long
+    again = evaluate_run(long.folder)
+    assert accuracies(again) == of_long
+    assert again["memory_options_of_longer"] == {"slots": 30}
     assert accuracies(evaluate_run(short.folder, memory={"slots": 30}))[1] == of_long[1]
     assert accuracies(evaluate_run(long.folder, memory={"slots": 7})) == of_short
 
@@ -48,6 +52,7 @@ def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"slots": 0}, "evaluation.memory.slots: "),
+        ({}, "evaluation.memory: expected at least one option"),
         ({"slot": 8}, "evaluation.memory: "),
         ({"width": 8}, "evaluation.memory.width: changes the parameters of the run"),
         ("512", "evaluation.memory: expected"),
@@ -71,3 +76,13 @@ def test_metric_sets_that_score_without_lengths_have_no_options() -> None:
     made.evaluation["memory"] = {"width": 4}
     (error,) = errors(made)
     assert error.startswith("evaluation has no option 'memory' on task 'copy'")
+
+
+@pytest.mark.parametrize("language", ["marked_reversal", "odds_first", "parity"])
+def test_no_training_sequence_counts_as_longer(language: str) -> None:
+    made = tiny()
+    made.task = {"name": "flare", "language": language, "train_lengths": "1:10"}
+    own = planned(made)
+    evaluator = own.evaluator(own.model(), Place(torch.device("cpu")))
+    drawn = own.task.batch(made.seed, "train", 0, 2000, own.train_lengths)
+    assert int(drawn.lengths.max()) == evaluator._steps_of_training

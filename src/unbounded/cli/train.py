@@ -46,8 +46,7 @@ examples:
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 
 Values come from the preset, --protocol, --config FILE and the options; later ones take precedence.
-Another component (memory, stop rule, ...) replaces the preset's with all its options; `unbounded
-list NAME` shows them. RUNS/TASK-MODEL-HASH-seedN gets checkpoints, metrics, report and figures.
+Another component (memory, ...) replaces the preset's with all its options; see `unbounded list`.
 """
 
 _PRINT: Final = "--print_config"

@@ -18,6 +18,7 @@ _MOST: Final = 10
 
 def choice_text(name: str, weight: float) -> str:
     """The name of a choice, and its weight unless it is saturated."""
+    name = name.replace("_", " ")
     return name if weight >= SATURATED else f"{name} {weight:.2f}"
 
 

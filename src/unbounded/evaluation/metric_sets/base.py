@@ -118,12 +118,15 @@ class Evaluator:
 
     @cached_property
     def _steps_of_training(self) -> int:
-        """The number of steps of the longest training sequences."""
+        """The number of steps of the longest training sequences.
+
+        The longest strings outside a language may be longer than its own longest string.
+        """
         task, lengths = self.task, self.train_lengths
         there = (n for n in reversed([*lengths]) if not task.range_errors(LengthRange(n, n)))
         longest = next(there, lengths.maximum)
         batch = task.batch(self.seed, "train", 0, _SOME, LengthRange(longest, longest))
-        return int(batch.lengths.max())
+        return int(batch.lengths.max()) + lengths.maximum - longest
 
     def _numbers(
         self, model: nn.Module, batch: Batch, look: Look, width: int

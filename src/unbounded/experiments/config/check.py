@@ -350,6 +350,8 @@ def _test_memory_errors(config: RunConfig) -> list[str]:
     options = evaluation_of(config).memory
     if options is None:
         return []
+    if not options:
+        return ["evaluation.memory: expected at least one option such as slots, or null"]
     if config.model.memory["name"] == NO_MEMORY:
         return ["evaluation.memory: the model has no memory; leave it out"]
     model = {"memory": config.model.memory, "hidden_size": config.model.hidden_size}

@@ -228,6 +228,7 @@ def evaluate_run(
         weights_batch=_batch(source),
         discretized=discretize,
         memory_options=dict(memory or {}),
+        memory_options_of_longer=dict((not memory and evaluation_of(config).memory) or {}),
         rows=planned.metric_set.rows(evaluator, evaluation_plan),
         device=evaluator_device,
         **data_facts,

@@ -264,8 +264,16 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
                 self.activations[kind],
                 self._shift_biases if kind == "shift" and self.shift_bias else bias,
                 gate=kind in _GATES,
+                choices=self._shifts if self.activations[kind] == "softmax" else (),
             )
             for name, kind, shape in kinds
+        )
+
+    @property
+    def _shifts(self) -> tuple[str, ...]:
+        return tuple(
+            f"{shift:+d}" if shift else "0"
+            for shift in range(-self.shift_range, self.shift_range + 1)
         )
 
     @property
