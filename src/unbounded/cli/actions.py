@@ -37,8 +37,8 @@ probability of the next symbol. Then follow the gates of the memory: the action 
 weight, and this weight where the gate is not saturated, or the weight alone, such as of a push. A
 head with more than ten gates is left out. For superposition stacks and lists, the top of each after
 the step follows, and --out draws the table; in a terminal, stacks that do not fit on a line follow
-below it, and a pipe or file gets them side by side. The memory is empty at the start. On streams the first row reads the last letter of the
-alphabet, as in training.
+below it, and a pipe or file gets them side by side. The memory is empty at the start. On streams
+the first row reads the last letter of the alphabet, as in training.
 
 For a run on pairs, INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or a prefix
 of it. Each symbol after ||| is predicted from those before it. A blank that is a symbol is written
