@@ -233,7 +233,10 @@ def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
 def test_it_aborts_after_checks_without_a_clearly_better_hardened_model(tmp_path):
     model, measured = soft_counter(), iter([0.5, 0.5, 0.47, 0.44, 0.43, 0.42, 0.41])
     options = {"every": 1, "factor": 1.01, "patience": 3}
-    validate = lambda candidate: 0.3 if candidate is model else next(measured)  # noqa: E731
+
+    def validate(candidate):
+        return 0.3 if candidate is model else next(measured)
+
     rule = Harden(model, VALIDATION, validate, **options)
     run = Hardening(tmp_path, model, rule, rate=1e-9)
     state = run.train()

@@ -76,9 +76,8 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
             fewer than two symbols, or a symbol of a pair is in the wrong place.
         ChoiceError: a symbol is not in the alphabet.
     """
-    superposition_layer(model)
-    steps, trace = _recorded(model, task, symbols)
     _, memory = superposition_layer(model)
+    steps, trace = _recorded(model, task, symbols)
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
     read = trace.arrays["read_vector"][0].unflatten(-1, (memory.count, -1))
     return [

@@ -273,8 +273,8 @@ class EvaluationConfig:
         streams: parallel streams that share the sequences of one n; on a text, parallel strips.
         carry_state: carry memory and input from one n to the next, as in the authors' program. A
             memory that grows is emptied.
-        memory: memory options that change no parameter, such as more slots, for sequences longer
-            than in training; null for those of the model.
+        memory: memory options for sequences longer than in training, such as more slots. They may
+            change no parameter. With null, the memory stays as in training.
     """
 
     count: Count = 1000
