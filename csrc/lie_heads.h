@@ -21,7 +21,9 @@ enum class LieGroup : int64_t {
   sphere,
   special_orthogonal,
   scaled_special_orthogonal,
-  poincare_disk
+  poincare_disk,
+  bounded_sphere,
+  learned_bound_sphere
 };
 enum class LieStep : int64_t { free, normalised, bounded, normalised_candidate };
 
@@ -36,7 +38,7 @@ struct LieSizes {
   bool has_key_gates, has_action_gates;
   int64_t capacity, drop;  // capacity 0 for no limit
   int64_t readers, writers, heads;
-  int64_t action_size, place, head_instruction, instruction;
+  int64_t action_size, candidate_size, place, head_instruction, instruction;
 
   explicit LieSizes(const Frame<T>& f)
       : width(f.c.options[0]),
@@ -52,11 +54,16 @@ struct LieSizes {
         writers(f.c.options[10]),
         heads(readers + writers),
         action_size(action_size_of(group, key_size)),
+        candidate_size(is_bounded() ? 4 : action_size),
         place(key_size + action_size),
-        head_instruction(place + has_key_gates + has_action_gates),
+        head_instruction(key_size + candidate_size + has_key_gates + has_action_gates),
         instruction(heads * head_instruction + writers * (width + 1) + is_softmax * readers) {}
 
   bool is_disk() const { return group == LieGroup::poincare_disk; }
+  // Whether the controller gives an angle up to a bound, which is the last number of an action.
+  bool is_bounded() const {
+    return group == LieGroup::bounded_sphere || group == LieGroup::learned_bound_sphere;
+  }
   // The first numbers of an action whose length a step may limit.
   int64_t length_size() const {
     switch (group) {
@@ -73,8 +80,10 @@ struct LieSizes {
   }
   int64_t key(int64_t head) const { return part(head, 0, key_size); }
   int64_t key_gate(int64_t head) const { return part(head, key_size, 1); }
-  int64_t action(int64_t head) const { return part(head, key_size + has_key_gates, action_size); }
-  int64_t action_gate(int64_t head) const { return part(head, place + has_key_gates, 1); }
+  int64_t action(int64_t head) const { return part(head, key_size + has_key_gates, candidate_size); }
+  int64_t action_gate(int64_t head) const {
+    return part(head, key_size + has_key_gates + candidate_size, 1);
+  }
   int64_t value(int64_t writer) const { return heads * head_instruction + writer * width; }
   int64_t strength(int64_t writer) const { return value(writers) + writer; }
   int64_t temperature(int64_t reader) const { return strength(writers) + reader; }
@@ -87,6 +96,8 @@ struct LieSizes {
       case LieGroup::special_orthogonal: return n * (n - 1) / 2;
       case LieGroup::scaled_special_orthogonal: return 1 + n * (n - 1) / 2;
       case LieGroup::poincare_disk: return 3;
+      case LieGroup::bounded_sphere:
+      case LieGroup::learned_bound_sphere: return 6;
       default: return 2;
     }
   }
@@ -154,6 +165,28 @@ struct Turn {
   }
 };
 
+// The first numbers of a BoundedSphere's action: the axis, which is normalised, and (cos, sin) of
+// the angle bound x tanh(x). A controller gives the axis and x.
+template <class T>
+struct BoundedTurn {
+  T numbers[5], scale, tanh, bound;
+
+  BoundedTurn(const T* outputs, T its_bound)
+      : scale(shortening(3, outputs, length_floor<T>)), tanh(std::tanh(outputs[3])), bound(its_bound) {
+    for (int j = 0; j < 3; ++j) numbers[j] = scale * outputs[j];
+    numbers[3] = std::cos(bound * tanh);
+    numbers[4] = std::sin(bound * tanh);
+  }
+  // Maps the gradient of the numbers to that of the outputs, and returns that of the bound.
+  T backward(T* grad, T* of_outputs) const {
+    shorten_backward(3, numbers, scale, grad);
+    copy_values(of_outputs, grad, 3);
+    const T of_angle = numbers[3] * grad[4] - numbers[4] * grad[3];
+    of_outputs[3] = of_angle * bound * (1 - tanh * tanh);
+    return of_angle * tanh;
+  }
+};
+
 template <class T>
 class LieHeads {
  public:
@@ -161,12 +194,15 @@ class LieHeads {
 
   // Moves from one place to the next, which may be the same memory.
   void move(int64_t head, const T* instruction, const T* before, T* after) const {
-    const int64_t n = s.key_size, A = s.action_size;
+    const int64_t n = s.key_size, A = s.action_size, mixed = mixed_size();
+    T candidate[5] = {};
+    if (s.is_bounded()) copy_values(candidate, turn_of(head, instruction, before).numbers, 5);
     const Mixture new_key = key(head, instruction, before);
-    const Mixture new_action = action(head, instruction, before);
+    const Mixture new_action = action(head, instruction, before, candidate);
     for (int64_t j = 0; j < n; ++j) after[j] = new_key[j];
     T* a = after + n;
-    for (int64_t j = 0; j < A; ++j) a[j] = new_action[j];
+    for (int64_t j = 0; j < mixed; ++j) a[j] = new_action[j];
+    for (int64_t j = mixed; j < A; ++j) a[j] = before[n + j];
     if (s.shortens()) shorten(s.length_size(), a, floor());
     switch (s.group) {
       case LieGroup::translation:
@@ -179,7 +215,9 @@ class LieHeads {
         shorten(A, a, length_floor<T>);
         multiply(a, after);
         break;
-      case LieGroup::sphere: {
+      case LieGroup::sphere:
+      case LieGroup::bounded_sphere:
+      case LieGroup::learned_bound_sphere: {
         shorten(3, a, length_floor<T>);
         shorten(2, a + 3, length_floor<T>);
         shorten(3, after, length_floor<T>);
@@ -208,8 +246,14 @@ class LieHeads {
   void backward(int64_t head, const T* instruction, const T* before, const T* after, T* grad,
                 T* grad_instruction) const {
     const int64_t n = s.key_size, A = s.action_size;
+    T candidate[5] = {}, of_turn[5] = {};
+    T* of_candidate = grad_instruction + s.action(head);
+    if (s.is_bounded()) {
+      copy_values(candidate, turn_of(head, instruction, before).numbers, 5);
+      of_candidate = of_turn;
+    }
     const Mixture old_key = key(head, instruction, before);
-    const Mixture old_action = action(head, instruction, before);
+    const Mixture old_action = action(head, instruction, before, candidate);
     const T* a = after + n;
     T* of_action = grad + n;
     switch (s.group) {
@@ -227,7 +271,9 @@ class LieHeads {
           shorten_backward(A, a, old_action.shortening(A, length_floor<T>), of_action);
         break;
       }
-      case LieGroup::sphere: {
+      case LieGroup::sphere:
+      case LieGroup::bounded_sphere:
+      case LieGroup::learned_bound_sphere: {
         T placed[3] = {old_key[0], old_key[1], old_key[2]}, turned[3], of_turned[3];
         const T of_placing = shortening(3, placed, length_floor<T>);
         for (T& x : placed) x *= of_placing;
@@ -272,8 +318,11 @@ class LieHeads {
       shorten_backward(s.length_size(), a, old_action.shortening(s.length_size(), floor()),
                        of_action);
     old_key.backward(n, grad, grad_instruction + s.key(head), grad_instruction + s.key_gate(head));
-    old_action.backward(A, of_action, grad_instruction + s.action(head),
+    old_action.backward(mixed_size(), of_action, of_candidate,
                         grad_instruction + s.action_gate(head));
+    if (s.is_bounded())
+      of_action[5] += turn_of(head, instruction, before)
+                          .backward(of_candidate, grad_instruction + s.action(head));
   }
 
  private:
@@ -312,14 +361,27 @@ class LieHeads {
 
   const LieSizes<T>& s;
 
+  // The first numbers of an action, which are interpolated.
+  int64_t mixed_size() const { return s.is_bounded() ? 5 : s.action_size; }
+  BoundedTurn<T> turn_of(int64_t head, const T* instruction, const T* before) const {
+    return {instruction + s.action(head), before[s.key_size + 5]};
+  }
   T floor() const { return s.step == LieStep::bounded ? T(1) : length_floor<T>; }
   Mixture key(int64_t head, const T* instruction, const T* before) const {
     const bool gated = s.has_key_gates;
-    return {instruction + s.key(head), before, gated, gated ? instruction[s.key_gate(head)] : T(1)};
+    const T* fresh = instruction + s.key(head);
+    const int64_t scaled = s.is_bounded() ? s.key_size : 0;
+    return {fresh,
+            before,
+            gated,
+            gated ? instruction[s.key_gate(head)] : T(1),
+            scaled,
+            scaled ? shortening(scaled, fresh, length_floor<T>) : T(1)};
   }
-  Mixture action(int64_t head, const T* instruction, const T* before) const {
+  // `candidate` holds the first numbers of a BoundedSphere's candidate action.
+  Mixture action(int64_t head, const T* instruction, const T* before, const T* candidate) const {
     const bool gated = s.has_action_gates;
-    const T* fresh = instruction + s.action(head);
+    const T* fresh = s.is_bounded() ? candidate : instruction + s.action(head);
     const int64_t scaled = s.step == LieStep::normalised_candidate ? s.length_size() : 0;
     return {fresh,
             before + s.key_size,

@@ -107,6 +107,10 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "name": "lie_access", "width": 2, "group": "scaling_rotation", "key_size": 3,
         "step": "bounded", "gates": "hard_sigmoid",
     },
+    "keys on a sphere with a learned bound of angles": {
+        "name": "lie_access", "width": 2, "group": "learned_bound_sphere", "initial": "learned",
+        "action_gate": True, "read_heads": 2,
+    },
     "keys on a disk": {
         "name": "lie_access", "width": 2, "group": "poincare_disk", "initial": "learned",
     },

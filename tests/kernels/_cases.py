@@ -103,6 +103,8 @@ VARIANTS = [
     LieAccessMemory(65, "rotation", "softmax", key_gate=False, action_gate=False),
     LieAccessMemory(2, "sphere", capacity=6, drop=4),
     LieAccessMemory(33, "sphere", "softmax", action_gate=False, capacity=8),
+    LieAccessMemory(3, "bounded_sphere", variant="2017", initial="learned", capacity=6),
+    LieAccessMemory(17, "learned_bound_sphere", "softmax", initial="learned", write_heads=2),
     LieAccessMemory(4, "scaling_rotation", "softmax", "bounded", capacity=7, drop=7),
     LieAccessMemory(5, read_heads=3, value_activation="softplus"),
     LieAccessMemory(18, "sphere", "softmax", initial="learned", read_heads=2, write_heads=2),

@@ -159,7 +159,7 @@ def test_unknown_names_and_options_are_errors(name):
         ("superposition_stack", (2, 2, 3, 2, 1, 1, 0), "capacity"),
         ("superposition_list", (2, 2, 2, 0, 1, 1, 0), "has 3, or 4 with NO-OP, got 2"),
         ("lie_access", (3, 17, 4, 0, 0, 1, 1, 0, 1, 1, 1), "at most 16 coordinates, got 17"),
-        ("lie_access", (3, 2, 7, 0, 0, 1, 1, 0, 1, 1, 1), "group: expected a place in .*, got 7"),
+        ("lie_access", (3, 2, 9, 0, 0, 1, 1, 0, 1, 1, 1), "group: expected a place in .*, got 9"),
         ("lie_access", (3, 2, 0, 0, -1, 1, 1, 0, 1, 1, 1), "step: expected a place in .*, got -1"),
         ("lie_access", (3, 2, 3, 0, 0, 1, 1, 0, 1, 1, 1), "key_size: expected 3"),
         ("lie_access", (3, 2, 0, 0, 0, 1, 1, 4, 5, 1, 1), "drop"),

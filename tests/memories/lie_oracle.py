@@ -21,13 +21,13 @@ def act(group, action, key):
         return [k + a for k, a in zip(key, action, strict=True)]
     if group == "poincare_disk":
         return on_disk(action, key)
-    if len(key) > 2 and group != "sphere":
+    if len(key) > 2 and "sphere" not in group:
         factor, numbers = (action[0], action[1:]) if group == "scaling_rotation" else (1, action)
         return [factor * x for x in turned(numbers, key)]
     if group in ("scaling_rotation", "rotation"):
         product = complex(*action) * complex(*key)
         return [product.real, product.imag]
-    (x, y, z), (cos, sin) = action[:3], action[3:]
+    (x, y, z), (cos, sin) = action[:3], action[3:5]
     k1, k2, k3 = key
     along = (x * k1 + y * k2 + z * k3) * (1 - cos)
     cross = [y * k3 - z * k2, z * k1 - x * k3, x * k2 - y * k1]
@@ -70,7 +70,18 @@ def squared_distance(group, one, other):
     return math.acosh(1 + 2 * x) ** 2
 
 
+def bounded_turn(outputs, bound):
+    """Axis and (cos, sin) of an angle from four outputs of the controller."""
+    angle = bound * math.tanh(outputs[3])
+    return [*unit(outputs[:3]), math.cos(angle), math.sin(angle)]
+
+
 def move(group, step, head, key, key_gate, action, action_gate):
+    bound = []
+    if group in ("bounded_sphere", "learned_bound_sphere"):
+        bound = head[1][5:]
+        key, action = unit(key), bounded_turn(action, *bound)
+        head = [head[0], head[1][:5]]
     mixed_key = [
         key_gate * new + (1 - key_gate) * old for new, old in zip(key, head[0], strict=True)
     ]
@@ -86,8 +97,8 @@ def move(group, step, head, key, key_gate, action, action_gate):
     ]
     if group == "rotation" and len(key) == 2:
         mixed = unit(mixed)
-    elif group == "sphere":
-        mixed, mixed_key = unit(mixed[:3]) + unit(mixed[3:]), unit(mixed_key)
+    elif "sphere" in group:
+        mixed, mixed_key = unit(mixed[:3]) + unit(mixed[3:]) + bound, unit(mixed_key)
     elif step == "normalised" and long:
         mixed = unit(mixed[:long]) + mixed[long:]
     elif step == "bounded" and long:

@@ -42,6 +42,8 @@ every_kind = pytest.mark.parametrize(
 #: Groups with a kernel, on keys of several sizes.
 FUSED = {
     **{name: GROUPS[name]() for name in ("translation", "scaling_rotation", "rotation", "sphere")},
+    "bounded_sphere": GROUPS["bounded_sphere"](),
+    "learned_bound_sphere": GROUPS["learned_bound_sphere"](),
     "rotation_3": GROUPS["rotation"](3),
     "rotation_6": GROUPS["rotation"](6),
     "scaling_rotation_3": GROUPS["scaling_rotation"](3),
@@ -588,6 +590,45 @@ def test_mixtures_of_turns_are_turns(gate, data):
         assert float(group.act(turn, key).norm()) == pytest.approx(float(key.norm()), abs=1e-5)
 
 
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_a_bounded_sphere_turns_by_the_bound_times_tanh(backend):
+    """The bound stays as it is, also at a closed gate; the actions are those of the sphere."""
+    memory = ub.LieAccessMemory(2, "bounded_sphere", variant="2017")
+    state = memory.initial_state(1, DOUBLE)
+    assert state.read_action.tolist() == [[1, 0, 0, 1, 0, 1]]
+    bound = torch.tensor([[2.5]], dtype=DOUBLE)
+    state = state._replace(read_action=torch.cat([state.read_action[:, :5], bound], 1))
+    outputs = torch.tensor([[[0.0, 0.0, 5.0, x]] for x in (0.3, -1.0, 40.0)], dtype=DOUBLE)
+    instructions = random_instructions(memory, 1, 3, 0)._replace(
+        read_key_gate=torch.zeros(1, 3, dtype=DOUBLE), read_action=outputs.transpose(0, 1)
+    )
+    _, final = memory.unroll(instructions, state, backend)
+    angle = 2.5 * (math.tanh(0.3) + math.tanh(-1.0) + 1.0)
+    expected = torch.tensor([[math.cos(angle), math.sin(angle), 0.0]], dtype=DOUBLE)
+    assert_close(final.read_key, expected, "read_key")
+    assert final.read_action[0, 5] == 2.5
+    assert final.write_action[0, 5] == 1
+
+
+@pytest.mark.parametrize(
+    ("group", "learned"), [("bounded_sphere", False), ("learned_bound_sphere", True)]
+)
+def test_the_bound_of_angles_is_learned_or_one_radian(group, learned):
+    torch.manual_seed(0)
+    memory = ub.LieAccessMemory(2, group, variant="2017", initial="learned")
+    layer = ub.MemoryRNN(3, 5, memory)
+    output, state = layer(torch.randn(6, 2, 3))
+    output.square().sum().backward()
+    bounds = state.memory.read_action[:, 5]
+    gradient = next(p.grad for name, p in layer.named_parameters() if name.endswith("read_action"))
+    assert (gradient[..., 5] != 0).all() == learned
+    if learned:
+        assert ((bounds > 0) & (bounds < math.pi)).all()
+        assert (bounds != math.pi / 2).all()
+    else:
+        assert (bounds == 1).all()
+
+
 @every_kind
 def test_strength_0_is_exactly_no_row(group, weighting):
     memory = ub.LieAccessMemory(3, group, weighting)
@@ -670,7 +711,7 @@ def test_ten_thousand_steps_in_float32(group, weighting, steps):
     assert (read_vectors.abs() <= 1.001).all()
     assert all(field.isfinite().all() for field in state)
     assert state.strengths.shape == (1, 100)
-    if group == "sphere":
+    if "sphere" in group:
         assert_close(state.keys.norm(dim=-1), torch.ones(1, 100), "keys")
 
 
@@ -687,7 +728,7 @@ def test_ten_thousand_steps_of_the_kernel_and_their_gradients(name, weighting, c
     assert (read_vectors.abs() <= 1.001).all()
     assert all(field.isfinite().all() for field in state)
     assert state.strengths.shape == (1, capacity or 10_000)
-    if group.name == "sphere":
+    if "sphere" in group.name:
         keys = state.keys.norm(dim=-1)
         assert_close(keys, torch.ones_like(keys), "keys")
     read_vectors.square().sum().backward()

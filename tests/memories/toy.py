@@ -163,6 +163,9 @@ LIBRARY = {
     "learned_lie_access": functools.partial(
         ub.LieAccessMemory, 2, "sphere", initial="learned", key_gate=False
     ),
+    "learned_lie_access_of_2017": functools.partial(
+        ub.LieAccessMemory, 2, "learned_bound_sphere", variant="2017", initial="learned"
+    ),
     "lie_access_of_many_heads": functools.partial(
         ub.LieAccessMemory, 2, "poincare_disk", "softmax", read_heads=2, write_heads=3, capacity=6
     ),

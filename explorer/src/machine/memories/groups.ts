@@ -25,6 +25,12 @@ function squaredDistance(key: Vector, other: Vector): number {
 }
 
 export interface Group {
+  /** The candidate action, from the controller's outputs and the action before. */
+  candidate(outputs: Vector, before: Vector): Vector
+  /** The candidate key, as it is interpolated. */
+  candidateKey(key: Vector): Vector
+  /** How many numbers of an action are interpolated; the others stay as they are. Undefined for all. */
+  mixed?: number
   /** Bring an action to a length: a / sqrt(|a|^2 + floor); the action itself where it has none. */
   shorten(action: Vector, floor: number): Vector
   act(action: Vector, key: Vector): Vector
@@ -37,7 +43,9 @@ export interface Group {
 const same = (vector: Vector): Vector => vector
 
 /** What most groups have: actions and keys are any numbers, and the distance is that of the plane. */
-const PLAIN = { shorten: shortened, normalise: same, place: same, distance: squaredDistance }
+const PLAIN = {
+  candidate: same, candidateKey: same, shorten: shortened, normalise: same, place: same, distance: squaredDistance,
+}
 
 /** (a x - b y, b x + a y) */
 function complexProduct([a, b]: Vector, [x, y]: Vector): Vector {
@@ -56,6 +64,12 @@ function turned(action: Vector, key: Vector): Vector {
       z * cos + (u * y - v * x) * sin + w * along,
     ),
   )
+}
+
+/** The axis, (cos, sin) of the angle b tanh(x), and the bound b. */
+function boundedTurn(outputs: Vector, before: Vector): Vector {
+  const angle = before[5] * Math.tanh(outputs[3])
+  return joined(shortened(outputs.slice(0, 3)), Float64Array.of(Math.cos(angle), Math.sin(angle), before[5]))
 }
 
 type Matrix = Vector[]
@@ -116,20 +130,26 @@ function hyperbolic(key: Vector, other: Vector): number {
   return x > SMALL ? 4 * Math.asinh(Math.sqrt(x)) ** 2 : 4 * x * (1 - x / 3)
 }
 
+const SPHERE: Group = {
+  ...PLAIN,
+  shorten: same,
+  act: turned,
+  normalise: (a) => joined(shortened(a.slice(0, 3)), shortened(a.slice(3, 5)), a.slice(5)),
+  place: (key) => shortened(key),
+}
+const BOUNDED_SPHERE: Group = { ...SPHERE, candidate: boundedTurn, candidateKey: (key) => shortened(key), mixed: 5 }
+
 const GROUPS: Record<string, Group> = {
   translation: { ...PLAIN, act: (action, key) => key.map((number, i) => number + action[i]) },
   scaling_rotation: { ...PLAIN, act: complexProduct },
   rotation: { ...PLAIN, shorten: same, act: complexProduct, normalise: (a) => shortened(a) },
-  sphere: {
-    ...PLAIN,
-    shorten: same,
-    act: turned,
-    normalise: (a) => joined(shortened(a.slice(0, 3)), shortened(a.slice(3))),
-    place: (key) => shortened(key),
-  },
+  sphere: SPHERE,
+  bounded_sphere: BOUNDED_SPHERE,
+  learned_bound_sphere: BOUNDED_SPHERE,
   poincare_disk: {
+    ...PLAIN,
     shorten: (action, floor) => joined(shortened(action.slice(0, 2), floor), action.slice(2)),
-    act: movedOnDisk, normalise: same, place: onDisk, distance: hyperbolic,
+    act: movedOnDisk, place: onDisk, distance: hyperbolic,
   },
 }
 

@@ -45,17 +45,21 @@ export const lieAccess: MemoryMaker = (data) => {
   /** The next key and action of a head. */
   const moved = (who: 'read' | 'write', head: number, instruction: Instruction, fields: Record<string, Vector>): [Vector, Vector] => {
     const own = (numbers: Vector): Vector => partOf(numbers, head, counts[who])
-    const mixed = (name: string, fresh: Vector): Vector => {
+    const before = (name: string): Vector => own(fields[`${who}_${name}`])
+    const mixed = (name: string, fresh: Vector, count = fresh.length): Vector => {
       const gate = instruction[`${who}_${name}_gate`]?.[head]
       if (gate === undefined) return fresh
-      const old = own(fields[`${who}_${name}`])
-      return fresh.map((number, i) => gate * number + (1 - gate) * old[i])
+      const old = before(name)
+      return fresh.map((number, i) => (i < count ? gate * number + (1 - gate) * old[i] : old[i]))
     }
     const bounded = (action: Vector): Vector => (floor === null ? action : group.shorten(action, floor))
-    const candidate = own(instruction[`${who}_action`])
-    const action = candidateFirst ? mixed('action', bounded(candidate)) : bounded(mixed('action', candidate))
+    const candidate = group.candidate(own(instruction[`${who}_action`]), before('action'))
+    const action = candidateFirst
+      ? mixed('action', bounded(candidate), group.mixed)
+      : bounded(mixed('action', candidate, group.mixed))
     const applied = group.normalise(action)
-    return [group.act(applied, group.place(mixed('key', own(instruction[`${who}_key`])))), applied]
+    const key = mixed('key', group.candidateKey(own(instruction[`${who}_key`])))
+    return [group.act(applied, group.place(key)), applied]
   }
 
   return {

@@ -13,7 +13,12 @@ const READ = 0.05
 /** Numbers of a key in a text. */
 const MOST_NUMBERS = 4
 /** Groups whose keys have a length of at most 1, and the name of the line that they do not pass. */
-const BOUNDED: Record<string, string> = { sphere: 'the outline of the sphere', poincare_disk: 'the edge of the disk' }
+const BOUNDED: Record<string, string> = {
+  sphere: 'the outline of the sphere',
+  bounded_sphere: 'the outline of the sphere',
+  learned_bound_sphere: 'the outline of the sphere',
+  poincare_disk: 'the edge of the disk',
+}
 
 /** The first numbers of a key. */
 export function keyText(key: Float64Array): string {

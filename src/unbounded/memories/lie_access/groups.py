@@ -9,6 +9,7 @@ sphere: Yang & Rush 2017, arXiv:1611.02854.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
@@ -45,10 +46,11 @@ class Group(ABC):
 
     Attributes:
         name: for messages and repr.
-        key_size: n. action_size: A, number of outputs of the controller for an action.
+        key_size: n. action_size: A, numbers of an action in the state.
         identity: the action [A] that moves nothing. origin: the initial key [n] of the heads.
         has_length: whether an action has a length, which a memory's option `step` may limit.
         can_grow: whether keys can grow exponentially with the number of steps.
+        keeps_part: whether a part of the initial action stays in all later actions.
     """
 
     name: str
@@ -58,6 +60,28 @@ class Group(ABC):
     origin: tuple[float, ...]
     has_length: bool = True
     can_grow: bool = False
+    keeps_part: bool = False
+
+    @property
+    def candidate_size(self) -> int:
+        """C, number of outputs of the controller for an action: A, unless `candidate` is given."""
+        return self.action_size
+
+    def candidate(self, outputs: Tensor, before: Tensor) -> Tensor:
+        """Compute a candidate action [B, A] from the controller's outputs [B, C].
+
+        Args:
+            before: the action of the step before, [B, A].
+        """
+        return outputs
+
+    def candidate_key(self, key: Tensor) -> Tensor:
+        """Map a candidate key [B, n] to the key that is interpolated."""
+        return key
+
+    def initial_action(self, drawn: Tensor) -> Tensor:
+        """Map a learned parameter [..., A] to the initial action."""
+        return self.normalise(drawn)
 
     @abstractmethod
     def act(self, action: Tensor, key: Tensor) -> Tensor:
@@ -148,7 +172,8 @@ class Sphere(Group):
 
     name = "sphere"
     key_size, action_size = 3, 5
-    identity, origin = (1.0, 0.0, 0.0, 1.0, 0.0), (1.0, 0.0, 0.0)
+    identity: tuple[float, ...] = (1.0, 0.0, 0.0, 1.0, 0.0)
+    origin = (1.0, 0.0, 0.0)
     has_length = False
 
     def act(self, action: Tensor, key: Tensor) -> Tensor:
@@ -165,6 +190,68 @@ class Sphere(Group):
     def place(self, key: Tensor) -> Tensor:
         """Normalise a key to length 1: q / |q|."""
         return shortened(key)
+
+
+class BoundedSphere(Sphere):
+    """SO(3) on the sphere, with angles of at most a bound b: SLANTM of the authors' program.
+
+    The controller gives an axis (3), normalised to length 1, and a number x for the angle
+    b tanh(x). An action is the axis, (cos, sin) of the angle, and b, which stays as it is in the
+    initial action: 1 radian. Candidate keys are normalised to length 1 before the interpolation.
+    """
+
+    name = "bounded_sphere"
+    action_size = 6
+    identity = (*Sphere.identity, 1.0)
+    keeps_part = True
+
+    @property
+    def candidate_size(self) -> int:
+        """An axis and x."""
+        return 4
+
+    def candidate(self, outputs: Tensor, before: Tensor) -> Tensor:
+        """(xi / |xi|, cos, sin, b) of the angle b tanh(x)."""
+        bound = before[..., 5:]
+        angle = bound * torch.tanh(outputs[..., 3:])
+        return torch.cat([shortened(outputs[..., :3]), angle.cos(), angle.sin(), bound], dim=-1)
+
+    def candidate_key(self, key: Tensor) -> Tensor:
+        """Normalise a candidate key to length 1."""
+        return shortened(key)
+
+    def mix(self, gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
+        """Interpolate axis and (cos, sin)."""
+        return torch.cat([super().mix(gate, new[..., :5], old[..., :5]), old[..., 5:]], dim=-1)
+
+    def normalise(self, action: Tensor) -> Tensor:
+        """Normalise axis and (cos, sin) to length 1."""
+        return torch.cat([super().normalise(action[..., :5]), action[..., 5:]], dim=-1)
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """Rotate as `Sphere` does."""
+        return super().act(action[..., :5], key)
+
+    def initial_action(self, drawn: Tensor) -> Tensor:
+        """Normalise the parameter. The bound is 1."""
+        action = self.normalise(drawn)
+        return torch.cat([action[..., :5], torch.ones_like(action[..., 5:])], dim=-1)
+
+
+class LearnedBoundSphere(BoundedSphere):
+    """A `BoundedSphere` whose bound is pi sigmoid(p) of a parameter p, in (0, pi).
+
+    The bound is a part of the initial action, so it is learned with `initial="learned"`. Otherwise
+    it is pi / 2.
+    """
+
+    name = "learned_bound_sphere"
+    identity = (*Sphere.identity, math.pi / 2)
+
+    def initial_action(self, drawn: Tensor) -> Tensor:
+        """Normalise the parameter. Its last number gives the bound."""
+        action = self.normalise(drawn)
+        return torch.cat([action[..., :5], math.pi * torch.sigmoid(action[..., 5:])], dim=-1)
 
 
 def rotated(skew: Tensor, key: Tensor) -> Tensor:
@@ -301,6 +388,8 @@ KERNEL_GROUPS: Final[tuple[type[Group], ...]] = (
     SpecialOrthogonal,
     ScaledSpecialOrthogonal,
     PoincareDisk,
+    BoundedSphere,
+    LearnedBoundSphere,
 )
 
 #: Functions that make a group, by its name in configs. Some groups exist for any size of keys.
@@ -309,6 +398,8 @@ GROUPS: Final[dict[str, Callable[..., Group]]] = {
     "scaling_rotation": scaling_rotation,
     "rotation": rotation,
     "sphere": Sphere,
+    "bounded_sphere": BoundedSphere,
+    "learned_bound_sphere": LearnedBoundSphere,
     "poincare_disk": PoincareDisk,
 }
 

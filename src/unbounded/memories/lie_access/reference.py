@@ -102,7 +102,8 @@ class LieAccessInstruction(NamedTuple):
 
     Fields:
         read_key: candidate key, [B, n]. read_key_gate: g, [B] in [0, 1]; 1 takes the candidate.
-        read_action: candidate action, [B, A]. read_action_gate: h, [B] in [0, 1], likewise.
+        read_action: candidate action, or the numbers of which a group computes it, [B, C], C = A
+            in most groups. read_action_gate: h, [B] in [0, 1], likewise.
         write_key, write_key_gate, write_action, write_action_gate: likewise.
         value: v, [B, M] in (-1, 1). strength: s, [B] in [0, 1]; 0 writes nothing.
     """
@@ -243,16 +244,18 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     Args:
         width: M, size of the stored values.
         group: the group of the actions: "translation" of R^n, "scaling_rotation" R* x SO(n),
-            "rotation" SO(n), "sphere" for SO(3) on the sphere, "poincare_disk" for the isometries
-            of the hyperbolic plane, or a custom Group or its import path.
+            "rotation" SO(n), "sphere" for SO(3) on the sphere, "bounded_sphere" and
+            "learned_bound_sphere" for angles of at most a bound, as in the program of SLANTM,
+            "poincare_disk" for the isometries of the hyperbolic plane, or a custom Group or its
+            import path.
         weighting: how a row's distance from the read head gives its weight: "inverse_square"
             (InvNorm), or "softmax" with a temperature in each step. Or a custom function of squared
             distances [..., N], strengths [..., N] and temperatures [...] or None, which returns
             weights [..., N], or its import path.
         step: normalisation of an action's length: none ("free"), to 1 ("normalised"), below 1
             ("bounded"), or to 1 before the interpolation ("normalised_candidate"). The last lets a
-            learned initial action keep its length. None takes the variant's. Actions of rotation
-            and sphere have no length, so all choices are equal for them.
+            learned initial action keep its length. None takes the variant's. Actions of rotations
+            and of spheres have no length, so all choices are equal for them.
         variant: "2016" or "2017", the defaults of `step` and `action_gate`.
         key_size: n of translations and rotations, 2 by default; the other groups have fixed sizes.
         key_gate: whether the candidate key is interpolated with the previous key.
@@ -382,7 +385,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     @property
     def heads(self) -> tuple[Head, ...]:
         """Key, key gate, action and action gate of reader and writer; value, strength, and T."""
-        key_size, action_size = self.group.key_size, self.group.action_size
+        key_size, action_size = self.group.key_size, self.group.candidate_size
         readers, writers = _axes(self.read_heads), _axes(self.write_heads)
         heads = []
         for who, axes, key_bias, action_bias in (
@@ -434,7 +437,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             # Without a gate, the initial value has no effect.
             key_initializer = Learned(_DRAWN, group.place) if self.key_gate else key_initializer
             action_initializer = (
-                Learned(_DRAWN, group.normalise) if self.action_gate else action_initializer
+                Learned(_DRAWN, group.initial_action)
+                if self.action_gate or group.keeps_part
+                else action_initializer
             )
         return (
             field("keys", (group.key_size,), keys),
@@ -535,8 +540,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             """Treat the heads of a sequence as further sequences for the group."""
             return field.flatten(0, -2)
 
-        key = listed(getattr(instruction, f"{who}_key"))
-        action = listed(getattr(instruction, f"{who}_action"))
+        key = group.candidate_key(listed(getattr(instruction, f"{who}_key")))
+        outputs = listed(getattr(instruction, f"{who}_action"))
+        action = group.candidate(outputs, listed(action_before))
         if self.key_gate:
             gate = listed(getattr(instruction, f"{who}_key_gate").unsqueeze(-1))
             key = gate * key + (1 - gate) * listed(key_before)
