@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from tests.evaluation.evaluators import evaluator_of
-from unbounded.evaluation import table
+from unbounded.errors import NonFiniteError
+from unbounded.evaluation import score, table
 from unbounded.evaluation.memory_use import use_text
 from unbounded.evaluation.metric_sets import EvaluationPlan, metric_set_of
+from unbounded.evaluation.score import mean_nats
 from unbounded.files import json_text
 from unbounded.tasks import LengthRange, make_task
 
@@ -94,3 +96,34 @@ def test_a_mean_that_was_nan_is_read_from_a_report() -> None:
     """JSON has no NaN: a report has null there, which used to raise TypeError."""
     use = {"memory_use": {"6:100": {"scored": {"read_gate": None, "shift": [0.5, None]}}}}
     assert use_text(use, "6:100") == "at every step read_gate nan, shift 0.50 nan"
+
+
+class Growing(nn.Module):
+    """Overflows on sequences whose second symbol is even: raises an error, or gives NaN."""
+
+    def __init__(self, outputs: int, raises: bool) -> None:
+        super().__init__()
+        self.outputs, self.raises = outputs, raises
+
+    def forward(self, inputs: Tensor, state: Any = None) -> Any:
+        logits = torch.nn.functional.one_hot(inputs % self.outputs, self.outputs).float()
+        grown = inputs[:, 1] % 2 == 0 if inputs.shape[1] > 1 else torch.zeros(len(inputs)).bool()
+        if self.raises and bool(grown.any()):
+            raise NonFiniteError("read_key: too large")
+        return torch.where(grown[:, None, None], torch.nan, logits), state
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 32, 10**6])
+def test_sequences_on_which_a_memory_overflows_alone_are_wrong(chunk_tokens: int) -> None:
+    task = make_task("answer_copy", symbols=3, **OPTIONS)
+    raising, silent = (
+        score(
+            Growing(len(task.output_vocabulary), raises), task, seed=1, split="test",
+            lengths=task.test_lengths, count=20, chunk_tokens=chunk_tokens,
+        )
+        for raises in (True, False)
+    )  # fmt: skip
+    assert raising == silent
+    assert 0 < raising.nan < 20
+    model, batch = Growing(len(task.output_vocabulary), True), task.batch(1, "test", 0, 5)
+    assert mean_nats(model, batch, task.objective) == math.inf

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_module, check_symbols
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.evaluation.score import logits_of
+from unbounded.evaluation.score import logits_or_nan
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, Task
 from unbounded.tasks.batch import check_batch
@@ -54,7 +54,7 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
     device = next(model.parameters()).device
     model, _ = with_room(model, batch.inputs.shape[1])
     with torch.no_grad():
-        logits = logits_of(model, batch.inputs.to(device), batch.lengths)
+        logits = logits_or_nan(model, batch.inputs.to(device), batch.lengths)
     predictions = OBJECTIVES[task.objective].predict(logits).cpu()
     return [
         Answer(

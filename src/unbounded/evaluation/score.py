@@ -10,7 +10,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor, nn
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.models.memory_room import with_room
 from unbounded.models.sequence_model import SequenceModel
@@ -183,7 +183,7 @@ def numbers_of(
             if number % processes == rank:
                 steps = int(batch.lengths[rows].max())
                 inputs = batch.inputs[rows, :steps].to(device)
-                logits = logits_of(model, inputs, batch.lengths[rows])
+                logits = logits_or_nan(model, inputs, batch.lengths[rows])
                 mask = batch.mask[rows, :steps]
                 numbers[rows, :-1] = look(logits, batch.targets[rows, :steps], mask)
                 numbers[rows, -1] = (logits.isnan().any(-1).cpu() & mask).any(-1).double()
@@ -206,7 +206,7 @@ def mean_nats(
     chunk_tokens: int = 32768,
     check: Callable[[], None] | None = None,
 ) -> float:
-    """The mean loss of a batch, in nats per counted step.
+    """The mean loss of a batch, in nats per counted step; infinite if logits are NaN.
 
     Args:
         model: as in `logits_of`.
@@ -221,9 +221,9 @@ def mean_nats(
                 check()
             steps = int(batch.lengths[rows].max())
             inputs, targets, mask = (field[rows, :steps].to(device) for field in batch[:3])
-            logits = logits_of(model, inputs, batch.lengths[rows])
+            logits = logits_or_nan(model, inputs, batch.lengths[rows])
             nats += float(OBJECTIVES[objective].loss(logits, targets, mask))
-    return nats / int(batch.mask.sum())
+    return math.inf if math.isnan(nats) else nats / int(batch.mask.sum())
 
 
 def logits_of(model: nn.Module, inputs: Tensor, lengths: Tensor) -> Tensor:
@@ -238,6 +238,18 @@ def logits_of(model: nn.Module, inputs: Tensor, lengths: Tensor) -> Tensor:
     more = (None, lengths.to(inputs.device)) if any(part.needs_lengths for part in parts) else ()
     logits: Tensor = model(inputs, *more)[0]
     return logits
+
+
+def logits_or_nan(model: nn.Module, inputs: Tensor, lengths: Tensor) -> Tensor:
+    """The logits as in `logits_of`; NaN for each sequence on which the memory overflows."""
+    try:
+        return logits_of(model, inputs, lengths)
+    except NonFiniteError:
+        if len(inputs) > 1:
+            halves = zip(inputs.tensor_split(2), lengths.tensor_split(2), strict=True)
+            return torch.cat([logits_or_nan(model, *half) for half in halves])
+        logits = logits_of(model, inputs[:, :1], lengths.clamp(max=1))
+        return logits.new_full((1, inputs.shape[1], logits.shape[-1]), math.nan)
 
 
 def _chunks(lengths: Tensor, chunk_tokens: int) -> Iterator[Tensor]:
