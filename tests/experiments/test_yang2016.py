@@ -94,6 +94,31 @@ def test_the_grid_is_that_of_the_second_paper():
         assert values[task]["softmax-grid"] == values[task]["softmax"]
 
 
+def test_the_study_of_models_has_the_others_of_table_1b():
+    trials = study_of("models").trials
+    assert [t.task for t in trials[::5]] == EIGHT
+    memories = {t.model: t.config.model.memory for t in trials}
+    assert list(memories) == ["slantm", "slantm-s", "lantm-s", "ram", "ram-tape"]
+    for name, memory in memories.items():
+        assert memory["width"] == 20
+        assert memory["initial"] == "learned"
+        assert (memory.get("group") == "bounded_sphere") == name.startswith("slantm")
+        assert (memory.get("weighting") == "softmax") == name.endswith("-s")
+    assert [memories[name].get("tape", False) for name in ("ram", "ram-tape")] == [False, True]
+    grid = study_of("grid").trials[0].config.training
+    assert all(t.config.training == grid for t in trials)
+    values = published("yang2016").values
+    expected = {  # exact match and symbol accuracy at 2x; a star is 1.00
+        ("answer_repeat_copy", "ram"): (0.98, 0.99),
+        ("answer_bigram_flip", "slantm-s"): (0.43, 0.90),
+        ("answer_copy", "slantm"): (1.0, 1.0),
+    }
+    for (task, model), pair in expected.items():
+        value = values[task][model]
+        assert (value["exact_match_2x"], value["symbol_accuracy_2x"]) == pair
+    assert all(set(memories) <= set(values[task]) for task in EIGHT)
+
+
 def parameters(config, inputs: int, outputs: int) -> int:
     """Trainable parameters of a config's model."""
     own = vars(effective(config.model))
