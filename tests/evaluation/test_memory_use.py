@@ -75,6 +75,17 @@ def test_stacks_of_a_stream_have_a_weight_for_each_action():
     assert use_lines(every_step) == ["memory at 2:6, validation: at every step push 0.50"]
 
 
+def test_a_range_on_which_keys_overflow_is_left_out():
+    task = make_task("answer_copy", symbols=4)
+    memory = {"name": "lie_access", "group": "scaling_rotation", "step": "free"}
+    memory["read_key_gate_bias"] = -50.0  # the head goes on from its key
+    model = model_for(task, memory)
+    with torch.no_grad():
+        model.sequence.layer.layers[0].heads.bias.add_(30.0)  # keys grow thirtyfold in each step
+    use = memory_use(model, task, 1, [LengthRange(1, 2), RANGE])
+    assert list(use) == ["1:2"]
+
+
 def test_gates_without_effect_in_the_answer_phase_are_not_in_the_mean():
     task = make_task("answer_copy", symbols=4)
     model = model_for(task, "queue", read_only_token=task.answer_token)

@@ -68,7 +68,13 @@ def test_the_study_of_groups_has_each_group_with_the_training_of_the_laptop_stud
         plain = usual[f"{trial.task}/invnorm"]
         assert trial.config.training == plain.training
         memory = {k: v for k, v in trial.config.model.memory.items() if k not in ("group", "step")}
+        if trial.cell == "answer_copy/invnorm-scaling":
+            assert memory.pop("read_key_gate_bias") == 0
+            memory["read_key_gate_bias"] = -5.0
         assert memory == plain.model.memory
+        assert trial.config.task.get("train_lengths") == (
+            "2:10" if trial.model == "invnorm-scaling" else None
+        )
     # Steps of length 1 have no scale.
     assert groups[0].config.model.memory["step"] == "free"
 

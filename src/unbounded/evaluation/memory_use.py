@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from unbounded.checks import check_device, check_items, check_module, check_positive
-from unbounded.errors import MemoryOverflowError
+from unbounded.errors import MemoryOverflowError, NonFiniteError
 from unbounded.models.gates import mean_gates
 from unbounded.models.memory_room import with_room
 from unbounded.rnn import MemoryLayer
@@ -74,7 +74,7 @@ def memory_use(
             longest = batch.inputs.shape[1]
         roomy, _ = with_room(model, longest)
         # If the memory overflows, the mean gates are missing, but the scores are kept.
-        with suppress(MemoryOverflowError):
+        with suppress(MemoryOverflowError, NonFiniteError):
             use[str(span)] = mean_gates(roomy, batch, device=device)
     return use
 
