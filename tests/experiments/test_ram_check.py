@@ -72,6 +72,14 @@ def test_a_state_that_does_not_fit_is_refused(
         check_ram(planned(config), CPU)
 
 
+def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(machine: None) -> None:
+    """It would end the run after its training."""
+    words = ("copy", "--model.memory", "dnc", "--evaluation.memory")
+    check_ram(planned(preset(*words, '{"slots": 1000}')), CPU)
+    with pytest.raises(ConfigError, match=r"evaluation.memory.slots: 100000 would take at least"):
+        check_ram(planned(preset(*words, '{"slots": 100000}')), CPU)
+
+
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank", "pairs", "text"}))
 def test_presets_fit(task: str) -> None:

@@ -14,7 +14,7 @@ import unbounded as ub
 from tests.memories import lie_oracle
 from tests.memories.toy import check_gradients, orders_with_holes, random_instructions
 from tests.sweep import sweep
-from tests.tolerances import assert_close
+from tests.tolerances import RELATIVE, assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, NonFiniteError, ShapeError
 from unbounded.extraction.placement import check_addressed
 from unbounded.memories.as_data import memory_data
@@ -211,7 +211,10 @@ def test_several_heads_agree_with_the_oracle(
             expected, *held = lie_oracle.step_of_many(
                 group, step, *held, instruction, capacity, drop
             )
-            assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
+            # Near the edge of the disk, distances are steep.
+            rtol = 1e-8 if group == "poincare_disk" else RELATIVE[DOUBLE]
+            read_vector = torch.tensor(expected, dtype=DOUBLE)
+            torch.testing.assert_close(read_vectors[b, t], read_vector, rtol=rtol, atol=1e-12)
         for got, expected in zip(parts(final, b), held, strict=True):
             assert flat(got) == pytest.approx(flat(expected), rel=1e-9, abs=1e-11)
 

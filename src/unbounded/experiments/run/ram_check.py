@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -64,6 +65,17 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         largest = max(of_memory, key=lambda name: of_memory[name])
         needed += share * _state_numbers(model) * _NUMBER
         errors = _error(f"model.{largest}", of_memory[largest], needed, here)
+
+    # The state of a single longer sequence, at the start of the test.
+    of_longer = evaluation_of(config).memory or {}
+    numbers_of_longer = {name: value for name, value in of_longer.items() if type(value) is int}
+    if numbers_of_longer and not errors:
+        memory = {**config.model.memory, **of_longer}
+        longer = replace(config, model=replace(config.model, memory=memory))
+        with without_weights():
+            state = _state_numbers(replace(planned, config=longer).model()) * _NUMBER
+        largest = max(numbers_of_longer, key=lambda name: numbers_of_longer[name])
+        errors = _error(f"evaluation.memory.{largest}", numbers_of_longer[largest], state, here)
 
     steps = _steps(config, task, planned.train_lengths)
     chunk = min(steps, training.chunk_steps or steps)
