@@ -13,8 +13,11 @@ from unbounded.evaluation.metric_sets import Place
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run import evaluate
+from unbounded.experiments.run.evaluate import evaluate_run, with_memory
+from unbounded.experiments.run.hardening import far_evaluators
 from unbounded.experiments.run.run import train_run
+from unbounded.models import MemoryModel
 
 
 def config(slots: int | None) -> RunConfig:
@@ -46,6 +49,32 @@ def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
     assert again["memory_options_of_longer"] == {"slots": 30}
     assert accuracies(evaluate_run(short.folder, memory={"slots": 30}))[1] == of_long[1]
     assert accuracies(evaluate_run(long.folder, memory={"slots": 7})) == of_short
+
+
+def test_hardening_checks_longer_strings_with_the_options(monkeypatch) -> None:
+    """A tape of 7 slots cannot hold the 4 x 3 symbols of the check, and one of 30 can."""
+    seen: list[tuple[int, int]] = []
+
+    def watched(model: MemoryModel, options: dict[str, Any]) -> MemoryModel:
+        longer = with_memory(model, options)
+        seen.append((slots_of(model), slots_of(longer)))
+        return longer
+
+    monkeypatch.setattr(evaluate, "with_memory", watched)
+    made = config(30)
+    made.hardening = {"name": "gradual", "far": 4}
+    own = planned(made)
+    evaluator = evaluate.tested(own.evaluator(own.model(), Place(torch.device("cpu"))), made)
+    (far,) = far_evaluators(own, evaluator)
+    assert str(far.validation_lengths) == "12:12"
+    own.metric_set.assess(evaluator, evaluator.train_lengths, 0, 5)
+    assert seen == []
+    own.metric_set.validation_error(far)
+    assert set(seen) == {(7, 30)}
+
+
+def slots_of(model: MemoryModel) -> int:
+    return int(model.sequence.layer.layers[0].memory.slots)
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ class Evaluator:
         train_lengths, validation_lengths: ranges of training and of the stop rule.
         validation_count: number of validation sequences.
         strips: parallel streams of a text in validation.
-        for_longer: the same model with another memory, for sequences with more steps than the
-            longest of training; None for `model`.
+        for_longer: returns a model with another memory, for sequences with more steps than the
+            longest of training; None for the model itself.
     """
 
     model: nn.Module
@@ -89,7 +89,7 @@ class Evaluator:
     validation_lengths: LengthRange
     validation_count: int
     strips: int
-    for_longer: nn.Module | None = None
+    for_longer: Callable[[nn.Module], nn.Module] | None = None
 
     def validation(
         self, lengths: LengthRange | None = None, start: int = 0, count: int | None = None
@@ -110,8 +110,9 @@ class Evaluator:
         numbers = torch.zeros(len(batch.lengths), width, dtype=torch.float64)
         nan = torch.zeros(len(batch.lengths), dtype=torch.bool)
         is_longer = batch.lengths > self._steps_of_training
-        for model, rows in ((self.model, ~is_longer), (self.for_longer, is_longer)):
+        for other, rows in ((None, ~is_longer), (self.for_longer, is_longer)):
             if rows.any():
+                model = self.model if other is None else other(self.model)
                 part = Batch(*(field[rows] for field in batch))
                 numbers[rows], nan[rows] = self._numbers(model, part, look, width)
         return numbers, nan

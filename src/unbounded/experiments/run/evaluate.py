@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import ConfigError
@@ -67,8 +68,7 @@ def scored(planned: Plan, evaluator: Evaluator, evaluation_plan: EvaluationPlan)
         facts["read_head_follows_path"] = follows
     used = used_memory(planned, evaluator, evaluation_plan)
     evaluator = tested(evaluator, planned.config)
-    model = evaluator.for_longer or evaluator.model
-    warn_of_room(model, planned.task, evaluation_plan.lengths or ())
+    warn_of_room(longer_model(evaluator), planned.task, evaluation_plan.lengths or ())
     return {"rows": planned.metric_set.rows(evaluator, evaluation_plan), **facts, **used}
 
 
@@ -126,8 +126,19 @@ def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
 
 def tested(evaluator: Evaluator, config: RunConfig) -> Evaluator:
     """The evaluator of a run's test, with the memory options that `evaluation.memory` has."""
-    options, model = evaluation_of(config).memory, cast(MemoryModel, evaluator.model)
-    return replace(evaluator, for_longer=with_memory(model, options)) if options else evaluator
+    if not (options := evaluation_of(config).memory):
+        return evaluator
+
+    def for_longer(model: nn.Module) -> nn.Module:
+        return with_memory(cast(MemoryModel, model), options)
+
+    return replace(evaluator, for_longer=for_longer)
+
+
+def longer_model(evaluator: Evaluator) -> nn.Module:
+    """The model that scores sequences longer than in training."""
+    model = evaluator.model
+    return model if evaluator.for_longer is None else evaluator.for_longer(model)
 
 
 @denormals_are_zero()
@@ -217,7 +228,7 @@ def evaluate_run(
         errors = count_errors("count", evaluation_plan.count, evaluation_plan.lengths or ())
     if errors:
         raise ConfigError(errors)
-    warn_of_room(evaluator.for_longer or model, planned.task, evaluation_plan.lengths or ())
+    warn_of_room(longer_model(evaluator), planned.task, evaluation_plan.lengths or ())
     return make_report(
         task=config.task["name"],
         metric_set=planned.task.metric_set,

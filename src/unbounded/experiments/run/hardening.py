@@ -21,6 +21,7 @@ from unbounded.evaluation.comparison import (
 from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.removal import remove_unused
 from unbounded.experiments.run.build import make_place
+from unbounded.experiments.run.evaluate import tested
 from unbounded.experiments.run.hooks import noise_hook
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
@@ -67,7 +68,8 @@ def harden_model(
     """
     hardening, training = planned.hardening(), planned.config.training
     metric_set, accelerator = planned.metric_set, around.accelerator
-    evaluator = planned.evaluator(model, make_place(accelerator, around.request))
+    place = make_place(accelerator, around.request)
+    evaluator = tested(planned.evaluator(model, place), planned.config)
     evaluator = replace(
         evaluator, validation_count=hardening.validation_count or evaluator.validation_count
     )
