@@ -88,10 +88,14 @@ class ChoiceError(UnboundedError, ValueError):
 
 
 class ConfigError(UnboundedError, ValueError):
-    """A config has errors. The message lists all of them."""
+    """A config has errors. The message lists all of them.
 
-    def __init__(self, errors: Iterable[str]) -> None:
-        self.errors = tuple(errors)
+    Args:
+        errors: one error, or all of them.
+    """
+
+    def __init__(self, errors: str | Iterable[str]) -> None:
+        self.errors = (errors,) if isinstance(errors, str) else tuple(errors)
         lines = "".join(f"\n  - {error}" for error in self.errors)
         super().__init__(
             f"the configuration has {len(self.errors)} error{'s' * (len(self.errors) > 1)}:{lines}"

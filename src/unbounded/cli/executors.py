@@ -180,7 +180,7 @@ def seconds_of(text: str | None) -> float | None:
     except ValueError:
         parts = []
     if not 1 <= len(parts) <= 3 or min(parts) < 0:
-        raise ConfigError([f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}"])
+        raise ConfigError(f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}")
     if len(parts) == 1:
         return 60 * parts[0]
     return sum(part * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
@@ -192,7 +192,7 @@ def _parameters(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ConfigError(
-                [f"slurm: expected KEY=VALUE, such as partition=gpu or mem_gb=8, got {text!r}"]
+                f"slurm: expected KEY=VALUE, such as partition=gpu or mem_gb=8, got {text!r}"
             )
         parameters[name.strip()] = plain_yaml.load_or_text(value)
     return parameters

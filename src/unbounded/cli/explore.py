@@ -83,10 +83,10 @@ def run(arguments: Sequence[str]) -> int:
     if given.export is not None:
         path = Path(given.export)
     if path.is_dir():
-        raise ConfigError([f"export: {path} is a folder; name a file in it"])
+        raise ConfigError(f"export: {path} is a folder; name a file in it")
     if path.suffix.lower() not in {".html", ".htm"}:
         raise ConfigError(
-            [f"export: expected a name such as page.html, got {path}; the page is an HTML file"]
+            f"export: expected a name such as page.html, got {path}; the page is an HTML file"
         )
     text = html(runs, title)
     write_page(path, text, overwrite=given.overwrite)
@@ -104,9 +104,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     from unbounded.explorer.run_data import course_of_folder, run_of_folder
 
     if given.course and given.hardened:
-        raise ConfigError(
-            ["--hardened: it cannot be combined with --course; give only one of them"]
-        )
+        raise ConfigError("--hardened: it cannot be combined with --course; give only one of them")
     import_modules([] if given.imports is None else [given.imports])
     options = {"data": given.data, "weights": given.weights or "half"}
     folders = [RunFolder.find(name) for name in given.runs]

@@ -132,7 +132,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     from unbounded.tasks import LengthRange
 
     if given.device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
     import_modules([] if given.imports is None else [given.imports])
     folder = RunFolder.find(given.run)
     config = folder.config()

@@ -68,7 +68,7 @@ def sample(
         n = min(_FEW, _there(task, split, lengths) or _FEW)
     count = whole_number("n", n, 1, LAST_INDEX)
     if error := _too_many(task, count, split, lengths):
-        raise ConfigError([f"n: {error}"])
+        raise ConfigError(f"n: {error}")
     examples = _examples(task, count, seed, split, lengths)
     if out is None:
         _print(examples)
@@ -77,7 +77,7 @@ def sample(
     if errors := missing_folder("out", path):
         raise ConfigError(errors)
     if path.exists() and not overwrite:
-        raise ConfigError([f"out: {path} exists; name another file or give --overwrite"])
+        raise ConfigError(f"out: {path} exists; name another file or give --overwrite")
     head = {"task": task.name, "seed": seed, "split": split}
     lines = (
         json.dumps({**head, "index": index, "source": source, "target": target})
@@ -190,7 +190,7 @@ def run(arguments: Sequence[str]) -> int:
     for note in task.notes:
         print(printable_lines(note), file=sys.stderr)
     if given.n and (excess := _too_many(task, given.n, given.split, lengths)):
-        raise ConfigError([f"-n: {excess}"])
+        raise ConfigError(f"-n: {excess}")
     sample(
         task,
         n=given.n,

@@ -180,11 +180,11 @@ def _study(given: Namespace, words: Words) -> StudyFile:
         odd += ["--grid"] * bool(given.grid)
         odd += [f"--{name}" for name in ("seeds", "data") if getattr(given, name) is not None]
         if odd:
-            raise ConfigError([f"{', '.join(odd)}: expected in the file; write it into {path}"])
+            raise ConfigError(f"{', '.join(odd)}: expected in the file; write it into {path}")
         return read_study(path)
     if given.study not in PRESETS:
         if path.suffix in (".yaml", ".yml"):
-            raise ConfigError([f"study: there is no file {path}; --new {path} writes an example"])
+            raise ConfigError(f"study: there is no file {path}; --new {path} writes an example")
         raise ChoiceError(
             "study", given.study, PRESETS, "Give a YAML file, or a task: `unbounded list`."
         )

@@ -220,7 +220,7 @@ def _values(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]
             continue
         value = value if equals else waiting.pop(0) if waiting else ""
         if not value:
-            raise ConfigError([f"{option.lstrip('-')}: expected a path, got nothing"])
+            raise ConfigError(f"{option.lstrip('-')}: expected a path, got nothing")
         values.append(value)
     return rest, values
 

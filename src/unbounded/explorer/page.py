@@ -28,7 +28,7 @@ def html(runs: Sequence[dict[str, Any]], title: str = "") -> str:
         ConfigError: `runs` is empty.
     """
     if not runs:
-        raise ConfigError(["runs: expected at least one, got none"])
+        raise ConfigError("runs: expected at least one, got none")
     data = {
         "format": FORMAT,
         "version": VERSION,

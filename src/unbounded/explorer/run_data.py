@@ -62,10 +62,8 @@ def run_data(
     task_part, model_part = task_data(task, shown.maximum), model_data(model)
     if model_part["inputs"] != len(task.input_vocabulary):
         raise ConfigError(
-            [
-                f"model: it reads {model_part['inputs']} symbols, but task {task.name} has "
-                f"{len(task.input_vocabulary)}"
-            ]
+            f"model: it reads {model_part['inputs']} symbols, but task {task.name} has "
+            f"{len(task.input_vocabulary)}"
         )
     stored, note = weights_data(model, task, seed, trained, weights)
     return {

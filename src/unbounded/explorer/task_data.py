@@ -120,10 +120,8 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
     symbols = max(len(task.input_vocabulary), len(task.output_vocabulary))
     if task.layout == "text" or symbols > MOST_SYMBOLS:
         raise ConfigError(
-            [
-                f"task {task.name}: {symbols} symbols are too many for a page, which holds "
-                f"{MOST_SYMBOLS}; `unbounded evaluate` scores such a run"
-            ]
+            f"task {task.name}: {symbols} symbols are too many for a page, which holds "
+            f"{MOST_SYMBOLS}; `unbounded evaluate` scores such a run"
         )
     before, after, source = _laid_out(task)
     fed_back = None

@@ -105,7 +105,7 @@ class Program(NamedTuple):
         # A program that exits counts as failed.
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise ConfigError([f"program: its run failed on a string: {reason}"]) from error
+            raise ConfigError(f"program: its run failed on a string: {reason}") from error
         return steps
 
 
@@ -120,13 +120,13 @@ def program_from(path: Path) -> Program:
         return Program(tuple(names["INPUTS"]), tuple(names["OUTPUTS"]), names["run"])
     except KeyError as error:
         raise ConfigError(
-            [f"program: {path} is not an extracted program: it has no {error}"]
+            f"program: {path} is not an extracted program: it has no {error}"
         ) from error
     except FileNotFoundError as error:
-        raise ConfigError([f"program: there is no file {path}"]) from error
+        raise ConfigError(f"program: there is no file {path}") from error
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigError([f"program: {path} does not run: {reason}"]) from error
+        raise ConfigError(f"program: {path} does not run: {reason}") from error
 
 
 def program_of(

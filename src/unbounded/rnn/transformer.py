@@ -98,10 +98,8 @@ class Transformer(BlockNetwork):
             check_positive("window", window)
         if positions == "rotary" and hidden_size // num_heads % 2:
             raise ConfigError(
-                [
-                    "positions: rotary needs heads of an even size, got hidden_size / num_heads = "
-                    f"{hidden_size // num_heads}"
-                ]
+                "positions: rotary needs heads of an even size, got hidden_size / num_heads = "
+                f"{hidden_size // num_heads}"
             )
         self.num_layers, self.num_heads, self.positions = num_layers, num_heads, positions
         self.bidirectional, self.window, self.memory = bidirectional, window, memory

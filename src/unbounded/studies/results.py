@@ -206,7 +206,7 @@ def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
     known += ["selection_metric", "success"]
     if name not in known:
         hint = did_you_mean(name, known)
-        raise ConfigError([f"table: unknown metric {name!r}.{hint} Valid: {', '.join(known)}"])
+        raise ConfigError(f"table: unknown metric {name!r}.{hint} Valid: {', '.join(known)}")
 
 
 def check_metric(name: str, runs: Iterable[StudyRun]) -> None:
@@ -218,4 +218,4 @@ def check_metric(name: str, runs: Iterable[StudyRun]) -> None:
     known = list(dict.fromkeys(metric for run in runs for metric in run.values()))
     if known and name not in known:
         hint = did_you_mean(name, known)
-        raise ConfigError([f"unknown metric {name!r}.{hint} Valid: {', '.join(known)}."])
+        raise ConfigError(f"unknown metric {name!r}.{hint} Valid: {', '.join(known)}.")

@@ -86,7 +86,7 @@ class StudyFolder:
         if self.study_file.is_file():
             self._check(study, trials, extend)
         elif self.path.is_dir() and any(self.path.glob("*.yaml")):
-            raise ConfigError([f"out: {self.path} holds other files; name another folder"])
+            raise ConfigError(f"out: {self.path} holds other files; name another folder")
         with storage_errors(self.path, "making folder"):
             self.path.mkdir(parents=True, exist_ok=True)
         write_plan(self.plan_file, trials)
@@ -124,10 +124,8 @@ class StudyFolder:
         name, content = self._stored()
         if name != study.name:
             raise ConfigError(
-                [
-                    f"out: {self.path} is the folder of study {name!r}, not of "
-                    f"{study.name!r}; name another folder with --out"
-                ]
+                f"out: {self.path} is the folder of study {name!r}, not of "
+                f"{study.name!r}; name another folder with --out"
             )
         if not self.plan_file.is_file():
             return

@@ -59,7 +59,7 @@ def chunks(batch: Batch, steps: int) -> Iterator[Batch]:
         ConfigError: `steps` is not an integer of at least 1.
     """
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise ConfigError([f"steps of a chunk: expected an integer of at least 1, got {steps!r}"])
+        raise ConfigError(f"steps of a chunk: expected an integer of at least 1, got {steps!r}")
     for start in range(0, batch.inputs.shape[1], steps):
         columns = slice(start, start + steps)
         inputs = batch.inputs[:, columns]

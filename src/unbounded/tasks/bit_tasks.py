@@ -372,10 +372,8 @@ class AssociativeRecall(BitTask):
         """See `BitTask.draw`. The number of steps T is 4 k + 8."""
         if lengths.minimum < 2:
             raise ConfigError(
-                [
-                    f"lengths: a sequence has at least 2 items, the queried one and the next; got "
-                    f"{lengths}"
-                ]
+                f"lengths: a sequence has at least 2 items, the queried one and the next; got "
+                f"{lengths}"
             )
         length_words, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
         count = lengths.minimum + bounded(length_words, len(lengths))

@@ -235,13 +235,13 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
     """
     if not 1 <= longest <= LONGEST:
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} is sampled up to length {LONGEST}, got {longest}"]
+            f"lengths: grammar {grammar.name} is sampled up to length {LONGEST}, got {longest}"
         )
     rules = RuleArrays.of(grammar)
     count = len(rules.nonterminals)
     if max(count, len(rules.pairs)) * (longest + 1) > WeightedRows.MOST:
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} has too many rules to sample up to {longest}"]
+            f"lengths: grammar {grammar.name} has too many rules to sample up to {longest}"
         )
     inside = np.zeros((count, longest + 1))
     rule_sums = [[np.zeros(0)] * (longest + 1) for _ in range(count)]
@@ -564,7 +564,7 @@ def _derived(
     weights = table.inside[root, lengths.minimum : lengths.maximum + 1]
     if not weights.any():
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} derives no sentence of length {lengths}"]
+            f"lengths: grammar {grammar.name} derives no sentence of length {lengths}"
         )
     if length_distribution == "uniform":
         weights = (weights > 0).astype(np.float64)

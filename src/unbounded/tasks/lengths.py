@@ -53,11 +53,11 @@ class LengthRange:
         match = _FORM.fullmatch(text)
         if match is None:
             raise ConfigError(
-                [f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {text!r}"]
+                f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {text!r}"
             )
         if int(match[2]) > LONGEST:
             raise ConfigError(
-                [f"length range: expected lengths of at most {LONGEST}, got {text.strip()}"]
+                f"length range: expected lengths of at most {LONGEST}, got {text.strip()}"
             )
         return cls(int(match[1]), int(match[2]))
 
@@ -74,7 +74,7 @@ class LengthRange:
             return cls.parse(value)
         if isinstance(value, (tuple, list)) and len(value) == 2:
             return cls(*value)
-        raise ConfigError([f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {value!r}"])
+        raise ConfigError(f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {value!r}")
 
     def __contains__(self, length: object) -> bool:
         return isinstance(length, int) and self.minimum <= length <= self.maximum

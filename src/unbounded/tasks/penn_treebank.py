@@ -51,10 +51,8 @@ def read_penn_treebank(folder: str | Path, counts: Counts | None = PUBLISHED) ->
     """
     if not any((Path(folder) / file).exists() for file in FILES.values()):
         raise ConfigError(
-            [
-                f"{folder}: it has none of {', '.join(FILES.values())}. Give the folder of these "
-                "files (--data DIR)."
-            ]
+            f"{folder}: it has none of {', '.join(FILES.values())}. Give the folder of these "
+            "files (--data DIR)."
         )
     errors: list[str] = []
     words: dict[str, list[str]] = {}

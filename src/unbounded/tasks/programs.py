@@ -188,16 +188,14 @@ def check_program(text: str) -> None:
         ConfigError: it is empty, or a character is unknown, or ends a program or an answer.
     """
     if not text:
-        raise ConfigError(["program: expected at least one character, got none"])
+        raise ConfigError("program: expected at least one character, got none")
     known = [character_ for character_ in CHARACTERS if character_ not in (PROGRAM_END, ANSWER_END)]
     for place, character in enumerate(text, start=1):
         if character not in known:
             raise ConfigError(
-                [
-                    f"program: character {place} is {character!r}, which is not allowed in a "
-                    f"program; a program consists of {' '.join(known).strip()} and blanks, with "
-                    f"{LINE_END} between lines"
-                ]
+                f"program: character {place} is {character!r}, which is not allowed in a "
+                f"program; a program consists of {' '.join(known).strip()} and blanks, with "
+                f"{LINE_END} between lines"
             )
 
 

@@ -302,10 +302,8 @@ class Recognition(Task):
             if not self.language.accepts(string):
                 return string, 0
         raise ConfigError(
-            [
-                f"lengths: {self.name}: all of {ATTEMPTS} strings of {lengths} are in the "
-                "language; give a range with other strings"
-            ]
+            f"lengths: {self.name}: all of {ATTEMPTS} strings of {lengths} are in the "
+            "language; give a range with other strings"
         )
 
     def _positive(self, drawer: Drawer, lengths: LengthRange) -> list[int]:
@@ -335,7 +333,7 @@ class Recognition(Task):
         rows = _within(file, lengths)
         if not len(rows):
             raise ConfigError(
-                [f"lengths: {self.name}: the data has no string for {stream.split} of {lengths}"]
+                f"lengths: {self.name}: the data has no string for {stream.split} of {lengths}"
             )
         if stream.split == "train":
             chosen = rows[bounded(stream.length_words(indices), len(rows))]
@@ -351,7 +349,7 @@ class Recognition(Task):
             ConfigError: a file is missing or damaged, or of another version; all errors together.
         """
         if not root.is_dir():
-            raise ConfigError([f"data: there is no folder {root}. {_ADVICE}"])
+            raise ConfigError(f"data: there is no folder {root}. {_ADVICE}")
         folder = root if (root / "main.tok").is_file() else root / language.replace("_", "-")
         digest = hashlib.sha256()
         errors: list[str] = []
@@ -474,10 +472,8 @@ def _read_strings(folder: Path, language: Language) -> Strings:
     labels = read_lines(folder / "labels.txt", _ADVICE, label_error)
     if len(lines) != len(labels):
         raise ConfigError(
-            [
-                f"{folder}: main.tok has {len(lines)} strings and labels.txt {len(labels)} labels; "
-                "the files are damaged"
-            ]
+            f"{folder}: main.tok has {len(lines)} strings and labels.txt {len(labels)} labels; "
+            "the files are damaged"
         )
     strings = [[places[symbol] for symbol in line.split()] for line in lines]
     return _ragged(strings, [int(label) for label in labels])

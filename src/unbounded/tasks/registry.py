@@ -138,7 +138,7 @@ def pairs(data: str | None = None, characters: bool = False) -> TransductionTask
     """
     if data is None:
         raise ConfigError(
-            ["data: give a file with a source, a tab and its target in each line (--data FILE)"]
+            "data: give a file with a source, a tab and its target in each line (--data FILE)"
         )
     source = _of_data(data, lambda: FilePairs(data, characters))
     return TransductionTask("pairs", source, source.lengths, source.lengths)
@@ -155,9 +155,7 @@ def text(data: str | None = None, unknown: str = "error") -> TextTask:
         ConfigError: no folder was given, or its files are not such files; all errors together.
     """
     if data is None:
-        raise ConfigError(
-            ["data: give the folder of train.txt, valid.txt, test.txt (--data FOLDER)"]
-        )
+        raise ConfigError("data: give the folder of train.txt, valid.txt, test.txt (--data FOLDER)")
     return _of_data(data, lambda: read_text(data, unknown))
 
 
@@ -175,7 +173,7 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
     """
     if data is None:
         raise ConfigError(
-            ["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"]
+            "data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"
         )
     return _of_data(data, lambda: read_penn_treebank(data, PUBLISHED if published_counts else None))
 
@@ -183,7 +181,7 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
 def _of_data(data: object, read: Callable[[], T]) -> T:
     """Read a user's files; errors are reported for the option `data`."""
     if not isinstance(data, str | PathLike):
-        raise ConfigError([f"data: expected the path of a file or folder, got {data!r}"])
+        raise ConfigError(f"data: expected the path of a file or folder, got {data!r}")
     try:
         return read()
     except ConfigError as error:

@@ -71,7 +71,7 @@ class SequenceSource(ABC):
         Raises:
             ConfigError: the source cannot list them.
         """
-        raise ConfigError([f"{type(self).__name__}: its sequences of one n cannot be listed"])
+        raise ConfigError(f"{type(self).__name__}: its sequences of one n cannot be listed")
 
 
 class JudgedStreams(NamedTuple):

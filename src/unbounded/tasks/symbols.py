@@ -82,7 +82,7 @@ class RandomSymbols(PairSource):
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
             raise ConfigError(
-                [f"lengths: {self.order} has only even lengths, and {lengths} contains none"]
+                f"lengths: {self.order} has only even lengths, and {lengths} contains none"
             )
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)

@@ -159,7 +159,7 @@ class Task(ABC):
             ConfigError: the task has no answer phase, or the source is empty or has an unknown
                 symbol.
         """
-        raise ConfigError([f"task {self.name!r} has no answer phase with one fixed input symbol"])
+        raise ConfigError(f"task {self.name!r} has no answer phase with one fixed input symbol")
 
     def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """An additional loss that training minimises, summed over the sequences, in nats.
@@ -205,7 +205,7 @@ class Task(ABC):
         Raises:
             ConfigError: they cannot be listed, or there is none.
         """
-        raise ConfigError([f"task {self.name!r}: its examples cannot be listed"])
+        raise ConfigError(f"task {self.name!r}: its examples cannot be listed")
 
     def over(self, symbols: int) -> Task | None:
         """Return the same task with only the first `symbols` symbols, in the same vocabularies.

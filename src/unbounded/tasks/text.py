@@ -131,7 +131,7 @@ class TextTask(Task):
 
     def _check_lengths(self, lengths: LengthRange | None) -> None:
         if lengths is not None and lengths != self.train_lengths:
-            raise ConfigError([f"lengths: a text has no lengths to choose, got {lengths}"])
+            raise ConfigError(f"lengths: a text has no lengths to choose, got {lengths}")
 
     def _of(self, split: str) -> Integers:
         if split not in SPLITS:
@@ -223,5 +223,5 @@ def read_words(path: Path, files: Iterable[str]) -> list[str]:
     lines = read_lines(path, advice, check)
     words = [word for line in lines for word in (*line.split(), END_OF_SENTENCE)]
     if set(words) <= {END_OF_SENTENCE}:
-        raise ConfigError([f"{path}: empty; it has no word"])
+        raise ConfigError(f"{path}: empty; it has no word")
     return words

@@ -102,7 +102,7 @@ class PairSource(ABC):
         Raises:
             ConfigError: the source cannot list them, or there is none.
         """
-        raise ConfigError([f"{type(self).__name__}: its pairs of one length cannot be listed"])
+        raise ConfigError(f"{type(self).__name__}: its pairs of one length cannot be listed")
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """Errors in a range of lengths before anything is drawn, a line each."""

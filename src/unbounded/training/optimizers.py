@@ -95,7 +95,7 @@ def make_optimizer(
         for weight in _weights(group["params"] if isinstance(group, Mapping) else [group])
     ]
     if not weights:
-        raise ConfigError(["parameters: expected at least one, got none"])
+        raise ConfigError("parameters: expected at least one, got none")
     errors = optimizer_errors(name, own, weights[0].device)
     if errors:
         raise ConfigError(errors)

@@ -54,7 +54,7 @@ def make_update(
             objective=objective, further=further, carried=carried, hooks=hooks,
         )  # fmt: skip
     if objective != "cross_entropy":
-        raise ConfigError([f"update: the per-symbol update needs cross entropy, got {objective!r}"])
+        raise ConfigError(f"update: the per-symbol update needs cross entropy, got {objective!r}")
     return PerSymbolUpdate(
         sequence_model(accelerator.unwrap_model(model)),
         optimizer,

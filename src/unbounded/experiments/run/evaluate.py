@@ -113,7 +113,7 @@ def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
     config = model.config
     name = config["memory"]["name"]
     if name == NO_MEMORY:
-        raise ConfigError(["model.memory: the run has no memory, so no options can be changed"])
+        raise ConfigError("model.memory: the run has no memory, so no options can be changed")
     errors = changed_memory_errors(config, options, "model.memory")
     if errors:
         raise ConfigError(errors)
@@ -173,7 +173,7 @@ def evaluate_run(
         ConfigError: an option does not apply to the run's task, or CUDA is missing.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
     folder = RunFolder(folder)
     config = folder.config()
     chosen = {"every": every, "count": count}

@@ -160,7 +160,7 @@ def train_run(
     config = with_id(config)
     planned = plan(config, checked(config) if task is None else task)
     if resume and overwrite:
-        raise ConfigError(["resume and overwrite exclude each other; give one of them"])
+        raise ConfigError("resume and overwrite exclude each other; give one of them")
     folder = RunFolder.of(root, config)
     if errors := tracker_errors(log_with):
         raise ConfigError(errors)
@@ -168,10 +168,8 @@ def train_run(
     main, processes = accelerator.is_main_process, accelerator.num_processes
     if config.training.batch_size < processes:
         raise ConfigError(
-            [
-                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
-                f"among {processes} processes"
-            ]
+            f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
+            f"among {processes} processes"
         )
     replaced = aside(folder).exists()
     if resume and not overwrite:

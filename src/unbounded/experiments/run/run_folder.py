@@ -348,7 +348,7 @@ class RunFolder:
         checkpoints = checkpoint_folders(self.checkpoints)[::-1]
         if not checkpoints:
             raise ConfigError(
-                [f"course: {self} has no checkpoint; train with --training.keep_checkpoints"]
+                f"course: {self} has no checkpoint; train with --training.keep_checkpoints"
             )
         return {batches_before(checkpoint): checkpoint for checkpoint in checkpoints}
 

@@ -109,7 +109,7 @@ def reproduce(
         StorageError: a folder cannot be written.
     """
     if jobs < 1:
-        raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
+        raise ConfigError(f"jobs: expected at least 1, got {jobs}")
     check_all(trial.config for trial in trials)
     study, trials = _with_ids(study, out), with_ids(trials, out)
     write_table(study, out)  # this fails before hours of training if the folder is not writable

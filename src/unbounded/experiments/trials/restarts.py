@@ -182,7 +182,7 @@ def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
         ConfigError: `restarts` is below 1.
     """
     if restarts < 1:
-        raise ConfigError([f"restarts: expected at least 1, got {restarts}"])
+        raise ConfigError(f"restarts: expected at least 1, got {restarts}")
     configs = []
     for number in range(restarts):
         restart = copy.deepcopy(config)
@@ -228,7 +228,7 @@ def train_restarts(
         Interrupted: a signal stopped the training, which is saved.
     """
     if until_solved and jobs > 1:
-        raise ConfigError(["until_solved: concurrent restarts cannot end early; give --jobs 1"])
+        raise ConfigError("until_solved: concurrent restarts cannot end early; give --jobs 1")
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
     folders = [RunFolder.of(root, restart) for restart in configs]

@@ -51,7 +51,7 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
         what = ", ".join(sorted({trial.task for trial in trials}))
-        raise ConfigError([f"data: {what} needs the folder of its corpus; give --data DIR"])
+        raise ConfigError(f"data: {what} needs the folder of its corpus; give --data DIR")
     return ready
 
 
@@ -72,7 +72,7 @@ def on_hardware(
     _check_choice("device", device, DEVICES)
     _check_choice("precision", precision, PRECISIONS)
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
 
     options: dict[str, Any] = {"device": device, "matmul_precision": precision}
     given = {name: value for name, value in options.items() if value is not None}
@@ -96,14 +96,14 @@ def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Tri
     # A list is one value, so its commas do not separate values.
     parts = [text] if text.strip().startswith("[") else text.split(",")
     if not equals or not name or not all(part.strip() for part in parts):
-        raise ConfigError([f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}"])
+        raise ConfigError(f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}")
     known = {field for trial in study.trials for field in _leaves(to_dict(trial.config))}
     if name not in known:
         raise ChoiceError("field under where", name, known)
     try:
         expected = [_exact(plain_yaml.load(part)) for part in parts]
     except yaml.YAMLError:
-        raise ConfigError([f"where: {condition}: {text!r} is not a value"]) from None
+        raise ConfigError(f"where: {condition}: {text!r} is not a value") from None
     values = [_leaves(to_dict(trial.config)).get(name) for trial in trials]
     fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in expected]
     if not fitting:
@@ -113,7 +113,7 @@ def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Tri
             if len(trials) < len(study.trials)
             else ""
         )
-        raise ConfigError([f"where: no trial has {condition}; {name} is {present}{others}"])
+        raise ConfigError(f"where: no trial has {condition}; {name} is {present}{others}")
     return tuple(fitting)
 
 

@@ -110,9 +110,9 @@ def read_study(path: Path) -> StudyFile:
         data = plain_yaml.load(read_text(path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = plain_yaml.yaml_error(error) if isinstance(error, yaml.YAMLError) else f": {error}"
-        raise ConfigError([f"{path} is not YAML{reason}"]) from error
+        raise ConfigError(f"{path} is not YAML{reason}") from error
     if not isinstance(data, Mapping):
-        raise ConfigError([f"{path}: expected a mapping with axes and seeds, got {data!r:.80}"])
+        raise ConfigError(f"{path}: expected a mapping with axes and seeds, got {data!r:.80}")
     try:
         return make_study_file(path.stem, data)
     except ConfigError as error:
@@ -151,11 +151,11 @@ def study_trials(study: StudyFile) -> tuple[Trial, ...]:
         names[trial.name] = trial.axes
         trials.append(trial)
         if len(trials) > _MOST_RUNS:
-            raise ConfigError([f"axes: expected at most {_MOST_RUNS} runs"])
+            raise ConfigError(f"axes: expected at most {_MOST_RUNS} runs")
     if same:
         raise ConfigError(list(dict.fromkeys(same))[:10])
     if not trials:
-        raise ConfigError(["exclude: it leaves no run of the study"])
+        raise ConfigError("exclude: it leaves no run of the study")
     return tuple(trials)
 
 
@@ -196,7 +196,7 @@ def parse_seeds(text: str) -> list[int]:
     except ValueError:
         seeds = []
     if not seeds or min(seeds) < 0:
-        raise ConfigError([f"seeds: expected seeds such as 0:10 (0 to 9) or 1,2,5, got {text!r}"])
+        raise ConfigError(f"seeds: expected seeds such as 0:10 (0 to 9) or 1,2,5, got {text!r}")
     return seeds
 
 

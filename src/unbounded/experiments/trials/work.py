@@ -70,7 +70,7 @@ class Shard(NamedTuple):
         number, slash, total = text.partition("/")
         if slash and number.isdigit() and total.isdigit() and 1 <= int(number) <= int(total):
             return cls(int(number), int(total))
-        raise ConfigError([f"shard: expected a part of the plan such as 3/16, got {text!r}"])
+        raise ConfigError(f"shard: expected a part of the plan such as 3/16, got {text!r}")
 
     @classmethod
     def of_job(cls) -> Self:
@@ -86,7 +86,7 @@ class Shard(NamedTuple):
             number, low, high = (int(value) for value in values if value is not None)
         except ValueError as error:
             given = ", ".join(f"{n}={v}" for n, v in zip(_ARRAY, values, strict=True))
-            raise ConfigError([f"shard: expected numbers, got {given}; give --shard"]) from error
+            raise ConfigError(f"shard: expected numbers, got {given}; give --shard") from error
         return cls(number - low + 1, high - low + 1)
 
     def order(self, trials: Sequence[Trial]) -> list[Trial]:

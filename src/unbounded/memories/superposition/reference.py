@@ -104,7 +104,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         check_number("empty", empty)
         if capacity is None:
             if overflow != "error":
-                raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
+                raise ConfigError(f"overflow: {overflow!r} has no effect without a capacity")
         else:
             _check_capacity(capacity, depth)
         self.count, self.depth, self.noop = count, depth, noop
@@ -244,7 +244,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 def _check_capacity(capacity: object, depth: int) -> None:
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < depth:
         raise ConfigError(
-            [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
+            f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"
         )
     check_positive("capacity", capacity)
 

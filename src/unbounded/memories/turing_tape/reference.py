@@ -213,7 +213,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         check_bool("writes_first", writes_first)
         if shift_bias and not shift_range:
             raise ConfigError(
-                ["shift_bias: has no effect with shift_range 0; leave it at 0, or let heads move"]
+                "shift_bias: has no effect with shift_range 0; leave it at 0, or let heads move"
             )
         for kind, name, valid in (
             ("shift", shift, SHIFTS),
@@ -389,7 +389,7 @@ def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, st
     """
     if not isinstance(changes, Mapping):
         raise ConfigError(
-            [f"activations: expected a mapping such as {{'key': 'tanh'}}, got {changes!r}"]
+            f"activations: expected a mapping such as {{'key': 'tanh'}}, got {changes!r}"
         )
     activations = dict(VARIANTS[variant].activations)
     for kind, name in changes.items():
