@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Least similarity of two names, from 0 to 1, for a suggestion.
 _NEAR = 0.6
@@ -100,6 +101,23 @@ class ConfigError(UnboundedError, ValueError):
         super().__init__(
             f"the configuration has {len(self.errors)} error{'s' * (len(self.errors) > 1)}:{lines}"
         )
+
+
+@contextmanager
+def collected(errors: list[str], name: str = "") -> Iterator[None]:
+    """Add the ConfigError or ChoiceError of a block to a list, so that all are raised together.
+
+    Args:
+        errors: the errors so far, a line each.
+        name: the option that the block checks, which precedes each line; empty for none.
+    """
+    prefix = f"{name}: " if name else ""
+    try:
+        yield
+    except ConfigError as error:
+        errors += [prefix + line for line in error.errors]
+    except ChoiceError as error:
+        errors.append(f"{prefix}{error}")
 
 
 class BackendError(UnboundedError, RuntimeError):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from unbounded.errors import ConfigError
+from unbounded.errors import collected
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.counting import Counting
-from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.lengths import Lengths, named_ranges
 from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.streams import SequenceSource, StreamTask
-
-Lengths = LengthRange | str | tuple[int, int]
 
 #: Ranges of n: below 20 for training, up to 60 for the test. The authors' program never draws 1.
 TRAIN: Final = "2:19"
@@ -31,20 +29,10 @@ def _streams(
 ) -> StreamTask:
     """Build a stream task from its parts; collect all errors."""
     errors: list[str] = []
-    source = None
-    ranges: dict[str, LengthRange] = {}
-    try:
+    with collected(errors):
         source = make()
-    except ConfigError as error:
-        errors += error.errors
-    for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
-        try:
-            ranges[part] = LengthRange.of(lengths)
-        except ConfigError as error:
-            errors += [f"{part}: {message}" for message in error.errors]
-    if source is None or len(ranges) < 2:
-        raise ConfigError(errors)
-    return StreamTask(name, source, sequences, loss=loss, **ranges)
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
+    return StreamTask(name, source, sequences, train, test, loss)
 
 
 def anbn(

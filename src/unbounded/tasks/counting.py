@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, collected
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.streams import Sequences, SequenceSource
@@ -80,10 +80,8 @@ class Counting(SequenceSource):
             ("letters", letters, FORMS[form].letters),
             ("repeats", repeats, (1, 1000)),
         ):
-            try:
+            with collected(errors):
                 whole_number(name, value, least, most)
-            except ConfigError as error:
-                errors += error.errors
         if errors:
             raise ConfigError(errors)
         self.form, self.repeats = form, repeats

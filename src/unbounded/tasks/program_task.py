@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, errors_of_ranges
 from unbounded.tasks.programs import (
     ANSWER_END,
     CHARACTERS,
@@ -65,12 +65,11 @@ class ProgramTask(Task):
         operators: tuple[str, ...] = tuple(OPERATORS),
     ) -> None:
         errors = operator_errors(operators)
-        try:
+        with collected(errors):
             whole_number("nesting", nesting, 1, len(NAMES))
-        except ConfigError as error:
-            errors += error.errors
-        for what, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
-            errors += [f"{what}: {message}" for message in _range_errors(lengths)]
+        errors += errors_of_ranges(
+            self._range_errors, train_lengths=train_lengths, test_lengths=test_lengths
+        )
         if errors:
             raise ConfigError(errors)
         self.name, self.nesting, self.operators = name, nesting, operators
@@ -98,7 +97,7 @@ class ProgramTask(Task):
             targets[row, read[row] : steps[row]] = [_PLACES[character] for character in answer]
         place = np.arange(inputs.shape[1])
         mask = (place >= read[:, None]) & (place < steps[:, None])
-        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+        return batch_of(inputs, targets, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -109,9 +108,10 @@ class ProgramTask(Task):
             for program in self.programs(seed, split, start, size, lengths)
         ]
 
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {message}" for message in _range_errors(lengths)]
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        if lengths.maximum <= MOST_DIGITS:
+            return []
+        return [f"length range: expected numbers of at most {MOST_DIGITS} digits, got {lengths}"]
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`. The symbols are the characters of a program."""
@@ -127,9 +127,6 @@ class ProgramTask(Task):
         Args and errors are as for `batch`.
         """
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {message}" for message in errors])
         blocks = (words_of(self.nesting) + 1) // 2
         drawn_programs: dict[int, Program] = {}
         waiting, attempt = list(range(size)), 0
@@ -155,9 +152,3 @@ def split_of(text: str) -> str:
 
 def _answer(program: Program) -> str:
     return str(program.value)[::-1] + ANSWER_END
-
-
-def _range_errors(lengths: LengthRange) -> list[str]:
-    if lengths.maximum <= MOST_DIGITS:
-        return []
-    return [f"length range: expected numbers of at most {MOST_DIGITS} digits, got {lengths}"]

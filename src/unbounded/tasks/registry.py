@@ -16,6 +16,7 @@ from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.dynamic_ngrams import dynamic_ngrams
 from unbounded.tasks.grammars import GENDER, SVO_SOV
+from unbounded.tasks.lengths import Lengths
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.recognition import flare
@@ -23,8 +24,7 @@ from unbounded.tasks.stack_languages import stack_language
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, OBJECTIVES, Task
 from unbounded.tasks.text import TextTask, read_text
-from unbounded.tasks.transduction import TransductionTask
-from unbounded.tasks.transduction_parts import Lengths, transduction
+from unbounded.tasks.transduction import TransductionTask, transduction
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from unbounded.checks import check_choice, check_kind
 from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Stream, whole_number
+from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Integers, Stream, whole_number
 
 #: The layouts of a task's batches. pairs: a source, then its target, whose symbols are fed back.
 #: answer: a source, then its target, while one fixed symbol is fed. stream: sequences without an
@@ -32,6 +32,14 @@ class Example(NamedTuple):
 
     def __str__(self) -> str:
         return f"{' '.join(self.source)} ||| {' '.join(self.target)}"
+
+
+def symbol_names(
+    vocabulary: Sequence[str], symbols: Integers, lengths: Integers
+) -> list[tuple[str, ...]]:
+    """The names of the symbols in each row [B, K], up to its length."""
+    rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+    return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]
 
 
 def check_task(value: object) -> None:
@@ -180,6 +188,10 @@ class Task(ABC):
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """Errors in a range of lengths before anything is drawn, a line each."""
+        return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
+
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        """The errors of `range_errors` without the task's name."""
         return []
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
@@ -236,10 +248,13 @@ class Task(ABC):
         """Check the arguments of `batch`: the random stream, first index, size, and lengths.
 
         Raises:
-            ChoiceError: there is no such split. ConfigError: another argument is out of range.
+            ChoiceError: there is no such split.
+            ConfigError: another argument is out of range, or the task has no example of the range.
         """
         stream = Stream(seed, split)
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        if errors := self.range_errors(chosen):
+            raise ConfigError([f"lengths: {error}" for error in errors])
         return stream, start, size, chosen

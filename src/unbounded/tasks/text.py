@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import torch
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
+from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS, Integers, whole_number
@@ -104,8 +103,7 @@ class TextTask(Task):
         place = bounds[:-1, None] + np.arange(steps.max())
         mask = place < bounds[1:, None]
         place = np.minimum(place, len(text) - 1)
-        arrays = (inputs[place] * mask, text[place] * mask, mask, steps)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(inputs[place] * mask, text[place] * mask, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None

@@ -8,18 +8,18 @@ Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange
+from unbounded.errors import ChoiceError, ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import Integers, Stream
-from unbounded.tasks.task import Example, Task
+from unbounded.tasks.task import Example, Task, symbol_names
 
 START, SEPARATOR, END = "<s>", "|||", "</s>"
 _SEPARATOR_TOKEN = 1
@@ -40,6 +40,14 @@ class Pairs(NamedTuple):
     source_lengths: Integers
     target: Integers
     target_lengths: Integers
+
+    def examples(
+        self, source_vocabulary: Sequence[str], target_vocabulary: Sequence[str]
+    ) -> list[Example]:
+        """Return the pairs with the names of their symbols."""
+        sources = symbol_names(source_vocabulary, self.source, self.source_lengths)
+        targets = symbol_names(target_vocabulary, self.target, self.target_lengths)
+        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
 
 
 class PairSource(ABC):
@@ -207,9 +215,8 @@ class TransductionTask(Task):
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
 
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        return self.pairs.range_errors(lengths)
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `Task.available`."""
@@ -246,7 +253,7 @@ class TransductionTask(Task):
         targets[rows, steps_of_symbols] = symbols + 1
         step = np.arange(inputs.shape[1])
         mask = (step > pairs.source_lengths[:, None]) & (step < steps[:, None])
-        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+        return batch_of(inputs, targets, mask, steps)
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`."""
@@ -278,17 +285,12 @@ class TransductionTask(Task):
     ) -> list[Example]:
         """See `Task.examples`."""
         pairs = self._draw(seed, split, start, size, lengths)
-        sources = _words(self.source_vocabulary, pairs.source, pairs.source_lengths)
-        targets = _words(self.target_vocabulary, pairs.target, pairs.target_lengths)
-        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
+        return pairs.examples(self.source_vocabulary, self.target_vocabulary)
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> Pairs:
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {error}" for error in errors])
         return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:
@@ -306,9 +308,28 @@ def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
     return rows, places
 
 
-def _words(
-    vocabulary: tuple[str, ...], symbols: Integers, lengths: Integers
-) -> list[tuple[str, ...]]:
-    """The names of the symbols in each row [B, K], up to its length."""
-    rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
-    return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]
+def transduction(
+    name: str,
+    pairs: Callable[[], PairSource],
+    train_lengths: Lengths,
+    test_lengths: Lengths,
+    layout: str = "pairs",
+) -> TransductionTask:
+    """Build a transduction from its parts; collect all errors.
+
+    Args:
+        name: the name it is listed under.
+        pairs: constructs the source of the pairs.
+        train_lengths, test_lengths: of the splits, in any form of a range.
+        layout: "pairs" or "answer".
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    """
+    errors: list[str] = []
+    with collected(errors):
+        source = pairs()
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
+    errors = errors_of_ranges(source.range_errors, train_lengths=train, test_lengths=test)
+    if errors:
+        raise ConfigError(errors)
+    return TransductionTask(name, source, train, test, layout)
