@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError, RunExistsError
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--discretize", action="store_true", help="Give the most likely action the full weight."
     )
     made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    add_import(made)
     made.add_argument(
         "--course", type=str, default=None, help="File for an animation (.gif) of the heads."
     )
@@ -112,11 +110,9 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.memories import SuperpositionMemory
     from unbounded.models.discrete import deciding_layers, discretized
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     run_folder = RunFolder.find(given.run)
-    config = run_folder.config()
-    if given.data is not None:
-        config.hardware.data = given.data
+    config = run_folder.config(given.data)
     task = task_of_run(run_folder, config)
     model, _ = run_folder.load_model(given.hardened)
     has_examples = task.layout == "labels" or task.answer_token is not None

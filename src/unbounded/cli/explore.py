@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument("--course", action="store_true", help="Show the run at each kept checkpoint.")
     made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    add_import(made)
     made.add_argument(
         "--overwrite", action="store_true", help="Replace a file that is not an explorer page."
     )
@@ -105,7 +103,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
 
     if given.course and given.hardened:
         raise ConfigError("--hardened: it cannot be combined with --course; give only one of them")
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     options = {"data": given.data, "weights": given.weights or "half"}
     folders = [RunFolder.find(name) for name in given.runs]
     if given.course:

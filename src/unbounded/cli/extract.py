@@ -7,8 +7,8 @@ from pathlib import Path
 
 from jsonargparse import Namespace
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable
 
@@ -61,9 +61,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         "compare it with the run; writes nothing.",
     )
     add_hardened(made, default=None)
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    add_import(made)
     return made
 
 
@@ -86,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.extraction import table_lines
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     extraction, files = extract_run(
         RunFolder.find(given.run),
         symbols=given.alphabet,
@@ -109,7 +107,7 @@ def _check(given: Namespace, lengths: list[int] | None) -> int:
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.run_folder import RunFolder
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     lines, is_equal = compare_run(
         RunFolder.find(given.run),
         Path(given.check),

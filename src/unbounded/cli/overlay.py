@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+from jsonargparse import Namespace
 
 from unbounded.cli.errors import file_error, unknown_option
 from unbounded.custom_components import is_path, module_of, part_of
@@ -443,6 +444,15 @@ def all_options() -> list[str]:
         else:
             names.append(name)
     return names
+
+
+def import_given(given: Namespace) -> None:
+    """Import the module of --import, if there is one.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    import_modules([] if given.imports is None else [given.imports])
 
 
 def import_modules(modules: Sequence[str]) -> None:

@@ -13,9 +13,10 @@ from unbounded.cli.errors import missing_folder
 from unbounded.cli.overlay import import_modules, option_value, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path, module_of
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, collected
 from unbounded.experiments.config import plain_yaml
 from unbounded.files import printable_lines, replacing
+from unbounded.options import Range
 
 if TYPE_CHECKING:
     from unbounded.tasks import Example, LengthRange, Task
@@ -153,21 +154,24 @@ def run(arguments: Sequence[str]) -> int:
     sorted_out = sorted_words(arguments, ("task",))
     given, errors = parse(parser(arguments), sorted_out.rest)
     errors += sorted_out.errors
-    from unbounded.experiments.config.checking import check_choice, check_number, check_task
+    from unbounded.checks import check_choice
+    from unbounded.experiments.config.check import check_task
     from unbounded.experiments.config.schema import ModelConfig
     from unbounded.tasks import SPLITS, LengthRange, make_task
     from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
-    if given.n is not None:
-        check_number(errors, "-n", given.n, 1, LAST_INDEX)
-    check_number(errors, "--seed", given.seed, 0, LAST_SEED)
-    check_choice(errors, "--split", "split", given.split, SPLITS)
+    for name, value, bounds in (
+        ("-n", given.n, Range(1, LAST_INDEX)),
+        ("--seed", given.seed, Range(0, LAST_SEED)),
+    ):
+        if value is not None and (error := bounds.error(name, value)):
+            errors.append(error)
+    with collected(errors, "--split"):
+        check_choice("split", given.split, SPLITS)
     lengths = None
     if given.lengths is not None:
-        try:
+        with collected(errors, "--lengths"):
             lengths = LengthRange.parse(given.lengths)
-        except ConfigError as error:
-            errors += [f"--lengths: {line}" for line in error.errors]
     if is_path(given.task):
         import_modules([module_of(given.task)])
     options: dict[str, Any] = {}

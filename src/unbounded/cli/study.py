@@ -21,7 +21,7 @@ from unbounded.cli.executors import (
 from unbounded.cli.names import NAMES
 from unbounded.cli.overlay import Words, compose_config, import_modules, sorted_words
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ChoiceError, ConfigError, RunExistsError
+from unbounded.errors import ChoiceError, ConfigError, RunExistsError, collected
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.files import write_text
@@ -219,11 +219,8 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
     ]
     if not axes and not given.grid:
         errors.append("grid: expected an axis, as in --grid model.memory=stack,queue; got none")
-    seeds = [1]
-    try:
+    with collected(errors):
         seeds = parse_seeds(given.seeds) if given.seeds is not None else [1]
-    except ConfigError as error:
-        errors += error.errors
     if errors:
         raise ConfigError(errors)
     base: dict[str, Any] = {}

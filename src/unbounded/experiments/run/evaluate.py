@@ -175,12 +175,10 @@ def evaluate_run(
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
     folder = RunFolder(folder)
-    config = folder.config()
+    config = folder.config(data)
     chosen = {"every": every, "count": count}
     given = {name: value for name, value in chosen.items() if value is not None}
     config.evaluation |= given
-    if data is not None:
-        config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     data_facts = scored_data(folder, config, planned.task, data is not None)
     # Options that do not fit the run's task raise the same messages as in a config.
