@@ -10,7 +10,7 @@ from accelerate import Accelerator
 
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet
 from unbounded.experiments.run.run_folder import RunFolder
-from unbounded.files import storage_errors
+from unbounded.files import make_folder
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
 from unbounded.training.carried_state import CarriedState
@@ -73,8 +73,7 @@ def run_phase(
         CheckpointError: no checkpoint in the folder can be used.
         Interrupted, NonFiniteError, StorageError: as for `Trainer.run`.
     """
-    with storage_errors(folder.path, "making folder"):
-        folder.path.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.path)
     carried = CarriedState()
     hooks = dict(hooks)
     curriculum: object = options.lengths

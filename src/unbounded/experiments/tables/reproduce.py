@@ -36,7 +36,7 @@ from unbounded.experiments.trials.time_left import (
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
-from unbounded.files import storage_errors, write_text
+from unbounded.files import make_folder, write_text
 
 Say = Callable[[str], None]
 
@@ -155,8 +155,7 @@ def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
-    with storage_errors(out, "making folder"):
-        out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     study = _with_ids(study, out)
     cells = summaries(study, read_results(study.trials, out))
     text = _text(study, cells, out)
