@@ -15,7 +15,7 @@ from unbounded.tasks.associative_queries import mqar
 from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.dynamic_ngrams import dynamic_ngrams
-from unbounded.tasks.grammars import GENDER, SVO_SOV
+from unbounded.tasks.grammar import GENDER, SVO_SOV
 from unbounded.tasks.lengths import Lengths
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
