@@ -70,6 +70,20 @@ def did_you_mean(given: object, names: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def unknown(what: str, given: object, names: Iterable[str], kind: str = "Valid") -> str:
+    """The message on an unknown name, with the nearest name and all valid names in their order.
+
+    Args:
+        what: text before the name, such as "budget: unknown".
+        given: the unknown name.
+        names: the valid names.
+        kind: heading of the valid names.
+    """
+    known = list(names)
+    hint = did_you_mean(given, known)
+    return f"{what} {given!r}.{hint} {kind}: {', '.join(known) or 'none'}."
+
+
 class ChoiceError(UnboundedError, ValueError):
     """An unknown name for a choice.
 

@@ -187,7 +187,6 @@ def agreement(
     seed: int,
     lengths: LengthRange,
     precision: str = "float16",
-    words: int = WORDS,
 ) -> Agreement:
     """Compare outputs on test strings under the model's weights and the page's weights.
 
@@ -195,14 +194,14 @@ def agreement(
     for a model without a task.
     """
     rounded = as_in_page(model, precision)
-    batch = task.batch(seed, "test", 0, words, lengths)
+    batch = task.batch(seed, "test", 0, WORDS, lengths)
     predict = OBJECTIVES[task.objective].predict
     with torch.no_grad(), drops_are_meant():
         outputs, rounded_outputs = (predict(net(batch.inputs)[0]) for net in (model, rounded))
     steps = torch.arange(batch.inputs.shape[1]) < batch.lengths[:, None]
     counts = batch.mask if bool(batch.mask.any()) else steps
     differing = ((outputs != rounded_outputs) & counts).any(dim=1)
-    return Agreement(precision, words, int(differing.sum()))
+    return Agreement(precision, WORDS, int(differing.sum()))
 
 
 def weights_data(

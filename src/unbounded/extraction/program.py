@@ -129,16 +129,13 @@ def program_from(path: Path) -> Program:
         raise ConfigError(f"program: {path} does not run: {reason}") from error
 
 
-def program_of(
-    automaton: Automaton, title: str, example: list[int], file: str = "automaton.py"
-) -> str:
+def program_of(automaton: Automaton, title: str, example: list[int]) -> str:
     """The text of the program.
 
     Args:
         automaton: the automaton.
         title: first line of the docstring.
         example: numbers of a string, for the docstring.
-        file: the file's name.
     """
     rows = "\n".join(
         f"    {case!r}: {(step.state, step.actions, step.writes, step.says)!r},"
@@ -147,7 +144,7 @@ def program_of(
     head = _HEAD.format(
         # The title may contain a folder's name, which must not end the docstring.
         title=title.replace("\\", "\\\\").replace('"', '\\"'),
-        file=file,
+        file="automaton.py",
         example=" ".join(f"#{number}" for number in example),
         inputs=automaton.inputs,
         outputs=automaton.outputs,

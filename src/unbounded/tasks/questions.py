@@ -27,8 +27,7 @@ from unbounded.tasks.randomness import (
     whole_number,
 )
 from unbounded.tasks.symbols import all_strings
-from unbounded.tasks.task import Example, Task
-from unbounded.tasks.transduction import Pairs, PairSource
+from unbounded.tasks.transduction import Pairs, PairSource, PairsTask
 
 #: The inputs to the model while it computes and while it answers.
 COMPUTE, ANSWER = ".", "?"
@@ -134,7 +133,7 @@ class QuestionSource(PairSource):
         return Pairs(sources, np.full(len(sources), sources.shape[1]), answers, counts)
 
 
-class QuestionTask(Task):
+class QuestionTask(PairsTask):
     """Read the source, then output its answer at the answer tokens.
 
     The input tokens are the source symbols, the answer token "?", and the computation token "." if
@@ -158,6 +157,7 @@ class QuestionTask(Task):
 
     layout = "answer"
     metric_set = "by_length"
+    pairs: QuestionSource
 
     def __init__(
         self,
@@ -184,24 +184,11 @@ class QuestionTask(Task):
         self.answer_token: int = len(pairs.source_vocabulary)
         self.source_end_token = self.input_vocabulary.index(extra[-1])
 
-    def batch(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> Batch:
-        """See `Task.batch`.
+    def lay_out(self, pairs: Pairs) -> Batch:
+        """Return pairs as a batch.
 
         The number of steps T is the greatest sum of the lengths of source, computation and answer.
         """
-        return self.lay_out(self._draw(seed, split, start, size, lengths))
-
-    def examples(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> list[Example]:
-        """See `Task.examples`."""
-        pairs = self._draw(seed, split, start, size, lengths)
-        return pairs.examples(self.source_vocabulary, self.output_vocabulary)
-
-    def lay_out(self, pairs: Pairs) -> Batch:
-        """Return pairs as a batch."""
         prompt = (1 + self.computation) * pairs.source_lengths
         steps = prompt + pairs.target_lengths
         place = np.arange(int(steps.max()))
@@ -215,17 +202,6 @@ class QuestionTask(Task):
         targets[rows, prompt[rows] + places] = pairs.target[rows, places]
         mask = (place >= prompt[:, None]) & (place < steps[:, None])
         return batch_of(inputs, targets, mask, steps)
-
-    def _range_errors(self, lengths: LengthRange) -> list[str]:
-        return self.pairs.range_errors(lengths)
-
-    def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`. The result counts examples over all symbols."""
-        return self.pairs.count_of(length, symbols)
-
-    def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
-        return self.lay_out(self.pairs.every(length, symbols))
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`.
@@ -260,12 +236,6 @@ class QuestionTask(Task):
         if errors:
             raise ConfigError(errors)
         return source
-
-    def _draw(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
-    ) -> Pairs:
-        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        return self.pairs.draw(stream, start, size, chosen)
 
 
 def question(

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError, collected
 from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.lengths import LengthRange
@@ -132,8 +133,7 @@ class TextTask(Task):
             raise ConfigError(f"lengths: a text has no lengths to choose, got {lengths}")
 
     def _of(self, split: str) -> Integers:
-        if split not in SPLITS:
-            raise ChoiceError("split", split, SPLITS)
+        check_choice("split", split, SPLITS)
         return self._tokens[split]
 
     def short_example(self, seed: int, lengths: LengthRange | None = None) -> Batch:
@@ -156,15 +156,12 @@ def read_text(folder: str | Path, unknown: str = "error") -> TextTask:
         ConfigError: a file is missing, empty or not UTF-8, or has unknown words; all together.
         ChoiceError: `unknown` is neither.
     """
-    if unknown not in ("error", "replace"):
-        raise ChoiceError("treatment of unknown words", unknown, ("error", "replace"))
+    check_choice("treatment of unknown words", unknown, ("error", "replace"))
     errors: list[str] = []
     words: dict[str, list[str]] = {}
     for split, file in FILES.items():
-        try:
+        with collected(errors):
             words[split] = read_words(Path(folder) / file, FILES.values())
-        except ConfigError as error:
-            errors += error.errors
     if not errors and unknown == "replace":
         words = _replaced(words)
     elif not errors:

@@ -41,14 +41,6 @@ class Pairs(NamedTuple):
     target: Integers
     target_lengths: Integers
 
-    def examples(
-        self, source_vocabulary: Sequence[str], target_vocabulary: Sequence[str]
-    ) -> list[Example]:
-        """Return the pairs with the names of their symbols."""
-        sources = symbol_names(source_vocabulary, self.source, self.source_lengths)
-        targets = symbol_names(target_vocabulary, self.target, self.target_lengths)
-        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
-
 
 class PairSource(ABC):
     """The source of a transduction's pairs.
@@ -133,7 +125,57 @@ class Prompt(NamedTuple):
     target_lengths: Tensor
 
 
-class TransductionTask(Task):
+class PairsTask(Task):
+    """A task whose examples are the pairs of a source.
+
+    Attributes:
+        pairs: draws the pairs.
+    """
+
+    pairs: PairSource
+
+    @abstractmethod
+    def lay_out(self, pairs: Pairs) -> Batch:
+        """Return pairs as a batch."""
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`. `lay_out` says what the number of steps T is."""
+        return self.lay_out(self._draw(seed, split, start, size, lengths))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`."""
+        pairs = self._draw(seed, split, start, size, lengths)
+        sources = symbol_names(self.pairs.source_vocabulary, pairs.source, pairs.source_lengths)
+        targets = symbol_names(self.pairs.target_vocabulary, pairs.target, pairs.target_lengths)
+        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
+
+    def available(self, split: str, lengths: LengthRange) -> int | None:
+        """See `Task.available`."""
+        return self.pairs.available(split, lengths)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `Task.count_of`."""
+        return self.pairs.count_of(length, symbols)
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`."""
+        return self.lay_out(self.pairs.every(length, symbols))
+
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        return self.pairs.range_errors(lengths)
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> Pairs:
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
+        return self.pairs.draw(stream, start, size, chosen)
+
+
+class TransductionTask(PairsTask):
     """Read the source up to |||, then output the target and </s>.
 
     Inputs are <s> source ||| target; targets are the same one step ahead. In the layout "answer"
@@ -190,15 +232,6 @@ class TransductionTask(Task):
             self.metric_set = "answers"
         self.output_to_input[self.end_token] = 0
 
-    def batch(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> Batch:
-        """See `Task.batch`.
-
-        The number of steps T is the greatest sum of the lengths of source and target, plus 2.
-        """
-        return self.lay_out(self._draw(seed, split, start, size, lengths))
-
     def prompt(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Prompt:
@@ -214,21 +247,6 @@ class TransductionTask(Task):
         rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
-
-    def _range_errors(self, lengths: LengthRange) -> list[str]:
-        return self.pairs.range_errors(lengths)
-
-    def available(self, split: str, lengths: LengthRange) -> int | None:
-        """See `Task.available`."""
-        return self.pairs.available(split, lengths)
-
-    def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`."""
-        return self.pairs.count_of(length, symbols)
-
-    def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
-        return self.lay_out(self.pairs.every(length, symbols))
 
     def over(self, symbols: int) -> TransductionTask | None:
         """See `Task.over`."""
@@ -279,19 +297,6 @@ class TransductionTask(Task):
             raise ConfigError(errors)
         source = [self._first_source + places[symbol] for symbol in symbols]
         return torch.tensor([0, *source, _SEPARATOR_TOKEN])
-
-    def examples(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> list[Example]:
-        """See `Task.examples`."""
-        pairs = self._draw(seed, split, start, size, lengths)
-        return pairs.examples(self.source_vocabulary, self.target_vocabulary)
-
-    def _draw(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
-    ) -> Pairs:
-        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:
         """Write <s> source ||| into the first steps of int64 [B, width], followed by 0."""

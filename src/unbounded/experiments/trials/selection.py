@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import yaml
 
+from unbounded.checks import check_choice
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.schema import to_dict
@@ -69,8 +70,12 @@ def on_hardware(
         ChoiceError: unknown device or precision.
         ConfigError: CUDA is requested and missing.
     """
-    _check_choice("device", device, DEVICES)
-    _check_choice("precision", precision, PRECISIONS)
+    for what, choice, known in (
+        ("device", device, DEVICES),
+        ("precision", precision, PRECISIONS),
+    ):
+        if choice is not None:
+            check_choice(what, choice, known)
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
 
@@ -82,11 +87,6 @@ def on_hardware(
         )
         for trial in trials
     )
-
-
-def _check_choice(what: str, choice: str | None, known: Sequence[str]) -> None:
-    if choice is not None and choice not in known:
-        raise ChoiceError(what, choice, known)
 
 
 def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:

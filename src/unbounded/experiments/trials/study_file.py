@@ -15,7 +15,7 @@ from typing import Any, Final, cast, get_args
 import yaml
 
 from unbounded.custom_components import is_path
-from unbounded.errors import ConfigError, did_you_mean
+from unbounded.errors import ConfigError, did_you_mean, unknown
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS, component_places
 from unbounded.experiments.config.moved import moved_hint
@@ -239,8 +239,7 @@ class _Reader:
         data = self._data
         for key in data:
             if key not in KEYS:
-                hint = did_you_mean(key, KEYS)
-                self.errors.append(f"unknown key {key!r}.{hint} Valid: {', '.join(KEYS)}.")
+                self.errors.append(unknown("unknown key", key, KEYS))
         outer, draws = self._axes(self._mapping("axes"))
         task = self._task(outer)
         rules = [self._rule(number, rule) for number, rule in enumerate(self._list("rules"), 1)]
@@ -392,9 +391,7 @@ class _Reader:
     def _check_settings(self, where: str, settings: Mapping[str, Any]) -> None:
         for section, value in settings.items():
             if section not in _SECTIONS:
-                hint = did_you_mean(section, _SECTIONS)
-                valid = ", ".join(_SECTIONS)
-                self.errors.append(f"{where}: unknown section {section!r}.{hint} Valid: {valid}.")
+                self.errors.append(unknown(f"{where}: unknown section", section, _SECTIONS))
             elif section in ("model", "training", "hardware"):
                 self.errors += [f"{where}: {line}" for line in unknown_options({section: value})]
 
@@ -452,9 +449,7 @@ class _Reader:
 
     def _task_name(self, task: Any) -> str:
         if not isinstance(task, str) or not (task in PRESETS or is_path(task)):
-            valid = ", ".join(sorted(PRESETS))
-            hint = did_you_mean(task, PRESETS)
-            self.errors.append(f"preset: unknown task {task!r}.{hint} Valid: {valid}.")
+            self.errors.append(unknown("preset: unknown task", task, sorted(PRESETS)))
             return "copy"
         return task
 
@@ -471,8 +466,7 @@ class _Reader:
         budget = self._mapping("budget")
         for name in budget:
             if name not in _BUDGET:
-                hint = did_you_mean(name, _BUDGET)
-                self.errors.append(f"budget: unknown {name!r}.{hint} Valid: {', '.join(_BUDGET)}.")
+                self.errors.append(unknown("budget: unknown", name, _BUDGET))
             elif name in (base.get("training") or {}):
                 self.errors.append(f"budget: {name} is in base: training, too; leave one out")
         if budget:
@@ -513,8 +507,7 @@ class _Reader:
             return Rule({})
         for key in rule:
             if key not in _RULE_KEYS:
-                hint, valid = did_you_mean(key, _RULE_KEYS), ", ".join(_RULE_KEYS)
-                self.errors.append(f"{where}: unknown key {key!r}.{hint} Valid: {valid}.")
+                self.errors.append(unknown(f"{where}: unknown key", key, _RULE_KEYS))
         settings = rule.get("set") or {}
         if not isinstance(settings, Mapping):
             self.errors.append(f"{where}: set: expected settings, got {settings!r:.80}")
@@ -564,8 +557,7 @@ class _Reader:
         valid = ("rows", "columns", "metric")
         for name in table:
             if name not in valid:
-                hint = did_you_mean(name, valid)
-                self.errors.append(f"table: unknown {name!r}.{hint} Valid: {', '.join(valid)}.")
+                self.errors.append(unknown("table: unknown", name, valid))
         rows, columns = (
             self._axis_names(f"table: {name}", table.get(name, []), axes)
             for name in ("rows", "columns")
