@@ -24,6 +24,8 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import (
     OTHER_MEMORIES,
     component_places,
+    joined,
+    nested,
     overlay,
     preset_of,
 )
@@ -142,10 +144,10 @@ def read_config_file(path: Path) -> ConfigFile:
     data: dict[Any, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
     result: dict[str, Any] = {}
     for key, value in data.items():
-        own = _nested(str(key), value)
+        own = nested(str(key), value)
         if twice := _in_both(result, own):
             raise ConfigError(f"config: {twice}: expected it once in the file, got it twice")
-        result = _joined(result, own)
+        result = joined(result, own)
     of_run = isinstance(result.get("used"), dict)
     if of_run:
         del result["used"]
@@ -200,19 +202,6 @@ def _has(data: Any, name: str) -> bool:
     section, _, last = name.rpartition(".")
     owner = _at(data, section) if section else data
     return isinstance(owner, Mapping) and last in owner
-
-
-def _nested(name: str, value: Any) -> dict[str, Any]:
-    for part in reversed(name.split(".")):
-        value = {part: value}
-    return dict(value)
-
-
-def _joined(base: Any, change: Any) -> Any:
-    """Merge two nested mappings."""
-    if not (isinstance(base, Mapping) and isinstance(change, Mapping)):
-        return change
-    return {**base, **{key: _joined(base.get(key), value) for key, value in change.items()}}
 
 
 @dataclass(frozen=True)
@@ -288,11 +277,11 @@ def compose_config(
         try:
             place = name.removesuffix(".name")
             place = place if place in component_places() else name
-            data = overlay(data, _nested(place, _value(place, text, data)))
+            data = overlay(data, nested(place, _value(place, text, data)))
         except ConfigError as error:
             errors += error.errors
     errors += _repeated(options)
-    changes = [_nested(name, _read(text)) for name, text in options]
+    changes = [nested(name, _read(text)) for name, text in options]
     _without_preset_ranges(data, [*(file.data for file in read), *changes])
     return Composed(task, data, tuple(options), modules, errors)
 
@@ -336,7 +325,7 @@ def _named(options: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     for name, text in options:
         place = name.removesuffix(".name")
         if place in component_places() and place != "task" and not _is_mapping(text):
-            yield _nested(place, text)
+            yield nested(place, text)
 
 
 def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:

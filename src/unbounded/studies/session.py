@@ -13,8 +13,7 @@ from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import check_all, checked
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.build import build_run, make_accelerator, make_place
-from unbounded.experiments.run.hooks import training_hooks
-from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.phase import Surroundings, run_phase, training_hooks
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import ClaimRecord, newest_claims

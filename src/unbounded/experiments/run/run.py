@@ -26,7 +26,6 @@ from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.evaluate import own_evaluation_plan, scored
 from unbounded.experiments.run.examples import write_answers, write_trace
 from unbounded.experiments.run.hardening import harden_model
-from unbounded.experiments.run.hooks import training_hooks
 from unbounded.experiments.run.kept_config import (
     begin,
     check_same_run,
@@ -36,7 +35,7 @@ from unbounded.experiments.run.kept_config import (
     trained_elsewhere,
 )
 from unbounded.experiments.run.numerics import denormals_are_zero, matmul_precision
-from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.phase import Surroundings, run_phase, training_hooks
 from unbounded.experiments.run.plan import Plan, plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, aside, is_begun, lock, made

@@ -17,7 +17,7 @@ import yaml
 from unbounded.custom_components import is_path
 from unbounded.errors import ConfigError, did_you_mean, unknown
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import PARTS, component_places
+from unbounded.experiments.config.compose import PARTS, component_places, joined, nested
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
@@ -34,7 +34,6 @@ from unbounded.experiments.trials.grid import (
     GridRun,
     Rule,
     Value,
-    change_of,
     grid_runs,
     label_of,
 )
@@ -354,7 +353,7 @@ class _Reader:
                 )
                 self.errors.append(f"axes: {error}{settings * ('unknown' in error)}")
             elif self._is_list(name, values):
-                outer[name] = [Value(label_of(v), change_of(name, v)) for v in values]
+                outer[name] = [Value(label_of(v), nested(name, v)) for v in values]
         return outer, draws
 
     def _is_list(self, name: str, values: Any) -> bool:
@@ -602,16 +601,6 @@ def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Turn settings with dotted names, such as model.hidden_size, into nested mappings."""
     result: dict[str, Any] = {}
     for name, value in settings.items():
-        part = change_of(str(name), _expanded(value) if isinstance(value, Mapping) else value)
-        result = _merged(result, part)
-    return result
-
-
-def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for name, value in change.items():
-        before = result.get(name)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = _merged(before, value)
-        result[name] = value
+        part = nested(str(name), _expanded(value) if isinstance(value, Mapping) else value)
+        result = joined(result, part)
     return result
