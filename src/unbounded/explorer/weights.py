@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from unbounded.checks import check_choice
-from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.rnn.room import drops_are_meant
@@ -48,8 +47,7 @@ def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
     Raises:
         ChoiceError: unknown precision.
     """
-    if precision not in PRECISIONS:
-        raise ChoiceError("precision", precision, PRECISIONS)
+    check_choice("precision", precision, PRECISIONS)
     own = {name: tensor for name, tensor in tensors.items() if _fits(name, tensor, precision)}
     places: dict[str, dict[str, Any]] = {}
     parts: list[Tensor] = []

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from unbounded.errors import ChoiceError, ConfigError, collected
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError, collected
 from unbounded.tasks.lengths import LengthRange, Lengths, named_ranges
 from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.streams import Sequences, SequenceSource, StreamTask
@@ -77,8 +78,7 @@ class Counting(SequenceSource):
     starts_alike = True
 
     def __init__(self, form: str, letters: int, repeats: int = 1) -> None:
-        if form not in FORMS:
-            raise ChoiceError("form", form, FORMS)
+        check_choice("form", form, FORMS)
         errors: list[str] = []
         for name, value, (least, most) in (
             ("letters", letters, FORMS[form].letters),

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.tasks.grammar import Grammar, Rule
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, Words, bounded
@@ -484,8 +485,7 @@ class GrammarPairs(PairSource):
     """
 
     def __init__(self, grammar: Grammar, length_distribution: str = "grammar") -> None:
-        if length_distribution not in LENGTH_DISTRIBUTIONS:
-            raise ChoiceError("length distribution", length_distribution, LENGTH_DISTRIBUTIONS)
+        check_choice("length distribution", length_distribution, LENGTH_DISTRIBUTIONS)
         self.grammar = grammar
         self.length_distribution = length_distribution
         self.source_vocabulary = grammar.source_vocabulary

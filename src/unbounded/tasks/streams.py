@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unbounded.checks import check_choice
 from unbounded.errors import ChoiceError, ConfigError, collected
 from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.lengths import LengthRange, errors_of_ranges
@@ -187,8 +188,7 @@ class StreamTask(Task):
         test_lengths: LengthRange,
         loss: str = "all",
     ) -> None:
-        if loss not in LOSSES:
-            raise ChoiceError("loss", loss, LOSSES)
+        check_choice("loss", loss, LOSSES)
         errors = errors_of_ranges(
             lambda lengths: self._length_errors(name, source, lengths),
             train_lengths=train_lengths,

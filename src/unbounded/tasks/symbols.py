@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.transduction import Pairs, PairSource
@@ -65,10 +66,8 @@ class RandomSymbols(PairSource):
         drawn: int | None = None,
         odd_lengths: str = "left_out",
     ) -> None:
-        if order not in ORDERS:
-            raise ChoiceError("order", order, ORDERS)
-        if odd_lengths not in ODD_LENGTHS:
-            raise ChoiceError("odd_lengths", odd_lengths, ODD_LENGTHS)
+        check_choice("order", order, ORDERS)
+        check_choice("odd_lengths", odd_lengths, ODD_LENGTHS)
         self.order, self.unit = order, whole_number("unit", unit, 1, 2**31)
         self.symbols = whole_number("symbols", symbols, 1, 2**31)
         self.drawn = self.symbols if drawn is None else whole_number("drawn", drawn, 1, symbols)

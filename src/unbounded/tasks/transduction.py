@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ChoiceError, ConfigError, collected
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError, collected
 from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import Integers, Stream
@@ -209,8 +210,7 @@ class TransductionTask(PairsTask):
         test_lengths: LengthRange,
         layout: str = "pairs",
     ) -> None:
-        if layout not in _LAYOUTS:
-            raise ChoiceError("layout", layout, _LAYOUTS)
+        check_choice("layout", layout, _LAYOUTS)
         self.name, self.layout = name, layout
         self.pairs, self.data_digest, self.notes = pairs, pairs.data_digest, pairs.notes
         self.train_lengths = train_lengths
