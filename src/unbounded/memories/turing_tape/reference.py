@@ -325,10 +325,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Graves et al. 2014, eq. 2-9; each head's equations are in addressing.py.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.read_key.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.read_key)
+        self.check_step(state, instruction)
         read_head = [getattr(instruction, f"read_{kind}") for kind in _ADDRESSING]
         write_head = [getattr(instruction, f"write_{kind}") for kind in _ADDRESSING]
         read_weights = self._address(state.cells, state.read_weights, *read_head)
