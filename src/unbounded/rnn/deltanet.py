@@ -13,6 +13,7 @@ arXiv:2502.10297; b up to 2, Grazzi et al. 2025, arXiv:2411.12537.
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any, NamedTuple
 
 import torch
@@ -205,7 +206,51 @@ def _of_norm_1(vectors: Tensor) -> Tensor:
     return vectors * torch.rsqrt(vectors.square().sum(dim=-1, keepdim=True) + 1e-6)
 
 
-class DeltaNet(BlockNetwork):
+class _DeltaNetwork(BlockNetwork, ABC):
+    """What `DeltaNet` and `DeltaProduct` have in common."""
+
+    def _make_blocks(
+        self, input_size: int, hidden_size: int, num_layers: int, num_heads: int,
+        feed_forward_size: int | None, *,
+        steps: int, conv_size: int, negative_eigenvalues: bool, dropout: float,
+        batch_first: bool, backend: str,
+        device: torch.device | str | None, dtype: torch.dtype | None, **sizes: int,
+    ) -> None:  # fmt: skip
+        """Check the options and make the network; `sizes` are further sizes to check."""
+        check_sizes(
+            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
+            device=device, dtype=dtype,
+            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, **sizes,
+        )  # fmt: skip
+        check_bool("negative_eigenvalues", negative_eigenvalues)
+        check_size("conv_size", conv_size)
+        if feed_forward_size is not None:
+            check_positive("feed_forward_size", feed_forward_size)
+        self.num_layers, self.num_heads = num_layers, num_heads
+        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
+        between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+
+        def part() -> DeltaPart:
+            return DeltaPart(
+                hidden_size,
+                num_heads,
+                steps=steps,
+                conv_size=conv_size,
+                negative_eigenvalues=negative_eigenvalues,
+                **place,
+            )
+
+        blocks = [
+            Block([part()], hidden_size, between, dropout=dropout, **place)
+            for _ in range(num_layers)
+        ]
+        self._make_network(
+            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
+        )
+
+
+class DeltaNet(_DeltaNetwork):
     """A linear memory with one matrix per head, in which the delta rule replaces a key's value.
 
     x_t goes through a linear map and the blocks: x <- x + deltanet(norm(x)); x <- x + W_2
@@ -250,22 +295,11 @@ class DeltaNet(BlockNetwork):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_sizes(
-            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
-            device=device, dtype=dtype,
-            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers,
+        self._make_blocks(
+            input_size, hidden_size, num_layers, num_heads, feed_forward_size,
+            steps=1, conv_size=conv_size, negative_eigenvalues=negative_eigenvalues,
+            dropout=dropout, batch_first=batch_first, backend=backend, device=device, dtype=dtype,
         )  # fmt: skip
-        self.num_layers, self.num_heads = num_layers, num_heads
-        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        blocks = _blocks(
-            hidden_size, num_layers, num_heads, feed_forward_size,
-            dropout=dropout, steps=1, conv_size=conv_size,
-            negative_eigenvalues=negative_eigenvalues, **place,
-        )  # fmt: skip
-        self._make_network(
-            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
-        )
 
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""
@@ -277,7 +311,7 @@ class DeltaNet(BlockNetwork):
         )
 
 
-class DeltaProduct(BlockNetwork):
+class DeltaProduct(_DeltaNetwork):
     """A DeltaNet that applies several steps of the delta rule to its matrices for each input.
 
     The matrix of a token is a product of n generalized Householder matrices, which can be any
@@ -324,24 +358,13 @@ class DeltaProduct(BlockNetwork):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_sizes(
-            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
-            device=device, dtype=dtype,
-            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers,
+        self.householder_steps = householder_steps
+        self._make_blocks(
+            input_size, hidden_size, num_layers, num_heads, feed_forward_size,
+            steps=householder_steps, conv_size=conv_size, negative_eigenvalues=negative_eigenvalues,
+            dropout=dropout, batch_first=batch_first, backend=backend, device=device, dtype=dtype,
             householder_steps=householder_steps,
         )  # fmt: skip
-        self.num_layers, self.num_heads = num_layers, num_heads
-        self.householder_steps = householder_steps
-        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        blocks = _blocks(
-            hidden_size, num_layers, num_heads, feed_forward_size,
-            dropout=dropout, steps=householder_steps, conv_size=conv_size,
-            negative_eigenvalues=negative_eigenvalues, **place,
-        )  # fmt: skip
-        self._make_network(
-            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
-        )
 
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""
@@ -351,39 +374,3 @@ class DeltaProduct(BlockNetwork):
             f"conv_size={self.conv_size}, negative_eigenvalues={self.negative_eigenvalues}, "
             f"batch_first={self.batch_first}, backend={self.backend!r}"
         )
-
-
-def _blocks(
-    hidden_size: int,
-    num_layers: int,
-    num_heads: int,
-    feed_forward_size: int | None,
-    *,
-    dropout: float,
-    steps: int,
-    conv_size: int,
-    negative_eigenvalues: bool,
-    device: torch.device | str | None,
-    dtype: torch.dtype | None,
-) -> list[Block]:
-    """The blocks of both networks."""
-    check_bool("negative_eigenvalues", negative_eigenvalues)
-    check_size("conv_size", conv_size)
-    if feed_forward_size is not None:
-        check_positive("feed_forward_size", feed_forward_size)
-    between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
-    place: dict[str, Any] = {"device": device, "dtype": dtype}
-
-    def part() -> DeltaPart:
-        return DeltaPart(
-            hidden_size,
-            num_heads,
-            steps=steps,
-            conv_size=conv_size,
-            negative_eigenvalues=negative_eigenvalues,
-            **place,
-        )
-
-    return [
-        Block([part()], hidden_size, between, dropout=dropout, **place) for _ in range(num_layers)
-    ]
