@@ -68,19 +68,15 @@ def parser(arguments: Sequence[str]) -> Parser:
         nargs="?",
         help="The input symbols. On streams the last is predicted only.",
     )
-    made.add_argument(
-        "--length", type=int | None, default=None, help="Length of a test example to show instead."
-    )
+    made.add_argument("--length", type=int | None, help="Length of a test example to show instead.")
     add_hardened(made)
     made.add_argument(
         "--discretize", action="store_true", help="Give the most likely action the full weight."
     )
-    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
+    made.add_argument("--data", type=str, help="Folder of the corpus, if it moved.")
     add_import(made)
-    made.add_argument(
-        "--course", type=str, default=None, help="File for an animation (.gif) of the heads."
-    )
-    made.add_argument("--out", type=str, default=None, help="Folder for pictures.")
+    made.add_argument("--course", type=str, help="File for an animation (.gif) of the heads.")
+    made.add_argument("--out", type=str, help="Folder for pictures.")
     made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
     return made
 

@@ -41,36 +41,29 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--lengths",
         type=str | None,
-        default=None,
         help="Ranges such as 65:128,129:256; default: the ranges of the run's report.",
     )
     made.add_argument("--split", type=str, default="test", help="train, validation or test.")
     made.add_argument(
         "--count",
         type=int | None,
-        default=None,
         help="Sequences per range, or per n on streams; default: as in the report, where long "
         "ranges have fewer.",
     )
     made.add_argument(
-        "--every",
-        type=int | None,
-        default=None,
-        help="On streams: score every EVERY-th n of each range.",
+        "--every", type=int | None, help="On streams: score every EVERY-th n of each range."
     )
-    made.add_argument(
-        "--seed", type=int | None, default=None, help="Seed of the sequences; default: the run's."
-    )
+    made.add_argument("--seed", type=int | None, help="Seed of the sequences; default: the run's.")
     add_hardened(made)
     made.add_argument(
         "--discretize",
         action="store_true",
         help="Use only the most likely action of each memory gate, at full weight.",
     )
-    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
+    made.add_argument("--data", type=str, help="Folder of the corpus, if it moved.")
     add_import(made)
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
-    made.add_argument("--out", type=str, default=None, help="File for the JSON report.")
+    made.add_argument("--out", type=str, help="File for the JSON report.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     made.add_argument(
         "--quiet", action="store_true", help="Do not show progress of long evaluations."

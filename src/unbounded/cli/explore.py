@@ -41,17 +41,16 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "runs", type=str, nargs="*", default=[], help="Run folders, or prefixes of their names."
     )
-    made.add_argument("--export", type=str, default=None, help="The file to write.")
+    made.add_argument("--export", type=str, help="The file to write.")
     made.add_argument("--no-open", action="store_true", help="Do not open it in a browser.")
     add_hardened(made)
     made.add_argument(
         "--weights",
         type=str | None,
-        default=None,
         help="half (the default) or int8, used if no answer changes; float32 or float64.",
     )
     made.add_argument("--course", action="store_true", help="Show the run at each kept checkpoint.")
-    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
+    made.add_argument("--data", type=str, help="Folder of the corpus, if it moved.")
     add_import(made)
     made.add_argument(
         "--overwrite", action="store_true", help="Replace a file that is not an explorer page."

@@ -51,7 +51,6 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--lengths",
         type=str | None,
-        default=None,
         help="Lengths such as 128,640 to compare at; default: the longest verified lengths.",
     )
     made.add_argument(

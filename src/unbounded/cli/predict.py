@@ -54,16 +54,13 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--max_length",
         type=int | None,
-        default=None,
         help="Most symbols of an output; default: 40 plus four times its input's.",
     )
     add_hardened(made)
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
-    made.add_argument("--out", type=str, default=None, help="File instead of stdout.")
+    made.add_argument("--out", type=str, help="File instead of stdout.")
     made.add_argument("--overwrite", action="store_true", help="Replace that file.")
-    made.add_argument(
-        "--data", type=str, default=None, help="File or folder of the data, if it moved."
-    )
+    made.add_argument("--data", type=str, help="File or folder of the data, if it moved.")
     add_import(made)
     return made
 

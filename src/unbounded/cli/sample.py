@@ -130,21 +130,15 @@ def parser(arguments: Sequence[str]) -> Parser:
     made = Parser(prog="unbounded sample", description=_DESCRIPTION)
     made.add_argument("task", type=str, help="The task; see `unbounded list`.")
     made.add_argument(
-        "-n",
-        type=int | None,
-        default=None,
-        help=f"Number of examples; default {_FEW}, or all if fewer.",
+        "-n", type=int | None, help=f"Number of examples; default {_FEW}, or all if fewer."
     )
     made.add_argument("--seed", type=int, default=0, help="Seed of the examples.")
     made.add_argument("--split", type=str, default="train", help="train, validation or test.")
     made.add_argument(
-        "--lengths",
-        type=str | None,
-        default=None,
-        help="A range such as 8:12; default: the split's.",
+        "--lengths", type=str | None, help="A range such as 8:12; default: the split's."
     )
-    made.add_argument("--data", type=str, default=None, help="File or folder of the task's data.")
-    made.add_argument("--out", type=str, default=None, help="A file for JSON lines.")
+    made.add_argument("--data", type=str, help="File or folder of the task's data.")
+    made.add_argument("--out", type=str, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     return made
 
