@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,7 @@ def train_run(
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
         with (
-            _made(folder, overwrite, main) as saved,
+            made(folder, overwrite=overwrite) if main else nullcontext(lambda: None) as saved,
             closing,
             stop_requests() as request,
             denormals_are_zero(),  # needs the final number of threads
@@ -226,12 +226,6 @@ def train_run(
                     report["hardened"] = run.harden(request, shown, report["batches"])
             run.finish(report, figures)
         return RunResult(folder.path, report, fresh=True, first=main)
-
-
-def _made(
-    folder: RunFolder, overwrite: bool, main: bool
-) -> AbstractContextManager[Callable[[], None]]:
-    return made(folder, overwrite=overwrite) if main else nullcontext(lambda: None)
 
 
 class Run:

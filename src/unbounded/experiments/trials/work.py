@@ -280,7 +280,7 @@ class _Worker:
                 record = claims.record(trial.name)
                 if record is not None and record.state in ("finished", "failed"):
                     continue
-                if self._is_busy(trial):
+                if time.monotonic() < self._busy_until.get(trial.name, 0.0):
                     left.append(trial)
                     undecided = True
                     continue
@@ -314,9 +314,6 @@ class _Worker:
         return inode_of(folder.path) == inode or (
             not folder.can_resume and inode_of(aside(folder)) == inode
         )
-
-    def _is_busy(self, trial: Trial) -> bool:
-        return time.monotonic() < self._busy_until.get(trial.name, 0.0)
 
     def _try(self, trial: Trial, *, retry: bool = False) -> bool:
         """Claim and train a run. Return whether this worker is done with the run."""
