@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from unbounded import errors
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
 from unbounded.errors import ChoiceError, closest
@@ -39,3 +42,20 @@ def test_near_names_are_proposed(given, names, meant):
 def test_far_ones_are_not(given, names):
     assert closest(given, names) == []
     assert "Did you mean" not in str(ChoiceError("name", given, names))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ConfigError(["seed: too low", "task: unknown"]),
+        errors.ConfigError("seed: too low"),
+        errors.ChoiceError("memory", "stak", ["stack", "queue"]),
+        errors.StorageError(28, "no space left", "model.safetensors"),
+        errors.NonFiniteError("the loss is NaN"),
+    ],
+)
+def test_an_error_from_another_process_keeps_its_message(error: Exception) -> None:
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is type(error)
+    assert str(copied) == str(error)
+    assert vars(copied) == vars(error)

@@ -57,12 +57,10 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
             if isinstance(value, type) and issubclass(value, base) and value is not base
         ]
         raise ConfigError(
-            [
-                f"{kind} {name!r}: expected a subclass of {base.__module__}.{base.__qualname__} in "
-                f"{module}, which has {'none of that name' if part is None else repr(part)}; "
-                f"subclasses there: {', '.join(classes) or 'none'}."
-                f"{did_you_mean(attribute, classes)}"
-            ]
+            f"{kind} {name!r}: expected a subclass of {base.__module__}.{base.__qualname__} in "
+            f"{module}, which has {'none of that name' if part is None else repr(part)}; "
+            f"subclasses there: {', '.join(classes) or 'none'}."
+            f"{did_you_mean(attribute, classes)}"
         )
     return part
 
@@ -93,11 +91,9 @@ def find_function(
         key for key, value in vars(sys.modules[module]).items() if _takes(value, parameters)
     ]
     raise ConfigError(
-        [
-            f"{kind} {name!r}: expected a function of ({', '.join(parameters)}) in {module}, which "
-            f"has {'none of that name' if part is None else repr(part)}; functions that fit: "
-            f"{', '.join(functions) or 'none'}.{did_you_mean(attribute, functions)}"
-        ]
+        f"{kind} {name!r}: expected a function of ({', '.join(parameters)}) in {module}, which "
+        f"has {'none of that name' if part is None else repr(part)}; functions that fit: "
+        f"{', '.join(functions) or 'none'}.{did_you_mean(attribute, functions)}"
     )
 
 
@@ -112,9 +108,7 @@ def _imported(kind: str, name: object, registry: Mapping[str, object]) -> tuple[
     module, _, attribute = name.rpartition(".")
     if module not in sys.modules:
         raise ConfigError(
-            [
-                f"{kind} {name!r} is a custom component of package {module.partition('.')[0]}. A "
-                f"config file does not import it: give --import {module}, or import it first"
-            ]
+            f"{kind} {name!r} is a custom component of package {module.partition('.')[0]}. A "
+            f"config file does not import it: give --import {module}, or import it first"
         )
     return module, attribute, vars(sys.modules[module]).get(attribute)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 # Least similarity of two names, from 0 to 1, for a suggestion.
 _NEAR = 0.6
@@ -15,6 +17,19 @@ _BEGINNING = 3
 
 class UnboundedError(Exception):
     """Base class of errors in the user's input or environment."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the message between processes, whatever the arguments of the class."""
+        args = super().__reduce__()[1]  # with the file name of an OSError
+        return _restored, (type(self), args, self.__dict__)
+
+
+def _restored(
+    kind: type[UnboundedError], args: tuple[Any, ...], fields: dict[str, Any]
+) -> UnboundedError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class ShapeError(UnboundedError, ValueError):
@@ -69,6 +84,20 @@ def did_you_mean(given: object, names: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def unknown(what: str, given: object, names: Iterable[str], kind: str = "Valid") -> str:
+    """The message on an unknown name, with the nearest name and all valid names in their order.
+
+    Args:
+        what: text before the name, such as "budget: unknown".
+        given: the unknown name.
+        names: the valid names.
+        kind: heading of the valid names.
+    """
+    known = list(names)
+    hint = did_you_mean(given, known)
+    return f"{what} {given!r}.{hint} {kind}: {', '.join(known) or 'none'}."
+
+
 class ChoiceError(UnboundedError, ValueError):
     """An unknown name for a choice.
 
@@ -88,14 +117,35 @@ class ChoiceError(UnboundedError, ValueError):
 
 
 class ConfigError(UnboundedError, ValueError):
-    """A config has errors. The message lists all of them."""
+    """A config has errors. The message lists all of them.
 
-    def __init__(self, errors: Iterable[str]) -> None:
-        self.errors = tuple(errors)
+    Args:
+        errors: one error, or all of them.
+    """
+
+    def __init__(self, errors: str | Iterable[str]) -> None:
+        self.errors = (errors,) if isinstance(errors, str) else tuple(errors)
         lines = "".join(f"\n  - {error}" for error in self.errors)
         super().__init__(
             f"the configuration has {len(self.errors)} error{'s' * (len(self.errors) > 1)}:{lines}"
         )
+
+
+@contextmanager
+def collected(errors: list[str], name: str = "") -> Iterator[None]:
+    """Add the ConfigError or ChoiceError of a block to a list, so that all are raised together.
+
+    Args:
+        errors: the errors so far, a line each.
+        name: the option that the block checks, which precedes each line; empty for none.
+    """
+    prefix = f"{name}: " if name else ""
+    try:
+        yield
+    except ConfigError as error:
+        errors += [prefix + line for line in error.errors]
+    except ChoiceError as error:
+        errors.append(f"{prefix}{error}")
 
 
 class BackendError(UnboundedError, RuntimeError):

@@ -34,6 +34,12 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def markdown_cell(text: str) -> str:
+    """Escape a text for Markdown: no control characters, new cells, lines or HTML."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return plain.replace("|", "\\|").replace("<", "&lt;")
+
+
 def refusal(error: OSError) -> str:
     """Describe the operating system's error on a file, with advice, in one line."""
     name = str(error.filename)
@@ -163,6 +169,16 @@ def replacing(path: Path) -> Iterator[Path]:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it, if they are missing.
+
+    Raises:
+        StorageError: it cannot be created.
+    """
+    with storage_errors(path, "making folder"):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ from tests.constructions import model_of
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run
-from unbounded.cli import evaluate, main
+from unbounded.cli import main, verify
 from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run import run as run_module
@@ -313,7 +313,7 @@ def test_what_is_scored_is_shown_where_it_takes_long(
     arguments = ["evaluate", run, "--lengths", "1:2,3:5", "--count", "3"]
     assert main(arguments) == 0
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(evaluate, "_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr(verify, "_EVERY_SECONDS", -1.0)
     assert main(arguments) == 0
     out, err = capsys.readouterr()
     assert err.splitlines() == [
@@ -329,8 +329,8 @@ def test_a_range_that_takes_long_is_shown_while_it_is_scored(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 0.1, 3.0, 3.0, 3.5])
-    monkeypatch.setattr(evaluate, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    look = evaluate.progress()
+    monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    look = verify.progress("scoring {}, {:.0f}% done")
     for _ in range(3):  # once as it begins, and between two chunks
         look("3 sequences of length 1:2", 0.0)
     look("3 sequences of length 3:5", 0.5)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from tests.experiments.made_up import tiny_study, write_report
 from unbounded.evaluation.report import aligned, table
-from unbounded.experiments.tables.markdown import escaped, grid
+from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.reproduce import write_table
 from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
+from unbounded.files import markdown_cell
 
 
 def test_cells_are_text() -> None:
     """Item 15."""
     bad = "ok |\n\n# Injected\n<img onerror=x>\x1b[31m"
-    shown = escaped(bad)
+    shown = markdown_cell(bad)
     assert "\n" not in shown
     assert "\x1b" not in shown
     assert shown.startswith("ok \\|")

@@ -32,8 +32,7 @@ from unbounded.evaluation.score import Score
 from unbounded.evaluation.streams import StreamScore
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.compose import composed, overlay, preset_of
-from unbounded.experiments.config.harden import with_hardening
+from unbounded.experiments.config.compose import composed, overlay, preset_of, with_hardening
 from unbounded.experiments.config.schema import ModelConfig
 from unbounded.experiments.run import harden, hardening
 from unbounded.experiments.run.evaluate import evaluate_run

@@ -11,7 +11,7 @@ import unbounded as ub
 from tests.rnn.layers import check_chunks, check_gradients, check_padding
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, DTypeError, ShapeError
-from unbounded.rnn.delta_rule import CHUNK, delta_rule, delta_rule_by_steps
+from unbounded.rnn.deltanet import CHUNK, delta_rule
 
 DOUBLE = torch.float64
 MAKERS = {
@@ -20,6 +20,19 @@ MAKERS = {
     "deltaproduct": lambda **options: ub.DeltaProduct(3, 8, 3, 2, 2, **options),
 }
 EACH = pytest.mark.parametrize("kind", MAKERS)
+
+
+def delta_rule_by_steps(queries, keys, values, strengths, state):
+    """The result of `delta_rule`, step by step, as in its equations."""
+    outputs = []
+    for t in range(queries.shape[2]):
+        for j in range(keys.shape[3]):
+            key, value = keys[:, :, t, j], values[:, :, t, j]
+            read = torch.einsum("bhde,bhd->bhe", state, key)
+            written = strengths[:, :, t, j].unsqueeze(-1) * (value - read)
+            state = state + torch.einsum("bhd,bhe->bhde", key, written)
+        outputs.append(torch.einsum("bhde,bhd->bhe", state, queries[:, :, t]))
+    return torch.stack(outputs, dim=2), state
 
 
 def make(kind, **options):
@@ -82,7 +95,7 @@ def test_chunks_equal_steps(tokens, steps):
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_gradients_of_the_rule(steps, monkeypatch):
-    monkeypatch.setattr("unbounded.rnn.delta_rule.CHUNK", 2 * steps)
+    monkeypatch.setattr("unbounded.rnn.deltanet.CHUNK", 2 * steps)
     given = tuple(part.requires_grad_() for part in inputs(5, steps, 1, 1))
     assert torch.autograd.gradcheck(delta_rule, given)
     weights = random(1, 1, 5, 4, seed=6)

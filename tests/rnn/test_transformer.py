@@ -13,7 +13,7 @@ from tests.rnn.layers import check_chunks, check_gradients, check_padding
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.memories.core import state_tensors
-from unbounded.rnn.attention import POSITIONS, sinusoids
+from unbounded.rnn.transformer import POSITIONS, sinusoids
 
 DOUBLE = torch.float64
 EACH = pytest.mark.parametrize("positions", POSITIONS)

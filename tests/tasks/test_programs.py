@@ -11,8 +11,7 @@ from tests.tasks.program_evaluator import printed
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import LengthRange, ProgramTask, check_program, make_task
-from unbounded.tasks.program_task import split_of
-from unbounded.tasks.programs import CHARACTERS, OPERATORS
+from unbounded.tasks.program_task import CHARACTERS, OPERATORS, split_of
 
 #: The form of a program of one operator.
 FORMS = {

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError, RunExistsError
 
 if TYPE_CHECKING:
@@ -68,21 +68,15 @@ def parser(arguments: Sequence[str]) -> Parser:
         nargs="?",
         help="The input symbols. On streams the last is predicted only.",
     )
-    made.add_argument(
-        "--length", type=int | None, default=None, help="Length of a test example to show instead."
-    )
+    made.add_argument("--length", type=int | None, help="Length of a test example to show instead.")
     add_hardened(made)
     made.add_argument(
         "--discretize", action="store_true", help="Give the most likely action the full weight."
     )
-    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
-    made.add_argument(
-        "--course", type=str, default=None, help="File for an animation (.gif) of the heads."
-    )
-    made.add_argument("--out", type=str, default=None, help="Folder for pictures.")
+    made.add_argument("--data", type=str, help="Folder of the corpus, if it moved.")
+    add_import(made)
+    made.add_argument("--course", type=str, help="File for an animation (.gif) of the heads.")
+    made.add_argument("--out", type=str, help="Folder for pictures.")
     made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
     return made
 
@@ -96,9 +90,9 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(errors)
     folder = None if given.out is None else Path(given.out)
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise ConfigError([f"--out: {folder} is a file; name a folder"])
+        raise ConfigError(f"--out: {folder} is a file; name a folder")
     if given.course is not None and Path(given.course).suffix != ".gif":
-        raise ConfigError([f"--course: expected a name that ends in .gif, got {given.course!r}"])
+        raise ConfigError(f"--course: expected a name that ends in .gif, got {given.course!r}")
     if folder is not None and not given.overwrite:
         there = [path for path in folder.glob("*") if path.stem in _PICTURES]
         if there:
@@ -112,18 +106,16 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.memories import SuperpositionMemory
     from unbounded.models.discrete import deciding_layers, discretized
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     run_folder = RunFolder.find(given.run)
-    config = run_folder.config()
-    if given.data is not None:
-        config.hardware.data = given.data
+    config = run_folder.config(given.data)
     task = task_of_run(run_folder, config)
     model, _ = run_folder.load_model(given.hardened)
     has_examples = task.layout == "labels" or task.answer_token is not None
     if given.length is not None and not has_examples:
-        raise ConfigError([f"--length: has no meaning on task {task.name!r}; give INPUT"])
+        raise ConfigError(f"--length: has no meaning on task {task.name!r}; give INPUT")
     if given.discretize and has_examples:
-        raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
+        raise ConfigError(f"--discretize: has no meaning on task {task.name!r}; leave it out")
     title = f"{run_folder.name}: {given.input or f'length {given.length}'}"
     if given.length is not None:
         given.input = drawn_text(task, config.seed, given.length)
@@ -134,15 +126,13 @@ def run(arguments: Sequence[str]) -> int:
         _answer(given, run_folder, folder, model, task, title)
         return 0
     if given.course is not None:
-        raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
+        raise ConfigError(f"--course: has no meaning on task {task.name!r}; leave it out")
     # Raises for a run without gates, before INPUT is parsed.
     has_tops = isinstance(deciding_layers(model)[0].memory, SuperpositionMemory)
     if folder is not None and not has_tops:
         raise ConfigError(
-            [
-                "--out: the picture shows superposition stacks or lists only; "
-                f"`unbounded explore {run_folder}` shows any memory"
-            ]
+            "--out: the picture shows superposition stacks or lists only; "
+            f"`unbounded explore {run_folder}` shows any memory"
         )
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
@@ -234,10 +224,8 @@ def _answer(
     has_keys = isinstance(getattr(model.sequence.layer, "memory", None), LieAccessMemory)
     if given.course is not None and not has_keys:
         raise ConfigError(
-            [
-                "--course: keys are drawn for a Lie-access memory only; "
-                f"`unbounded explore {run_folder} --course` shows any memory"
-            ]
+            "--course: keys are drawn for a Lie-access memory only; "
+            f"`unbounded explore {run_folder} --course` shows any memory"
         )
     batch = asked(model, task, given.input)
     model, notes = _with_room(model, batch.inputs.shape[1])

@@ -26,7 +26,7 @@ def print_completion(arguments: Sequence[str]) -> int:
 
     words = " ".join(arguments).replace("=", " ").split()
     if len(words) != 2:
-        raise ConfigError([f"--print_shtab takes one shell: {', '.join(shtab.SUPPORTED_SHELLS)}"])
+        raise ConfigError(f"--print_shtab takes one shell: {', '.join(shtab.SUPPORTED_SHELLS)}")
     if words[1] not in shtab.SUPPORTED_SHELLS:
         raise ChoiceError("shell", words[1], shtab.SUPPORTED_SHELLS)
     print(full_parser().get_completion_script(f"shtab-{words[1]}"))

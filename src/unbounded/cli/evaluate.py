@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from unbounded.cli.errors import missing_folder
-from unbounded.cli.overlay import import_modules, option_value, sorted_words
-from unbounded.cli.parsing import Parser, add_hardened, parse
-from unbounded.errors import ConfigError, RunExistsError
+from unbounded.cli.overlay import import_given, option_value, sorted_words
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
+from unbounded.cli.verify import progress
+from unbounded.errors import ConfigError, RunExistsError, collected
+from unbounded.options import Range
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
@@ -30,11 +30,8 @@ sequences are correct. The report goes to a new file in RUN/evaluations/, or to 
 --model.memory.OPTION VALUE changes a memory option on which no weight depends.
 """
 _MEMORY = "model.memory."
-#: Time between two progress lines.
-_EVERY_SECONDS = 2.0
 # File names have at most 255 bytes.
 _LONGEST_LABEL = 150
-_T = TypeVar("_T")
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -44,38 +41,29 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--lengths",
         type=str | None,
-        default=None,
         help="Ranges such as 65:128,129:256; default: the ranges of the run's report.",
     )
     made.add_argument("--split", type=str, default="test", help="train, validation or test.")
     made.add_argument(
         "--count",
         type=int | None,
-        default=None,
         help="Sequences per range, or per n on streams; default: as in the report, where long "
         "ranges have fewer.",
     )
     made.add_argument(
-        "--every",
-        type=int | None,
-        default=None,
-        help="On streams: score every EVERY-th n of each range.",
+        "--every", type=int | None, help="On streams: score every EVERY-th n of each range."
     )
-    made.add_argument(
-        "--seed", type=int | None, default=None, help="Seed of the sequences; default: the run's."
-    )
+    made.add_argument("--seed", type=int | None, help="Seed of the sequences; default: the run's.")
     add_hardened(made)
     made.add_argument(
         "--discretize",
         action="store_true",
         help="Use only the most likely action of each memory gate, at full weight.",
     )
-    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    made.add_argument("--data", type=str, help="Folder of the corpus, if it moved.")
+    add_import(made)
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
-    made.add_argument("--out", type=str, default=None, help="File for the JSON report.")
+    made.add_argument("--out", type=str, help="File for the JSON report.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     made.add_argument(
         "--quiet", action="store_true", help="Do not show progress of long evaluations."
@@ -89,21 +77,24 @@ def run(arguments: Sequence[str]) -> int:
     texts, wrong = _memory_options(sorted_out.options)
     given, errors = parse(parser(arguments), sorted_out.rest)
     errors += [*sorted_out.errors, *wrong]
+    from unbounded.checks import check_choice
     from unbounded.experiments.config.check import ranges
-    from unbounded.experiments.config.checking import check_choice, check_number
     from unbounded.tasks import SPLITS
     from unbounded.tasks.randomness import LAST_SEED
 
-    check_choice(errors, "--split", "split", given.split, SPLITS)
+    with collected(errors, "--split"):
+        check_choice("split", given.split, SPLITS)
     if given.count is not None and given.count < 1:
         errors.append(f"--count: expected at least 1, got {given.count}")
-    if given.seed is not None:
-        check_number(errors, "--seed", given.seed, 0, LAST_SEED)
-    check_choice(errors, "--device", "device", given.device, ("cpu", "cuda"))
+    if given.seed is not None and (error := Range(0, LAST_SEED).error("--seed", given.seed)):
+        errors.append(error)
+    with collected(errors, "--device"):
+        check_choice("device", given.device, ("cpu", "cuda"))
     errors += missing_folder("--out", given.out)
     lengths = None
     if given.lengths is not None:
-        lengths = _collect(errors, "--lengths", lambda: ranges(given.lengths.split(",")))
+        with collected(errors, "--lengths"):
+            lengths = ranges(given.lengths.split(","))
     if errors:
         raise ConfigError(errors)
     out = None if given.out is None else Path(given.out)
@@ -114,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.files import json_text, storage_errors, write_text
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     folder = RunFolder.find(given.run)
     memory = {}
     if texts:
@@ -135,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         discretize=given.discretize,
         device=given.device,
         memory=memory,
-        looking=(lambda what, share: None) if given.quiet else progress(),
+        looking=(lambda what, share: None) if given.quiet else progress("scoring {}, {:.0f}% done"),
     )
     if report["weights_batch"] is not None:
         print(
@@ -154,20 +145,6 @@ def run(arguments: Sequence[str]) -> int:
     write_text(out, json_text(report, indent=2) + "\n")
     print(f"report: {out}")
     return 0
-
-
-def progress() -> Callable[[str, float], None]:
-    """Return a function that prints progress to standard error, at most every two seconds."""
-    printed_at, last = time.monotonic(), ""
-
-    def look(what: str, share: float) -> None:
-        nonlocal printed_at, last
-        line = f"scoring {what}, {share:.0%} done"
-        if what and line != last and time.monotonic() - printed_at > _EVERY_SECONDS:
-            printed_at, last = time.monotonic(), line
-            print(line, file=sys.stderr, flush=True)
-
-    return look
 
 
 def _memory_options(options: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
@@ -202,11 +179,3 @@ def _unused(path: Path) -> Path:
             break
         path = path.with_stem(f"{path.stem.partition('_again')[0]}_again{number}")
     return path
-
-
-def _collect(errors: list[str], name: str, build: Callable[[], _T]) -> _T | None:
-    try:
-        return build()
-    except ConfigError as error:
-        errors += [f"{name}: {line}" for line in error.errors]
-        return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from jsonargparse import Namespace
 
 from unbounded.cli.parsing import Parser
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, collected
 from unbounded.experiments.config import plain_yaml
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def add_executor(parser: Parser) -> None:
 
 def executor_errors(given: Namespace) -> list[str]:
     """The errors in these options, one line each."""
-    errors = []
+    errors: list[str] = []
     if given.jobs < 1:
         errors.append(f"jobs: expected at least 1, got {given.jobs}")
     if given.executor is not None and given.executor not in NAMES:
@@ -85,17 +85,13 @@ def executor_errors(given: Namespace) -> list[str]:
     if given.gpus is not None and given.executor != "ray":
         errors.append("gpus: works only with --executor ray")
     for read in (lambda: seconds_of(given.time_limit), lambda: _parameters(given.slurm)):
-        try:
+        with collected(errors):
             read()
-        except ConfigError as error:
-            errors += error.errors
     if given.shard is not None:
         from unbounded.experiments.trials.work import Shard
 
-        try:
+        with collected(errors):
             Shard.parse(given.shard)
-        except ConfigError as error:
-            errors += error.errors
     return errors
 
 
@@ -180,7 +176,7 @@ def seconds_of(text: str | None) -> float | None:
     except ValueError:
         parts = []
     if not 1 <= len(parts) <= 3 or min(parts) < 0:
-        raise ConfigError([f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}"])
+        raise ConfigError(f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}")
     if len(parts) == 1:
         return 60 * parts[0]
     return sum(part * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
@@ -192,7 +188,7 @@ def _parameters(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ConfigError(
-                [f"slurm: expected KEY=VALUE, such as partition=gpu or mem_gb=8, got {text!r}"]
+                f"slurm: expected KEY=VALUE, such as partition=gpu or mem_gb=8, got {text!r}"
             )
         parameters[name.strip()] = plain_yaml.load_or_text(value)
     return parameters

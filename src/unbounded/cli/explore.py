@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,20 +41,17 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "runs", type=str, nargs="*", default=[], help="Run folders, or prefixes of their names."
     )
-    made.add_argument("--export", type=str, default=None, help="The file to write.")
+    made.add_argument("--export", type=str, help="The file to write.")
     made.add_argument("--no-open", action="store_true", help="Do not open it in a browser.")
     add_hardened(made)
     made.add_argument(
         "--weights",
         type=str | None,
-        default=None,
         help="half (the default) or int8, used if no answer changes; float32 or float64.",
     )
     made.add_argument("--course", action="store_true", help="Show the run at each kept checkpoint.")
-    made.add_argument("--data", type=str, default=None, help="Folder of the corpus, if it moved.")
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    made.add_argument("--data", type=str, help="Folder of the corpus, if it moved.")
+    add_import(made)
     made.add_argument(
         "--overwrite", action="store_true", help="Replace a file that is not an explorer page."
     )
@@ -83,10 +80,10 @@ def run(arguments: Sequence[str]) -> int:
     if given.export is not None:
         path = Path(given.export)
     if path.is_dir():
-        raise ConfigError([f"export: {path} is a folder; name a file in it"])
+        raise ConfigError(f"export: {path} is a folder; name a file in it")
     if path.suffix.lower() not in {".html", ".htm"}:
         raise ConfigError(
-            [f"export: expected a name such as page.html, got {path}; the page is an HTML file"]
+            f"export: expected a name such as page.html, got {path}; the page is an HTML file"
         )
     text = html(runs, title)
     write_page(path, text, overwrite=given.overwrite)
@@ -104,10 +101,8 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     from unbounded.explorer.run_data import course_of_folder, run_of_folder
 
     if given.course and given.hardened:
-        raise ConfigError(
-            ["--hardened: it cannot be combined with --course; give only one of them"]
-        )
-    import_modules([] if given.imports is None else [given.imports])
+        raise ConfigError("--hardened: it cannot be combined with --course; give only one of them")
+    import_given(given)
     options = {"data": given.data, "weights": given.weights or "half"}
     folders = [RunFolder.find(name) for name in given.runs]
     if given.course:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from jsonargparse import Namespace
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable
 
@@ -51,7 +51,6 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--lengths",
         type=str | None,
-        default=None,
         help="Lengths such as 128,640 to compare at; default: the longest verified lengths.",
     )
     made.add_argument(
@@ -61,9 +60,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         "compare it with the run; writes nothing.",
     )
     add_hardened(made, default=None)
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    add_import(made)
     return made
 
 
@@ -86,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.extraction import table_lines
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     extraction, files = extract_run(
         RunFolder.find(given.run),
         symbols=given.alphabet,
@@ -109,7 +106,7 @@ def _check(given: Namespace, lengths: list[int] | None) -> int:
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.run_folder import RunFolder
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     lines, is_equal = compare_run(
         RunFolder.find(given.run),
         Path(given.check),

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_import, parse
 from unbounded.errors import ConfigError
 from unbounded.files import printable
 
@@ -23,71 +23,41 @@ other weights train on. If validation gets worse, it returns to an earlier value
 steps. The hardened model goes into RUN/model-hardened and its scores into the run's report; the
 trained RUN/model stays. After Ctrl-C the same command resumes.
 """
-#: Options with the same names as fields of `HardeningConfig`.
-_OPTIONS: Final = (
-    *("batches", "every", "factor", "saturated", "settle", "enough", "patience", "cool"),
-    *("tolerance", "far", "learning_rate"),
-)
+#: Options with the same names as fields of `HardeningConfig`: their types and descriptions.
+_OPTIONS: Final[dict[str, tuple[type, str]]] = {
+    "batches": (int, "Budget of fine-tuning, in batches."),
+    "every": (int, "Batches between two increases."),
+    "factor": (float, "Factor on the inverse temperature at each increase; default 1.25."),
+    "saturated": (float, "Value from which a gate counts as saturated; default 0.999."),
+    "tolerance": (
+        float,
+        "Loss of validation score that is accepted before going back; default 0.03.",
+    ),
+    "settle": (
+        int,
+        "Checks in a row with a hardened error of at most 0.001 to stop; 0: no such stop.",
+    ),
+    "enough": (float, "Stop at this validation error of both the model and the hardened model."),
+    "patience": (int, "Checks without a clearly better hardened model to stop; 0: no such stop."),
+    "cool": (int, "Multiples of EVERY batches at the end with a decaying learning rate."),
+    "far": (int, "Also validate at this multiple of the longest training length, 0 to 1000."),
+    "learning_rate": (float, "Learning rate of the fine-tuning."),
+}
 
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The argument parser of this verb."""
     made = Parser(prog="unbounded harden", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
-    made.add_argument("--batches", type=int | None, help="Budget of fine-tuning, in batches.")
-    made.add_argument("--every", type=int | None, help="Batches between two increases.")
-    made.add_argument(
-        "--factor",
-        type=float | None,
-        help="Factor on the inverse temperature at each increase; default 1.25.",
-    )
-    made.add_argument(
-        "--saturated",
-        type=float | None,
-        help="Value from which a gate counts as saturated; default 0.999.",
-    )
-    made.add_argument(
-        "--tolerance",
-        type=float | None,
-        help="Loss of validation score that is accepted before going back; default 0.03.",
-    )
-    made.add_argument(
-        "--settle",
-        type=int | None,
-        help="Checks in a row with a hardened error of at most 0.001 to stop; 0: no such stop.",
-    )
-    made.add_argument(
-        "--enough",
-        type=float | None,
-        help="Stop at this validation error of both the model and the hardened model.",
-    )
-    made.add_argument(
-        "--patience",
-        type=int | None,
-        help="Checks without a clearly better hardened model to stop; 0: no such stop.",
-    )
-    made.add_argument(
-        "--cool",
-        type=int | None,
-        help="Multiples of EVERY batches at the end with a decaying learning rate.",
-    )
-    made.add_argument(
-        "--far",
-        type=int | None,
-        help="Also validate at this multiple of the longest training length, 0 to 1000.",
-    )
-    made.add_argument(
-        "--learning_rate", type=float | None, help="Learning rate of the fine-tuning."
-    )
+    for name, (kind, text) in _OPTIONS.items():
+        made.add_argument(f"--{name}", type=kind | None, help=text)
     made.add_argument(
         "--count",
         type=int | None,
         help="Validation sequences; default 100, on streams as in training.",
     )
     made.add_argument("--data", type=str, help="Folder of the data, if it moved.")
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    add_import(made)
     made.add_argument("--overwrite", action="store_true", help="Replace an earlier hardening.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     return made
@@ -103,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.training import Interrupted
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
     changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
     if given.count is not None:
         changes["validation_count"] = given.count

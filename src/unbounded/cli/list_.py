@@ -86,7 +86,7 @@ def options(name: str) -> dict[str, dict[str, Any]]:
     kinds = [kind for kind in PLACES if name in NAMES[kind]]
     if not kinds and is_path(name):
         raise ConfigError(
-            [f"{name} is a custom component; its options are the arguments of its class"]
+            f"{name} is a custom component; its options are the arguments of its class"
         )
     if not kinds:
         raise ChoiceError("name", name, {entry for kind in NAMES for entry in NAMES[kind]})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+from jsonargparse import Namespace
 
 from unbounded.cli.errors import file_error, unknown_option
 from unbounded.custom_components import is_path, module_of, part_of
@@ -23,6 +24,8 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import (
     OTHER_MEMORIES,
     component_places,
+    joined,
+    nested,
     overlay,
     preset_of,
 )
@@ -137,14 +140,14 @@ def read_config_file(path: Path) -> ConfigFile:
         ChoiceError: its task is no name.
     """
     if message := file_error(path):
-        raise ConfigError([f"config: {message}"])
+        raise ConfigError(f"config: {message}")
     data: dict[Any, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
     result: dict[str, Any] = {}
     for key, value in data.items():
-        own = _nested(str(key), value)
+        own = nested(str(key), value)
         if twice := _in_both(result, own):
-            raise ConfigError([f"config: {twice}: expected it once in the file, got it twice"])
-        result = _joined(result, own)
+            raise ConfigError(f"config: {twice}: expected it once in the file, got it twice")
+        result = joined(result, own)
     of_run = isinstance(result.get("used"), dict)
     if of_run:
         del result["used"]
@@ -201,19 +204,6 @@ def _has(data: Any, name: str) -> bool:
     return isinstance(owner, Mapping) and last in owner
 
 
-def _nested(name: str, value: Any) -> dict[str, Any]:
-    for part in reversed(name.split(".")):
-        value = {part: value}
-    return dict(value)
-
-
-def _joined(base: Any, change: Any) -> Any:
-    """Merge two nested mappings."""
-    if not (isinstance(base, Mapping) and isinstance(change, Mapping)):
-        return change
-    return {**base, **{key: _joined(base.get(key), value) for key, value in change.items()}}
-
-
 @dataclass(frozen=True)
 class Composed:
     """The config of a command line, as data.
@@ -256,15 +246,13 @@ def compose_config(
     read = [read_config_file(path) for path in files]
     typed = _task_of(options)
     if None not in (task, typed) and typed != task:
-        raise ConfigError([f"task: expected one task, got {task!r} and {typed!r}"])
+        raise ConfigError(f"task: expected one task, got {task!r} and {typed!r}")
     named = task = typed if task is None else task
     for file in read:
         if None not in (file.task, task) and file.task != task:
             raise ConfigError(
-                [
-                    f"config: {file.path} is for task {file.task!r}, but this "
-                    f"run is for task {task!r}; leave one out"
-                ]
+                f"config: {file.path} is for task {file.task!r}, but this "
+                f"run is for task {task!r}; leave one out"
             )
         task = file.task if task is None else task
         protocol = file.protocol if protocol is None else protocol
@@ -275,7 +263,7 @@ def compose_config(
     whole = next((file for file in read if file.of_run), None)
     if whole is not None and protocol is not None:
         raise ConfigError(
-            [f"protocol: {whole.path} is a run's whole config; give --protocol or --config"]
+            f"protocol: {whole.path} is a run's whole config; give --protocol or --config"
         )
     modules = (*_modules(named, options), *imports)
     import_modules(modules)
@@ -289,11 +277,11 @@ def compose_config(
         try:
             place = name.removesuffix(".name")
             place = place if place in component_places() else name
-            data = overlay(data, _nested(place, _value(place, text, data)))
+            data = overlay(data, nested(place, _value(place, text, data)))
         except ConfigError as error:
             errors += error.errors
     errors += _repeated(options)
-    changes = [_nested(name, _read(text)) for name, text in options]
+    changes = [nested(name, _read(text)) for name, text in options]
     _without_preset_ranges(data, [*(file.data for file in read), *changes])
     return Composed(task, data, tuple(options), modules, errors)
 
@@ -337,7 +325,7 @@ def _named(options: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     for name, text in options:
         place = name.removesuffix(".name")
         if place in component_places() and place != "task" and not _is_mapping(text):
-            yield _nested(place, text)
+            yield nested(place, text)
 
 
 def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
@@ -349,12 +337,12 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
     value = _read(text)
     if name in component_places():
         if _is_mapping(text) and not isinstance(value, dict):
-            raise ConfigError([f"{name}: {text!r:.80} is not YAML{_yaml_fault(text)}"])
+            raise ConfigError(f"{name}: {text!r:.80} is not YAML{_yaml_fault(text)}")
         return value if isinstance(value, dict) else text
     if name in ("model", "training", "evaluation", "hardware"):
         if isinstance(value, dict):
             return value
-        raise ConfigError([f"{name}: expected one of its options, as in --{name}.NAME VALUE"])
+        raise ConfigError(f"{name}: expected one of its options, as in --{name}.NAME VALUE")
     place, _, option = name.rpartition(".")
     if place in component_places():
         return _component_value(place, option, text, data)
@@ -362,8 +350,8 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
     if kind is None:
         hint = moved_hint(name)
         if hint:
-            raise ConfigError([f"unknown option '--{name}'.{hint}"])
-        raise ConfigError([unknown_option(f"--{name}", [f"--{known}" for known in all_options()])])
+            raise ConfigError(f"unknown option '--{name}'.{hint}")
+        raise ConfigError(unknown_option(f"--{name}", [f"--{known}" for known in all_options()]))
     return _typed(text, value, kind)
 
 
@@ -399,7 +387,7 @@ def _component_value(place: str, option: str, text: str, data: Mapping[str, Any]
     model = data["model"]
     parts = ModelConfig(memory=part_of(model["memory"]), controller=part_of(model["controller"]))
     if hint := moved_hint(f"{place}.{option}"):
-        raise ConfigError([f"unknown option '--{place}.{option}'.{hint}"])
+        raise ConfigError(f"unknown option '--{place}.{option}'.{hint}")
     return option_value(place, part_of(owner).get("name"), option, text, parts)
 
 
@@ -445,6 +433,15 @@ def all_options() -> list[str]:
         else:
             names.append(name)
     return names
+
+
+def import_given(given: Namespace) -> None:
+    """Import the module of --import, if there is one.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    import_modules([] if given.imports is None else [given.imports])
 
 
 def import_modules(modules: Sequence[str]) -> None:

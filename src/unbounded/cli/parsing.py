@@ -73,6 +73,13 @@ def add_hardened(parser: Parser, *, default: bool | None = False) -> None:
     )
 
 
+def add_import(parser: Parser) -> None:
+    """Add --import, the module of a run's custom components; see `import_given`."""
+    parser.add_argument(
+        "--import", dest="imports", type=str, help="A module with the run's custom components."
+    )
+
+
 def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
     """Parse a command line and collect the errors of invalid arguments.
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbounded.cli.errors import missing_folder
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
-from unbounded.errors import ConfigError
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
+from unbounded.errors import ConfigError, collected
 
 if TYPE_CHECKING:
     from jsonargparse import Namespace
@@ -54,19 +54,14 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--max_length",
         type=int | None,
-        default=None,
         help="Most symbols of an output; default: 40 plus four times its input's.",
     )
     add_hardened(made)
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
-    made.add_argument("--out", type=str, default=None, help="File instead of stdout.")
+    made.add_argument("--out", type=str, help="File instead of stdout.")
     made.add_argument("--overwrite", action="store_true", help="Replace that file.")
-    made.add_argument(
-        "--data", type=str, default=None, help="File or folder of the data, if it moved."
-    )
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    made.add_argument("--data", type=str, help="File or folder of the data, if it moved.")
+    add_import(made)
     return made
 
 
@@ -90,14 +85,15 @@ def run(arguments: Sequence[str]) -> int:
 
 def _errors(given: Namespace) -> list[str]:
     """All errors in the options."""
-    from unbounded.experiments.config.checking import check_choice
+    from unbounded.checks import check_choice
 
     errors = [
         f"--{name}: expected an integer of at least 1, got {given[name]}"
         for name in ("batch", "max_length")
         if given[name] is not None and given[name] < 1
     ]
-    check_choice(errors, "--device", "device", given.device, ("cpu", "cuda"))
+    with collected(errors, "--device"):
+        check_choice("device", given.device, ("cpu", "cuda"))
     if given.out is not None:
         errors += missing_folder("out", Path(given.out))
         if Path(given.out).exists() and not given.overwrite:
@@ -132,12 +128,10 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     from unbounded.tasks import LengthRange
 
     if given.device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
-    import_modules([] if given.imports is None else [given.imports])
+        raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
+    import_given(given)
     folder = RunFolder.find(given.run)
-    config = folder.config()
-    if given.data is not None:
-        config.hardware.data = given.data
+    config = folder.config(given.data)
     task = task_of_run(folder, config)
     if errors := written_errors(task):
         raise ConfigError(errors)

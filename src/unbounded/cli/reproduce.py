@@ -129,7 +129,7 @@ def reproduce(
         return 0
     if table_only:
         if not (folder / RUNS).is_file():
-            raise ConfigError([f"table_only: no file {folder / RUNS}; train first, or give --out"])
+            raise ConfigError(f"table_only: no file {folder / RUNS}; train first, or give --out")
         _, written = work.write_table(chosen_study, folder)
         _print_table(work.table_of(chosen_study, printed, folder), folder)
         _name([*written, *work.draw_tasks(chosen_study, folder)])

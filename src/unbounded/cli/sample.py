@@ -13,9 +13,10 @@ from unbounded.cli.errors import missing_folder
 from unbounded.cli.overlay import import_modules, option_value, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path, module_of
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, collected
 from unbounded.experiments.config import plain_yaml
 from unbounded.files import printable_lines, replacing
+from unbounded.options import Range
 
 if TYPE_CHECKING:
     from unbounded.tasks import Example, LengthRange, Task
@@ -68,7 +69,7 @@ def sample(
         n = min(_FEW, _there(task, split, lengths) or _FEW)
     count = whole_number("n", n, 1, LAST_INDEX)
     if error := _too_many(task, count, split, lengths):
-        raise ConfigError([f"n: {error}"])
+        raise ConfigError(f"n: {error}")
     examples = _examples(task, count, seed, split, lengths)
     if out is None:
         _print(examples)
@@ -77,7 +78,7 @@ def sample(
     if errors := missing_folder("out", path):
         raise ConfigError(errors)
     if path.exists() and not overwrite:
-        raise ConfigError([f"out: {path} exists; name another file or give --overwrite"])
+        raise ConfigError(f"out: {path} exists; name another file or give --overwrite")
     head = {"task": task.name, "seed": seed, "split": split}
     lines = (
         json.dumps({**head, "index": index, "source": source, "target": target})
@@ -129,21 +130,15 @@ def parser(arguments: Sequence[str]) -> Parser:
     made = Parser(prog="unbounded sample", description=_DESCRIPTION)
     made.add_argument("task", type=str, help="The task; see `unbounded list`.")
     made.add_argument(
-        "-n",
-        type=int | None,
-        default=None,
-        help=f"Number of examples; default {_FEW}, or all if fewer.",
+        "-n", type=int | None, help=f"Number of examples; default {_FEW}, or all if fewer."
     )
     made.add_argument("--seed", type=int, default=0, help="Seed of the examples.")
     made.add_argument("--split", type=str, default="train", help="train, validation or test.")
     made.add_argument(
-        "--lengths",
-        type=str | None,
-        default=None,
-        help="A range such as 8:12; default: the split's.",
+        "--lengths", type=str | None, help="A range such as 8:12; default: the split's."
     )
-    made.add_argument("--data", type=str, default=None, help="File or folder of the task's data.")
-    made.add_argument("--out", type=str, default=None, help="A file for JSON lines.")
+    made.add_argument("--data", type=str, help="File or folder of the task's data.")
+    made.add_argument("--out", type=str, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     return made
 
@@ -153,21 +148,24 @@ def run(arguments: Sequence[str]) -> int:
     sorted_out = sorted_words(arguments, ("task",))
     given, errors = parse(parser(arguments), sorted_out.rest)
     errors += sorted_out.errors
-    from unbounded.experiments.config.checking import check_choice, check_number, check_task
+    from unbounded.checks import check_choice
+    from unbounded.experiments.config.check import check_task
     from unbounded.experiments.config.schema import ModelConfig
     from unbounded.tasks import SPLITS, LengthRange, make_task
     from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
-    if given.n is not None:
-        check_number(errors, "-n", given.n, 1, LAST_INDEX)
-    check_number(errors, "--seed", given.seed, 0, LAST_SEED)
-    check_choice(errors, "--split", "split", given.split, SPLITS)
+    for name, value, bounds in (
+        ("-n", given.n, Range(1, LAST_INDEX)),
+        ("--seed", given.seed, Range(0, LAST_SEED)),
+    ):
+        if value is not None and (error := bounds.error(name, value)):
+            errors.append(error)
+    with collected(errors, "--split"):
+        check_choice("split", given.split, SPLITS)
     lengths = None
     if given.lengths is not None:
-        try:
+        with collected(errors, "--lengths"):
             lengths = LengthRange.parse(given.lengths)
-        except ConfigError as error:
-            errors += [f"--lengths: {line}" for line in error.errors]
     if is_path(given.task):
         import_modules([module_of(given.task)])
     options: dict[str, Any] = {}
@@ -190,7 +188,7 @@ def run(arguments: Sequence[str]) -> int:
     for note in task.notes:
         print(printable_lines(note), file=sys.stderr)
     if given.n and (excess := _too_many(task, given.n, given.split, lengths)):
-        raise ConfigError([f"-n: {excess}"])
+        raise ConfigError(f"-n: {excess}")
     sample(
         task,
         n=given.n,

@@ -21,7 +21,7 @@ from unbounded.cli.executors import (
 from unbounded.cli.names import NAMES
 from unbounded.cli.overlay import Words, compose_config, import_modules, sorted_words
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ChoiceError, ConfigError, RunExistsError
+from unbounded.errors import ChoiceError, ConfigError, RunExistsError, collected
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.files import write_text
@@ -180,11 +180,11 @@ def _study(given: Namespace, words: Words) -> StudyFile:
         odd += ["--grid"] * bool(given.grid)
         odd += [f"--{name}" for name in ("seeds", "data") if getattr(given, name) is not None]
         if odd:
-            raise ConfigError([f"{', '.join(odd)}: expected in the file; write it into {path}"])
+            raise ConfigError(f"{', '.join(odd)}: expected in the file; write it into {path}")
         return read_study(path)
     if given.study not in PRESETS:
         if path.suffix in (".yaml", ".yml"):
-            raise ConfigError([f"study: there is no file {path}; --new {path} writes an example"])
+            raise ConfigError(f"study: there is no file {path}; --new {path} writes an example")
         raise ChoiceError(
             "study", given.study, PRESETS, "Give a YAML file, or a task: `unbounded list`."
         )
@@ -219,11 +219,8 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
     ]
     if not axes and not given.grid:
         errors.append("grid: expected an axis, as in --grid model.memory=stack,queue; got none")
-    seeds = [1]
-    try:
+    with collected(errors):
         seeds = parse_seeds(given.seeds) if given.seeds is not None else [1]
-    except ConfigError as error:
-        errors += error.errors
     if errors:
         raise ConfigError(errors)
     base: dict[str, Any] = {}

@@ -21,8 +21,12 @@ from unbounded.cli.overlay import Composed, Words, all_options, compose_config, 
 from unbounded.cli.parsing import Parser, UsageError, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import normalised, preset_of, unknown_parts
-from unbounded.experiments.config.harden import with_hardening
+from unbounded.experiments.config.compose import (
+    normalised,
+    preset_of,
+    unknown_parts,
+    with_hardening,
+)
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
@@ -220,7 +224,7 @@ def _values(arguments: Sequence[str], option: str) -> tuple[list[str], list[str]
             continue
         value = value if equals else waiting.pop(0) if waiting else ""
         if not value:
-            raise ConfigError([f"{option.lstrip('-')}: expected a path, got nothing"])
+            raise ConfigError(f"{option.lstrip('-')}: expected a path, got nothing")
         values.append(value)
     return rest, values
 

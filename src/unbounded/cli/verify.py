@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from unbounded.cli.overlay import import_modules
-from unbounded.cli.parsing import Parser, add_hardened, parse
+from unbounded.cli.overlay import import_given
+from unbounded.cli.parsing import Parser, add_hardened, add_import, parse
 from unbounded.errors import ConfigError
 
 #: Time between two progress lines.
@@ -63,9 +63,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         action="store_true",
         help="Replace a more complete report of the same weights.",
     )
-    made.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
-    )
+    add_import(made)
     return made
 
 
@@ -76,17 +74,16 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.verification import VerifyOptions, text_of
 
     names = ("most", "symbols_each", "alphabet", "count", "seed")
-    options = None
     try:
         options = VerifyOptions(**{name: getattr(given, name) for name in names}, times=times)
     except ConfigError as error:
         errors += [f"--{line}" for line in error.errors]
-    if errors or options is None:
+    if errors:
         raise ConfigError(errors)
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.experiments.run.verification import verify_run
 
-    import_modules([] if given.imports is None else [given.imports])
+    import_given(given)
 
     def show(report: Mapping[str, Any]) -> None:
         print(
@@ -128,15 +125,19 @@ def _times(text: str, errors: list[str]) -> tuple[float, ...]:
         return ()
 
 
-def progress() -> Callable[[str, float], None]:
-    """Return a function that prints new progress to standard error, at most every two seconds."""
+def progress(form: str = "{}: {:.0f} %") -> Callable[[str, float], None]:
+    """Return a function that prints new progress to standard error, at most every two seconds.
+
+    Args:
+        form: the line, as a format of what is done and of the percentage.
+    """
     printed_at, printed = time.monotonic(), ""
 
     def look(name: str, share: float) -> None:
         nonlocal printed_at, printed
-        now, line = time.monotonic(), f"{name}: {100 * share:.0f} %"
-        if now - printed_at > _EVERY_SECONDS and line != printed:
-            printed_at, printed = now, line
+        line = form.format(name, 100 * share)
+        if name and line != printed and time.monotonic() - printed_at > _EVERY_SECONDS:
+            printed_at, printed = time.monotonic(), line
             print(line, file=sys.stderr, flush=True)
 
     return look

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from unbounded.constructions.assembly import ONE, Terms, Unit, assemble
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks.addition import BinaryAddition
+from unbounded.tasks.algorithmic import BinaryAddition
 
 _DIGITS = {"x:0": 1.0, "x:1": 1.0}
 _ANSWERS = {"x:=": 1.0, "answering": 1.0}

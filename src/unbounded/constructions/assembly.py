@@ -114,6 +114,6 @@ def _matrix(sums: Sequence[Terms], columns: Mapping[str, int]) -> Tensor:
     for row, terms in enumerate(sums):
         for name, weight in terms.items():
             if name not in columns:
-                raise ConfigError([f"{name!r}: there is no such signal or unit in this network"])
+                raise ConfigError(f"{name!r}: there is no such signal or unit in this network")
             matrix[row, columns[name]] = weight
     return matrix

@@ -56,7 +56,7 @@ def automaton(
                 numbers[after] = len(numbers)
                 waiting.append(after)
         if len(numbers) > _MOST_STATES:
-            raise ConfigError(["automaton: too many states for a network"])
+            raise ConfigError("automaton: too many states for a network")
     names = {(state, symbol): f"{numbers[state]}:{symbol}" for state, symbol, _ in edges}
     leading: dict[Hashable, list[str]] = {state: [] for state in numbers}
     for state, symbol, after in edges:
@@ -184,7 +184,7 @@ def flare(language: str = "parity") -> MemoryModel:
     assert isinstance(task, Recognition)
     machine = task.language
     if not isinstance(machine, Counted) or language == "majority":
-        raise ConfigError([f"flare: {language} is not regular, so it has no finite automaton"])
+        raise ConfigError(f"flare: {language} is not regular, so it has no finite automaton")
 
     def step(state: Any, symbol: int) -> Any:
         """Symbol 0 is <s>, which comes first."""

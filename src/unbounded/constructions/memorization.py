@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from unbounded.constructions.assembly import ONE, Terms, Unit, assemble, either, is_on
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks.memorization import SEPARATOR, Memorization
+from unbounded.tasks.algorithmic import SEPARATOR, Memorization
 
 
 def memorization(symbols: int = 2) -> MemoryModel:

@@ -185,7 +185,7 @@ def _with_tape(
 ) -> MemoryModel:
     """Assemble a network with one read and one write head without content addressing."""
     if not isinstance(slots, int) or slots < 3:
-        raise ConfigError([f"slots: expected an integer of at least 3, got {slots!r}"])
+        raise ConfigError(f"slots: expected an integer of at least 3, got {slots!r}")
     memory = {"name": "turing_tape", "slots": slots, "width": width}
     gates = {f"{who}_gate": [_NEVER] for who in ("read", "write")}
     return assemble(inputs, memory, units, {**gates, **heads}, logits)

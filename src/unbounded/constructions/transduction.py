@@ -118,5 +118,5 @@ def transduction_task(name: str, symbols: int) -> TransductionTask:
     """The task of a network. Errors are as for `copy`."""
     task = make_task(name, symbols=symbols)
     if not isinstance(task, TransductionTask):
-        raise ConfigError([f"{name}: expected a task with sources and targets"])
+        raise ConfigError(f"{name}: expected a task with sources and targets")
     return task

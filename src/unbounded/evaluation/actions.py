@@ -115,14 +115,12 @@ def _recorded(model: nn.Module, task: Task, symbols: Iterable[str]) -> tuple[lis
     sequence = sequence_model(model)
     if sequence.input_vocabulary != len(task.input_vocabulary):
         raise ConfigError(
-            [
-                f"model: it reads {sequence.input_vocabulary} symbols, but task {task.name} has "
-                f"{len(task.input_vocabulary)}"
-            ]
+            f"model: it reads {sequence.input_vocabulary} symbols, but task {task.name} has "
+            f"{len(task.input_vocabulary)}"
         )
     if not isinstance(sequence.layer, MemoryRNN):
         raise ConfigError(
-            ["model: expected a controller with a memory; unbounded explore RUN shows others"]
+            "model: expected a controller with a memory; unbounded explore RUN shows others"
         )
     inputs, targets = typed_steps(task, names)
     symbol_count = len(names)

@@ -88,7 +88,7 @@ def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
     steps_of_answer = task.answer_steps(prompt)
     most = 4 * len(prompt) + 40 if steps_of_answer is None else steps_of_answer
     if task.answer_token is None:
-        raise ConfigError([f"task {task.name!r} has no answer phase with one fixed input symbol"])
+        raise ConfigError(f"task {task.name!r} has no answer phase with one fixed input symbol")
     more = torch.full((most - 1,), task.answer_token)
     inputs = torch.cat([prompt, more]).unsqueeze(0)
     device = next(model.parameters()).device

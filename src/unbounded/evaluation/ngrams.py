@@ -55,10 +55,8 @@ def discounts_of(counts: Integers, *, modified: bool = True) -> Discounts:
     needed = (one, two, three, four) if modified else (one, two)
     if 0 in needed:
         raise ConfigError(
-            [
-                f"counts: no n-gram occurs {needed.index(0) + 1} times, so the discounts cannot be "
-                "estimated. Give a longer text, or the discounts"
-            ]
+            f"counts: no n-gram occurs {needed.index(0) + 1} times, so the discounts cannot be "
+            "estimated. Give a longer text, or the discounts"
         )
     share = one / (one + 2 * two)
     if not modified:
@@ -124,10 +122,10 @@ class NGramModel:
         self.order = whole_number("order", order, 1, MOST_STEPS)
         self.end = end
         if not len(text):
-            raise ConfigError(["text: expected tokens, got an empty text"])
+            raise ConfigError("text: expected tokens, got an empty text")
         if discounts is not None and len(discounts) != order:
             raise ConfigError(
-                [f"discounts: expected {order}, one for each order, got {len(discounts)}"]
+                f"discounts: expected {order}, one for each order, got {len(discounts)}"
             )
         tokens, age = _with_starts(text, words, end)
         self._orders: list[_Order] = []

@@ -62,7 +62,7 @@ def read_inputs(task: Task, lines: Sequence[str], name: str = "input") -> list[T
     """
     if task.objective == "bits":
         raise ConfigError(
-            [f"task {task.name!r}: its inputs are bit vectors, which cannot be typed as text"]
+            f"task {task.name!r}: its inputs are bit vectors, which cannot be typed as text"
         )
     tokens: list[Tensor] = []
     errors: list[str] = []
@@ -172,7 +172,7 @@ def _tokens(task: Task, line: str) -> Tensor:
         return task.asked(parted(_input_symbols(task), line))
     symbols = read_symbols(task, line)
     if not symbols:
-        raise ConfigError(["expected at least one symbol, got none"])
+        raise ConfigError("expected at least one symbol, got none")
     if isinstance(task, StreamTask):
         return task.encode([task.before, *symbols])
     places = {symbol: place for place, symbol in enumerate(task.input_vocabulary)}
@@ -197,7 +197,7 @@ def _generated(
         fed = torch.full((len(task.output_vocabulary),), task.answer_token)
         end = task.end_token
     else:
-        raise ConfigError([f"task {task.name!r}: without an end token no outputs are generated"])
+        raise ConfigError(f"task {task.name!r}: without an end token no outputs are generated")
     model, _ = with_room(model, prompts.shape[1] + most)
     device = next(model.parameters()).device
     outputs = generate(model, prompts.to(device), steps, fed, end, most).cpu()

@@ -173,7 +173,7 @@ def remove_unused(
         ConfigError: `most` is not an integer of at least 1, or the model is not of this kind.
     """
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-        raise ConfigError([f"most: expected an integer >= 1 or None, got {most!r}"])
+        raise ConfigError(f"most: expected an integer >= 1 or None, got {most!r}")
     count = superposition_layer(model)[1].count
     check_callable("score", score)
     whole = score(model)

@@ -124,7 +124,7 @@ def score(
         ConfigError: `count` is below 1.
     """
     if count < 1:
-        raise ConfigError([f"count must be at least 1, got {count}"])
+        raise ConfigError(f"count must be at least 1, got {count}")
     predict = OBJECTIVES[task.objective].predict
 
     def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:

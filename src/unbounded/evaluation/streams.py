@@ -112,10 +112,10 @@ def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> flo
         ConfigError: there is no score, or `share` is not in (0, 1].
     """
     if not 0 < share <= 1:
-        raise ConfigError([f"share: expected a number above 0 and at most 1, got {share!r}"])
+        raise ConfigError(f"share: expected a number above 0 and at most 1, got {share!r}")
     mastered = [score.right >= share * score.count for score in scores]
     if not mastered:
-        raise ConfigError(["scores: expected at least one length"])
+        raise ConfigError("scores: expected at least one length")
     return 100 * sum(mastered) / len(mastered)
 
 
@@ -136,7 +136,7 @@ def score_streams(
     check_module("model", model)
     device = check_device(device)
     if not streams:
-        raise ConfigError(["streams: expected at least one JudgedStreams, got none"])
+        raise ConfigError("streams: expected at least one JudgedStreams, got none")
     for part in streams:
         check_kind("streams", part, JudgedStreams, "task.judged(seed, split, 0, 1) makes one.")
     batch = _side_by_side([part.batch for part in streams])

@@ -144,17 +144,15 @@ def typed_steps(task: Task, symbols: Sequence[str]) -> TypedSteps:
         ChoiceError: a symbol is not in the alphabet.
     """
     if len(symbols) < 2:
-        raise ConfigError([f"symbols: expected at least two, got {len(symbols)}"])
+        raise ConfigError(f"symbols: expected at least two, got {len(symbols)}")
     if isinstance(task, TransductionTask) and task.layout == "pairs":
         _check_known(task, symbols)
         return _pair_steps(task, symbols)
     if task.input_vocabulary != task.output_vocabulary:
         raise ConfigError(
-            [
-                f"task {task.name!r}: expected one that predicts what it reads (a stream, a text "
-                f"or pairs), got the layout {task.layout}. `unbounded explore RUN` shows the "
-                "memory of other tasks step by step"
-            ]
+            f"task {task.name!r}: expected one that predicts what it reads (a stream, a text "
+            f"or pairs), got the layout {task.layout}. `unbounded explore RUN` shows the "
+            "memory of other tasks step by step"
         )
     _check_known(task, symbols)
     places = {symbol: place for place, symbol in enumerate(task.input_vocabulary)}
@@ -200,8 +198,6 @@ def _check_known(task: Task, symbols: Sequence[str]) -> None:
             raise ChoiceError(f"symbol of task {task.name}", symbol, alphabet)
         if symbol not in alphabet:
             raise ConfigError(
-                [
-                    f"symbol {number}, {symbol!r}, is not among the {len(alphabet)} symbols of "
-                    f"{task.name}"
-                ]
+                f"symbol {number}, {symbol!r}, is not among the {len(alphabet)} symbols of "
+                f"{task.name}"
             )

@@ -94,11 +94,9 @@ def _controller_data(layer: nn.Module) -> dict[str, Any]:
     name = next((name for kind, name in CONTROLLERS.items() if type(controller) is kind), None)
     if name is None:
         raise ConfigError(
-            [
-                f"controller: the explorer page does not support "
-                f"{type(controller).__name__}; it has "
-                f"{', '.join(CONTROLLERS.values())}"
-            ]
+            f"controller: the explorer page does not support "
+            f"{type(controller).__name__}; it has "
+            f"{', '.join(CONTROLLERS.values())}"
         )
     activation = controller.activation if isinstance(controller, ElmanController) else ""
     return {"kind": name, "activation": activation, "layers": 1, "skip_input": False}

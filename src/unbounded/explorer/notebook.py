@@ -134,10 +134,8 @@ def _of_model(source: MemoryModel, task: Task | None) -> Page:
     numbers = sum(parameter.numel() for parameter in source.parameters())
     if numbers > _MOST_NUMBERS:
         raise ConfigError(
-            [
-                f"model: it has {numbers:,} parameters, and a notebook would hold them in every "
-                f"cell that shows it; at most {_MOST_NUMBERS:,} are shown"
-            ]
+            f"model: it has {numbers:,} parameters, and a notebook would hold them in every "
+            f"cell that shows it; at most {_MOST_NUMBERS:,} are shown"
         )
     # Use a copy on the CPU, because the model may be in training.
     model = copy.deepcopy(source).cpu().eval()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from unbounded.errors import ConfigError, RunExistsError
-from unbounded.files import storage_errors, write_text
+from unbounded.files import make_folder, write_text
 
 FORMAT: Final = "unbounded-page"
 VERSION: Final = 1
@@ -28,7 +28,7 @@ def html(runs: Sequence[dict[str, Any]], title: str = "") -> str:
         ConfigError: `runs` is empty.
     """
     if not runs:
-        raise ConfigError(["runs: expected at least one, got none"])
+        raise ConfigError("runs: expected at least one, got none")
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -80,8 +80,7 @@ def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
         raise RunExistsError(
             f"{path} exists and is not a page of `unbounded explore`; --overwrite replaces it"
         )
-    with storage_errors(path.parent, "making folder"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_text(path, text)
 
 

@@ -62,10 +62,8 @@ def run_data(
     task_part, model_part = task_data(task, shown.maximum), model_data(model)
     if model_part["inputs"] != len(task.input_vocabulary):
         raise ConfigError(
-            [
-                f"model: it reads {model_part['inputs']} symbols, but task {task.name} has "
-                f"{len(task.input_vocabulary)}"
-            ]
+            f"model: it reads {model_part['inputs']} symbols, but task {task.name} has "
+            f"{len(task.input_vocabulary)}"
         )
     stored, note = weights_data(model, task, seed, trained, weights)
     return {
@@ -95,9 +93,7 @@ def run_of_folder(
         ConfigError: the page cannot run the model or show the task.
     """
     folder = RunFolder(folder)
-    config = folder.config()
-    if data is not None:
-        config.hardware.data = data
+    config = folder.config(data)
     planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
     model, source = folder.load_model(hardened)
@@ -157,9 +153,7 @@ def course_of_folder(
     kept = list(folder.kept_checkpoints().items())
     count = min(MOMENTS, len(kept))
     chosen = [kept[(len(kept) - 1) * place // max(1, count - 1)] for place in range(count)]
-    config = folder.config()
-    if data is not None:
-        config.hardware.data = data
+    config = folder.config(data)
     planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
     runs = [

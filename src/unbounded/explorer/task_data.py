@@ -14,19 +14,14 @@ from unbounded.tasks import (
     QuestionTask,
     Task,
 )
-from unbounded.tasks.addition import BinaryAddition
-from unbounded.tasks.arithmetic import Added, Doubled
+from unbounded.tasks.algorithmic import BinaryAddition, Counting, Memorization
 from unbounded.tasks.bit_tasks import BitTask
-from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.dyck import DyckPrefixes
-from unbounded.tasks.grammar import Grammar
-from unbounded.tasks.grammars import GENDER, SVO_SOV
-from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
-from unbounded.tasks.memorization import Memorization
+from unbounded.tasks.grammar import GENDER, SVO_SOV, Grammar
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.streams import SequenceSource, StreamTask
-from unbounded.tasks.symbols import RandomSymbols
+from unbounded.tasks.symbols import Added, Doubled, PrioritySort, RandomSymbols, RepeatedSymbols
 from unbounded.tasks.transduction import PairSource, TransductionTask
 
 #: Grammars with one target per source, so the page may use any derivation.
@@ -120,10 +115,8 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
     symbols = max(len(task.input_vocabulary), len(task.output_vocabulary))
     if task.layout == "text" or symbols > MOST_SYMBOLS:
         raise ConfigError(
-            [
-                f"task {task.name}: {symbols} symbols are too many for a page, which holds "
-                f"{MOST_SYMBOLS}; `unbounded evaluate` scores such a run"
-            ]
+            f"task {task.name}: {symbols} symbols are too many for a page, which holds "
+            f"{MOST_SYMBOLS}; `unbounded evaluate` scores such a run"
         )
     before, after, source = _laid_out(task)
     fed_back = None

@@ -137,6 +137,6 @@ def _traces(model: MemoryModel, task: Task, batches: list[Batch]) -> list[RunTra
     for batch in batches:
         trace = run_trace(model, task, batch)
         if trace is None:
-            raise ConfigError(["model: expected a memory, of which to show traces, got none"])
+            raise ConfigError("model: expected a memory, of which to show traces, got none")
         traces.append(trace)
     return traces

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from unbounded.checks import check_choice
-from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.models.memory_model import MemoryModel
 from unbounded.rnn.room import drops_are_meant
@@ -48,8 +47,7 @@ def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
     Raises:
         ChoiceError: unknown precision.
     """
-    if precision not in PRECISIONS:
-        raise ChoiceError("precision", precision, PRECISIONS)
+    check_choice("precision", precision, PRECISIONS)
     own = {name: tensor for name, tensor in tensors.items() if _fits(name, tensor, precision)}
     places: dict[str, dict[str, Any]] = {}
     parts: list[Tensor] = []
@@ -187,7 +185,6 @@ def agreement(
     seed: int,
     lengths: LengthRange,
     precision: str = "float16",
-    words: int = WORDS,
 ) -> Agreement:
     """Compare outputs on test strings under the model's weights and the page's weights.
 
@@ -195,14 +192,14 @@ def agreement(
     for a model without a task.
     """
     rounded = as_in_page(model, precision)
-    batch = task.batch(seed, "test", 0, words, lengths)
+    batch = task.batch(seed, "test", 0, WORDS, lengths)
     predict = OBJECTIVES[task.objective].predict
     with torch.no_grad(), drops_are_meant():
         outputs, rounded_outputs = (predict(net(batch.inputs)[0]) for net in (model, rounded))
     steps = torch.arange(batch.inputs.shape[1]) < batch.lengths[:, None]
     counts = batch.mask if bool(batch.mask.any()) else steps
     differing = ((outputs != rounded_outputs) & counts).any(dim=1)
-    return Agreement(precision, words, int(differing.sum()))
+    return Agreement(precision, WORDS, int(differing.sum()))
 
 
 def weights_data(

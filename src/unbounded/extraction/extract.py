@@ -199,10 +199,8 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
                 parts.append(both)
     if not parts:
         raise ConfigError(
-            [
-                f"task {task.name!r}: its strings cannot be listed within {budget} symbols; give "
-                "a larger budget"
-            ]
+            f"task {task.name!r}: its strings cannot be listed within {budget} symbols; give "
+            "a larger budget"
         )
     return together(parts), length
 
@@ -236,10 +234,8 @@ def check_has_rule(task: Task) -> None:
         error = "has no rule from which its strings could be listed"
     if error is not None:
         raise ConfigError(
-            [
-                f"task {task.name!r} {error}. What can be extracted: automata of streams such as "
-                "anbn, of copy, reversal and similar tasks, of sentences and of brackets"
-            ]
+            f"task {task.name!r} {error}. What can be extracted: automata of streams such as "
+            "anbn, of copy, reversal and similar tasks, of sentences and of brackets"
         )
 
 
@@ -423,10 +419,8 @@ def compare(
     ):
         if names != expected:
             raise ConfigError(
-                [
-                    f"program: expected the {len(expected)} {name} of task {task.name!r}, "
-                    f"{expected[0]} ... {expected[-1]}, got {len(names)} others"
-                ]
+                f"program: expected the {len(expected)} {name} of task {task.name!r}, "
+                f"{expected[0]} ... {expected[-1]}, got {len(names)} others"
             )
     words, longest = listed_words(task, symbols, budget)
     batches = {f"every word to length {longest}": words}
@@ -448,11 +442,9 @@ def check_output_precedes_read(model: nn.Module) -> None:
     """
     if any(isinstance(part, MemoryLayer) and part.output_read_vector for part in model.modules()):
         raise ConfigError(
-            [
-                "model: with output_read_vector its output depends on the read vector of the same "
-                "step, but a row of an automaton's table has only earlier reads. Train a model "
-                "with --model.output_read_vector false"
-            ]
+            "model: with output_read_vector its output depends on the read vector of the same "
+            "step, but a row of an automaton's table has only earlier reads. Train a model "
+            "with --model.output_read_vector false"
         )
 
 
@@ -472,11 +464,9 @@ def check_saturated(model: nn.Module, words: Batch) -> None:
             for name, certainty in unsaturated.items()
         )
         raise ConfigError(
-            [
-                f"model: its gates are not saturated ({details or 'it has none'}), so it is not an "
-                "automaton yet. `unbounded harden RUN` makes them 0 or 1; if that was tried, "
-                "`hardened` in the run's report.json gives its reason for ending"
-            ]
+            f"model: its gates are not saturated ({details or 'it has none'}), so it is not an "
+            "automaton yet. `unbounded harden RUN` makes them 0 or 1; if that was tried, "
+            "`hardened` in the run's report.json gives its reason for ending"
         )
 
 

@@ -283,7 +283,7 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
         return Shape("Deque", (), (0, 0), (0, 0), ends)
     if isinstance(memory, SuperpositionStack | SuperpositionList):
         if memory.width > 1:
-            raise ConfigError([f"model: expected cells that are numbers (width=1), got {memory!r}"])
+            raise ConfigError(f"model: expected cells that are numbers (width=1), got {memory!r}")
         name = "Stacks" if isinstance(memory, SuperpositionStack) else "Lists"
         count, depth = memory.count, memory.depth
         slots = tuple(s for s in range(count) for _ in range(depth))
@@ -302,11 +302,9 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
         return Shape("KeyedRows", (memory.group.key_size,), (0,), (0,), ("read", "write"))
     what = "a model without a memory" if memory is None else repr(memory)
     raise ConfigError(
-        [
-            f"model: {what} is not an automaton over symbols. What can be extracted: stacks, "
-            "queues, "
-            "deques, superposition stacks and lists, tapes and Lie-access memories"
-        ]
+        f"model: {what} is not an automaton over symbols. What can be extracted: stacks, "
+        "queues, "
+        "deques, superposition stacks and lists, tapes and Lie-access memories"
     )
 
 

@@ -50,23 +50,19 @@ class Placement:
         if bool(lookups.any()):
             at_one_place = lookups & (weights >= SINGLE_PLACE)
             raise ConfigError(
-                [
-                    "model: its heads address a cell by content in "
-                    f"{int(lookups.sum())} of {lookups.numel()} moves (gates of 1), and "
-                    f"{int(at_one_place.sum())} of these reach a single cell with {SINGLE_PLACE} "
-                    "of the weight. A tape can be extracted if its heads move from their last "
-                    "place only"
-                ]
+                "model: its heads address a cell by content in "
+                f"{int(lookups.sum())} of {lookups.numel()} moves (gates of 1), and "
+                f"{int(at_one_place.sum())} of these reach a single cell with {SINGLE_PLACE} "
+                "of the weight. A tape can be extracted if its heads move from their last "
+                "place only"
             )
         soft = weights < SINGLE_PLACE
         if bool(soft.any()):
             raise ConfigError(
-                [
-                    f"model: its heads are not at single places: in {int(soft.sum())} of "
-                    f"{soft.numel()} moves the likeliest cell has less than {SINGLE_PLACE} of the "
-                    f"weight, {float(weights.min()):.4f} at the least, so the read vector is a "
-                    "mixture"
-                ]
+                f"model: its heads are not at single places: in {int(soft.sum())} of "
+                f"{soft.numel()} moves the likeliest cell has less than {SINGLE_PLACE} of the "
+                f"weight, {float(weights.min()):.4f} at the least, so the read vector is a "
+                "mixture"
             )
 
 
@@ -91,7 +87,7 @@ def check_addressed(memory: Memory[Any, Any]) -> None:
         elif memory.initial != "constant" or memory.capacity is not None:
             error = "it has an initial row, or drops rows"
     if error is not None:
-        raise ConfigError([f"model: {memory!r} is not an automaton over symbols: {error}"])
+        raise ConfigError(f"model: {memory!r} is not an automaton over symbols: {error}")
 
 
 def placed(

@@ -105,7 +105,7 @@ class Program(NamedTuple):
         # A program that exits counts as failed.
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise ConfigError([f"program: its run failed on a string: {reason}"]) from error
+            raise ConfigError(f"program: its run failed on a string: {reason}") from error
         return steps
 
 
@@ -120,25 +120,22 @@ def program_from(path: Path) -> Program:
         return Program(tuple(names["INPUTS"]), tuple(names["OUTPUTS"]), names["run"])
     except KeyError as error:
         raise ConfigError(
-            [f"program: {path} is not an extracted program: it has no {error}"]
+            f"program: {path} is not an extracted program: it has no {error}"
         ) from error
     except FileNotFoundError as error:
-        raise ConfigError([f"program: there is no file {path}"]) from error
+        raise ConfigError(f"program: there is no file {path}") from error
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigError([f"program: {path} does not run: {reason}"]) from error
+        raise ConfigError(f"program: {path} does not run: {reason}") from error
 
 
-def program_of(
-    automaton: Automaton, title: str, example: list[int], file: str = "automaton.py"
-) -> str:
+def program_of(automaton: Automaton, title: str, example: list[int]) -> str:
     """The text of the program.
 
     Args:
         automaton: the automaton.
         title: first line of the docstring.
         example: numbers of a string, for the docstring.
-        file: the file's name.
     """
     rows = "\n".join(
         f"    {case!r}: {(step.state, step.actions, step.writes, step.says)!r},"
@@ -147,7 +144,7 @@ def program_of(
     head = _HEAD.format(
         # The title may contain a folder's name, which must not end the docstring.
         title=title.replace("\\", "\\\\").replace('"', '\\"'),
-        file=file,
+        file="automaton.py",
         example=" ".join(f"#{number}" for number in example),
         inputs=automaton.inputs,
         outputs=automaton.outputs,

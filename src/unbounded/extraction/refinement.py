@@ -158,10 +158,6 @@ def _votes(rows: list[int], labels: list[int]) -> dict[int, Counter[int]]:
     return votes
 
 
-def _first(counter: Counter[int]) -> int:
-    return counter.most_common(1)[0][0]
-
-
 def _read(observations: Observations, parents: list[int], slot: int) -> Tensor:
     """The vectors that nodes read in a slot."""
     rows = [observations.nodes[parent].read[slot] for parent in parents]
@@ -198,7 +194,7 @@ def _nearest(vectors: Tensor, members: list[int], known: dict[int, Counter[int]]
     votes: list[Counter[int]] = [Counter() for _ in places]
     for row, place in zip(rows, same.tolist(), strict=True):
         votes[place] += known[row]
-    cases = [_first(counter) for counter in votes]
+    cases = [counter.most_common(1)[0][0] for counter in votes]
     near = torch.cdist(vectors[members].double(), places).argmin(dim=1)
     return [cases[place] for place in near.tolist()]
 

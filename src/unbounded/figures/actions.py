@@ -119,7 +119,7 @@ def read_actions(trace: Trace, example: int = 0) -> list[ActionRow]:
         ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
     if not has_actions(trace):
-        raise ConfigError([f"trace: expected actions, got a trace of {trace.memory}"])
+        raise ConfigError(f"trace: expected actions, got a trace of {trace.memory}")
     steps, symbols = steps_and_symbols(trace, example)
     weights, actions = trace.arrays[_FIELD][example, :steps].max(dim=-1)
     read_vectors = trace.arrays["read_vector"][example, :steps]
@@ -147,7 +147,7 @@ def draw_action_table(
     _check(rows)
     if len(rows) > MOST_TABLE_ROWS:
         raise ConfigError(
-            [f"rows: {len(rows)} are too many for a picture; give at most {MOST_TABLE_ROWS}"]
+            f"rows: {len(rows)} are too many for a picture; give at most {MOST_TABLE_ROWS}"
         )
     headings, *lines = (tuple(map(plain, line)) for line in action_cells(rows))
     first = headings.index("action 1")
@@ -181,7 +181,7 @@ def draw_action_table(
 
 def _check(rows: Sequence[ActionRow]) -> None:
     if not rows:
-        raise ConfigError(["rows: there is nothing to draw; give at least one step"])
+        raise ConfigError("rows: there is nothing to draw; give at least one step")
 
 
 def _symbols(axis: Axes, rows: Sequence[ActionRow], inches: float) -> None:

@@ -34,7 +34,7 @@ def draw_answers(
         StorageError: the folder cannot be written.
     """
     if not answers:
-        raise ConfigError(["answers: there is nothing to draw; give at least one"])
+        raise ConfigError("answers: there is nothing to draw; give at least one")
     lines = [-(-len(answer.expected) // _LINE) for answer in answers]
     with style():
         figure = new_figure(10.0, 0.6 + sum(0.5 + 0.55 * count for count in lines))

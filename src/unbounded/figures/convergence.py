@@ -60,7 +60,7 @@ def draw_convergence(
         if (runs := [run for run in all_runs if run.batches])
     }
     if not measured:
-        raise ConfigError(["there is nothing to draw: no run has measured anything yet"])
+        raise ConfigError("there is nothing to draw: no run has measured anything yet")
     with style():
         dashes = _dashes(measured)
         validated = any(run.validation for runs in measured.values() for run in runs)

@@ -13,7 +13,7 @@ from unbounded.errors import ConfigError
 from unbounded.figures.keys import KeyTrace, key_bounds, key_figure
 from unbounded.figures.style import set_heading, style
 from unbounded.figures.tape import TapeTrace, seen_locations, tape_figure
-from unbounded.files import replacing, storage_errors
+from unbounded.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
@@ -63,8 +63,7 @@ def draw_animation(
             images.append(Image.open(buffer).convert("RGB"))
     images = _with_one_palette(images)
     durations = [frame_ms] * (len(images) - 1) + [3 * frame_ms]
-    with storage_errors(path.parent, "making folder"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with replacing(path) as draft:
         images[0].save(
             draft,

@@ -63,7 +63,7 @@ def read_keys(trace: Trace, example: int = 0) -> KeyTrace:
         ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
     if not has_keys(trace):
-        raise ConfigError([f"trace: expected keys, got a trace of {trace.memory}"])
+        raise ConfigError(f"trace: expected keys, got a trace of {trace.memory}")
     steps, names = steps_and_symbols(trace, example)
 
     def array(name: str, axes: int) -> Array:

@@ -62,7 +62,7 @@ def draw_lengths(
         if (runs := [run for run in all_runs if run])
     }
     if not measured:
-        raise ConfigError(["groups: there is nothing to draw: no run has an accuracy"])
+        raise ConfigError("groups: there is nothing to draw: no run has an accuracy")
     expected = "accuracies in 0..1" if shares else "finite numbers"
     errors = [
         f"groups: {label}: expected {expected}, got {accuracy!r} at n = {n}"

@@ -40,7 +40,7 @@ def draw_matrix(
         StorageError: the folder cannot be written.
     """
     if not numbers:
-        raise ConfigError(["numbers: there is nothing to draw: no cell has a number"])
+        raise ConfigError("numbers: there is nothing to draw: no cell has a number")
     import matplotlib as mpl
 
     colours = mpl.colormaps[READ_COLOURS]

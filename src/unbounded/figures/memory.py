@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.figures.style import (
     PALETTE,
     READ_COLOURS,
@@ -65,8 +66,7 @@ def draw_memory(
         ConfigError: see `read_sequence`.
         ChoiceError: `rows` is neither "all" nor "used".
     """
-    if rows not in ROWS:
-        raise ChoiceError("choice of rows", rows, ROWS)
+    check_choice("choice of rows", rows, ROWS)
     sequence = read_sequence(trace, example)
     heading = title or f"{trace.memory} at work"
     if rows == "used":

@@ -15,7 +15,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from unbounded.errors import say_once
-from unbounded.files import storage_errors, write_bytes
+from unbounded.files import make_folder, write_bytes
 
 # Okabe & Ito 2008, ordered so that neighbours differ in lightness too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -89,8 +89,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     Raises:
         StorageError: the folder cannot be written.
     """
-    with storage_errors(folder, "making folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     # Drawn to memory first, so that an error leaves no partial file.
     buffer = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:

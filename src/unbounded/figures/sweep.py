@@ -84,7 +84,7 @@ def draw_sweep(
     """
     places = list(dict.fromkeys(place for line in lines.values() for place in line))
     if not places:
-        raise ConfigError([f"plot: no finished run has {metric} and {axis}"])
+        raise ConfigError(f"plot: no finished run has {metric} and {axis}")
     is_number = all(isinstance(v, int | float) and not isinstance(v, bool) for v in places)
     if is_number:
         places.sort()

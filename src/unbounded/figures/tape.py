@@ -55,10 +55,8 @@ def draw_path(
     """
     if not symbols or len(symbols) != len(heights):
         raise ConfigError(
-            [
-                "symbols and heights: expected the same number of both, at least one, got "
-                f"{len(symbols)} and {len(heights)}"
-            ]
+            "symbols and heights: expected the same number of both, at least one, got "
+            f"{len(symbols)} and {len(heights)}"
         )
     with style():
         figure = new_figure(min(14.0, 1.2 + _INCHES_A_STEP * len(symbols)), 2.6)
@@ -114,7 +112,7 @@ def read_tape(trace: Trace, example: int = 0) -> TapeTrace:
         ConfigError: the trace is of another memory, or `example` is not in the batch.
     """
     if not {"write_weights", "read_weights"} <= trace.arrays.keys():
-        raise ConfigError([f"trace: expected the weights of a tape, got a trace of {trace.memory}"])
+        raise ConfigError(f"trace: expected the weights of a tape, got a trace of {trace.memory}")
     steps, names = steps_and_symbols(trace, example)
 
     def array(name: str) -> Array | None:

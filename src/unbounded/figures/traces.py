@@ -55,7 +55,7 @@ def read_sequence(trace: Trace, example: int = 0) -> SequenceTrace:
     read_weights = _named(arrays, "read_weights")
     if not has_strengths(trace):
         raise ConfigError(
-            [f"trace: expected strengths and read weights, got a trace of {trace.memory}"]
+            f"trace: expected strengths and read weights, got a trace of {trace.memory}"
         )
     row_steps = _row_steps(*trace.arrays["strengths"].shape[1:])
     exists = row_steps < steps
@@ -82,7 +82,7 @@ def steps_and_symbols(trace: Trace, example: int) -> tuple[int, tuple[str, ...]]
     """
     batch = len(trace.lengths)
     if not 0 <= example < batch:
-        raise ConfigError([f"example: expected 0 to {batch - 1}, got {example}"])
+        raise ConfigError(f"example: expected 0 to {batch - 1}, got {example}")
     steps = int(trace.lengths[example])
     if trace.symbols is None:
         return steps, tuple(str(step + 1) for step in range(steps))
@@ -108,8 +108,6 @@ def _row_steps(steps: int, rows: int) -> NDArray[np.int64]:
     if rows == 2 * steps:
         return np.concatenate([np.arange(steps)[::-1], np.arange(steps)])
     raise ConfigError(
-        [
-            f"trace: expected {steps} rows for {steps} steps, or twice as many of a deque, got "
-            f"{rows}. A trace from a memory that was not empty cannot be drawn."
-        ]
+        f"trace: expected {steps} rows for {steps} steps, or twice as many of a deque, got "
+        f"{rows}. A trace from a memory that was not empty cannot be drawn."
     )

@@ -61,11 +61,9 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
     kind = next((kind for kind, (known, _) in KINDS.items() if type(memory) is known), None)
     if kind is None:
         raise ConfigError(
-            [
-                f"memory: the explorer cannot show a {type(memory).__name__}; it shows "
-                f"{', '.join(KINDS)}. To show another memory of the library, add it to KINDS of "
-                "memories/as_data.py"
-            ]
+            f"memory: the explorer cannot show a {type(memory).__name__}; it shows "
+            f"{', '.join(KINDS)}. To show another memory of the library, add it to KINDS of "
+            "memories/as_data.py"
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
     # Omitted at their defaults, so that pages of older versions can still read memories without
@@ -108,27 +106,23 @@ def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
     """
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError([f"memory: expected a kind of {', '.join(KINDS)}, got {kind!r}"])
+        raise ConfigError(f"memory: expected a kind of {', '.join(KINDS)}, got {kind!r}")
     try:
         return KINDS[kind][0](**data["options"])
     except (TypeError, ValueError, LookupError) as error:
-        raise ConfigError([f"memory {kind}: {error}"]) from error
+        raise ConfigError(f"memory {kind}: {error}") from error
 
 
 def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
     group = memory.group
     if not _is_named(group):
         raise ConfigError(
-            [
-                f"memory: expected a group of {', '.join(GROUPS)}, given by its name, got "
-                f"{group.name!r} with keys of size {group.key_size} ({type(group).__name__})"
-            ]
+            f"memory: expected a group of {', '.join(GROUPS)}, given by its name, got "
+            f"{group.name!r} with keys of size {group.key_size} ({type(group).__name__})"
         )
     if memory.weighting_name not in WEIGHTINGS:
         names = ", ".join(WEIGHTINGS)
-        raise ConfigError(
-            [f"memory: expected a weighting of {names}, got {memory.weighting_name!r}"]
-        )
+        raise ConfigError(f"memory: expected a weighting of {names}, got {memory.weighting_name!r}")
     options: dict[str, Any] = {"group": group.name, "step": memory.step_length}
     options["weighting"] = memory.weighting_name
     options["key_size"] = group.key_size

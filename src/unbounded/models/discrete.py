@@ -44,10 +44,8 @@ def deciding_layers(model: nn.Module) -> list[MemoryLayer]:
     if not with_gates:
         memories = ", ".join(repr(layer.memory) for layer in layers)
         raise ConfigError(
-            [
-                "model: expected a memory with gates (Head.gate), such as push and "
-                f"pop of --model.memory stack, got {memories or 'a model without a memory'}"
-            ]
+            "model: expected a memory with gates (Head.gate), such as push and "
+            f"pop of --model.memory stack, got {memories or 'a model without a memory'}"
         )
     return with_gates
 
@@ -64,12 +62,10 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryLayer, SuperpositionMem
             return module, module.memory
     memories = [repr(m.memory) for m in model.modules() if isinstance(m, MemoryLayer)]
     raise ConfigError(
-        [
-            "model: expected one with superposition stacks or lists, such as that of "
-            "--model.memory superposition_stack, got "
-            f"{', '.join(memories) or 'one without a memory'}. unbounded explore RUN shows other "
-            "memories step by step"
-        ]
+        "model: expected one with superposition stacks or lists, such as that of "
+        "--model.memory superposition_stack, got "
+        f"{', '.join(memories) or 'one without a memory'}. unbounded explore RUN shows other "
+        "memories step by step"
     )
 
 
@@ -83,7 +79,7 @@ def sequence_model(model: nn.Module) -> SequenceModel:
     for module in model.modules():
         if isinstance(module, SequenceModel):
             return module
-    raise ConfigError([f"model: expected a SequenceModel in it, got {type(model).__name__}"])
+    raise ConfigError(f"model: expected a SequenceModel in it, got {type(model).__name__}")
 
 
 def sharpen(model: nn.Module, factor: float) -> None:

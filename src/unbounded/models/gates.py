@@ -132,7 +132,7 @@ def _gate_fields(
     device = check_device(device)
     layers, sequence = deciding_layers(model), sequence_model(model)
     if len(layers) > 1:
-        raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])
+        raise ConfigError(f"model: expected one layer with a memory, got {len(layers)}")
     (layer,) = layers
     state: Any = sequence.started(batch.inputs.to(device), batch.lengths.to(device))
     for chunk in chunks(batch, chunk_steps):

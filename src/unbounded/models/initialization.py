@@ -88,11 +88,9 @@ def _symbols_of(model: SequenceModel) -> Tensor:
     weight = input_weight(model.layer)
     if weight is None:
         raise ConfigError(
-            [
-                "symbol_initialization: the columns of this layer's symbols are unknown (a deep "
-                "LSTM with skip_input has them in each layer); leave it at 'as_model', or give "
-                "embeddings"
-            ]
+            "symbol_initialization: the columns of this layer's symbols are unknown (a deep "
+            "LSTM with skip_input has them in each layer); leave it at 'as_model', or give "
+            "embeddings"
         )
     return weight.detach()[:, : model.input_vocabulary]
 

@@ -293,7 +293,7 @@ class MemoryModel(
         """The keywords that build a model of the same kind, as plain values."""
         config = self._hub_mixin_config
         if not isinstance(config, dict):
-            raise ConfigError(["model: its keywords cannot be stored as plain values"])
+            raise ConfigError("model: its keywords cannot be stored as plain values")
         parts = {name: part_of(config[name]) for name in ("memory", "controller") if name in config}
         return {**config, **parts}
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import unbounded
 from unbounded.custom_components import NO_MEMORY, is_path, module_of
+from unbounded.files import markdown_cell
 from unbounded.memories import MEMORIES
 from unbounded.models.model_parts import BASELINES
 from unbounded.rnn import CONTROLLERS
@@ -86,15 +87,15 @@ def model_card(
         **{title: sizes[title] for title in _SIZES.values() if title in sizes},
         "trained parameters": str(parameters),
     }
-    rows = "\n".join(f"| {name} | {_cell(value)} |" for name, value in properties.items())
-    source = _SOURCES.get(memory[0], f"the module of the memory, `{_cell(memory[0])}`")
+    rows = "\n".join(f"| {name} | {markdown_cell(value)} |" for name, value in properties.items())
+    source = _SOURCES.get(memory[0], f"the module of the memory, `{markdown_cell(memory[0])}`")
     modules = {module_of(name) for name in (memory[0], controller[0]) if is_path(name)}
     imports = "".join(f"import {module}\n" for module in sorted(modules))
     middle = f"{sections.strip()}\n\n" if sections.strip() else ""
     more = f"\n\n{usage.strip()}" if usage.strip() else ""
     heading = title or f"{memory[0]} with {controller[0]}"
     parts = [
-        f"* `{_cell(name)}`: {_cell(first)}"
+        f"* `{markdown_cell(name)}`: {markdown_cell(first)}"
         for name, first in (
             (memory[0], _first_line(MEMORIES.get(memory[0]))),
             (controller[0], _first_line({**BASELINES, **CONTROLLERS}.get(controller[0]))),
@@ -106,9 +107,9 @@ def model_card(
 {front_matter.strip()}
 ---
 
-# {_cell(heading)}
+# {markdown_cell(heading)}
 
-{_cell(kind)}, made with the Python library `unbounded`.
+{markdown_cell(kind)}, made with the Python library `unbounded`.
 
 {described}| property | value |
 | --- | --- |
@@ -152,9 +153,3 @@ def _in_words(part: tuple[str, Mapping[str, Any]]) -> str:
     name, options = part
     listed = ", ".join(f"{key} {value}" for key, value in options.items())
     return f"{name}: {listed}" if listed else name
-
-
-def _cell(text: str) -> str:
-    """Return a text without characters that end a cell or start a tag."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
-    return plain.replace("|", "\\|").replace("<", "&lt;")

@@ -803,9 +803,7 @@ class SRCN(PlainLayer[SRCNState]):
             check_positive(name, size)
         check_number("alpha", alpha)
         if not 0 <= alpha < 1:
-            raise ConfigError(
-                [f"alpha: expected a number of at least 0 and below 1, got {alpha!r}"]
-            )
+            raise ConfigError(f"alpha: expected a number of at least 0 and below 1, got {alpha!r}")
         self.input_size, self.hidden_size, self.context_size = input_size, hidden_size, context_size
         self.alpha, self.batch_first, self.activation = alpha, batch_first, activation
         self.backend = backend

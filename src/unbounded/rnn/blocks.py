@@ -263,4 +263,4 @@ def check_sizes(
             f"num_heads: expected a divisor of hidden_size {sizes['hidden_size']}, got {num_heads}."
         )
     if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
-        raise ConfigError([f"dropout: expected a number in [0, 1), got {dropout!r}"])
+        raise ConfigError(f"dropout: expected a number in [0, 1), got {dropout!r}")

@@ -344,7 +344,7 @@ def _biases(bias: bool, second_bias: bool) -> int:
     check_bool("bias", bias)
     check_bool("second_bias", second_bias)
     if second_bias and not bias:
-        raise ConfigError(["second_bias: expected False without a bias, got True"])
+        raise ConfigError("second_bias: expected False without a bias, got True")
     return bias + second_bias
 
 

@@ -1,7 +1,19 @@
-"""DeltaNet and DeltaProduct: linear memories, as layers with the interface of MemoryRNN."""
+"""DeltaNet and DeltaProduct: linear memories, as layers with the interface of MemoryRNN.
+
+The delta rule is computed in chunks of matrix products. A token has n steps, each with a key k of
+norm 1, a value v and a strength b:
+
+    H <- H + b k (v - H^T k)^T = (I - b k k^T) H + b k v^T;   o = H^T q after a token's last step
+
+The eigenvalues of I - b k k^T are 1 and 1 - b.
+
+Sources: one step, Yang et al. 2024, arXiv:2406.06484; several, Siems et al. 2025,
+arXiv:2502.10297; b up to 2, Grazzi et al. 2025, arXiv:2411.12537.
+"""
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +24,63 @@ from unbounded.checks import check_bool, check_positive, check_size
 from unbounded.memories.core import portable, without_autocast
 from unbounded.rnn.baselines import Shape
 from unbounded.rnn.blocks import Block, BlockNetwork, SequencePart, check_fields, check_sizes
-from unbounded.rnn.delta_rule import delta_rule
+
+#: Number of steps in a chunk. The triangular system takes time quadratic in this number, and each
+#: chunk needs a product with H.
+CHUNK = 64
+
+
+def delta_rule(
+    queries: Tensor, keys: Tensor, values: Tensor, strengths: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compute the steps of all tokens, chunk by chunk.
+
+    Within a chunk of keys K and values V, the rows u_t = b_t (v_t - H_{t-1}^T k_t) solve one
+    triangular system (the WY representation):
+
+        (I + tril(diag(b) K K^T, -1)) U = diag(b) (V - K H);   O = Q H + tril(Q K^T) U;
+        H <- H + K^T U
+
+    Args:
+        queries: [B, heads, T, D]. keys: [B, heads, T, n, D]. values: [B, heads, T, n, E].
+        strengths: [B, heads, T, n]; a step of strength 0 changes nothing.
+        state: H before the first step, [B, heads, D, E].
+    Returns:
+        o of every token, [B, heads, T, E], and H after the last step.
+    Source: Yang et al. 2024, arXiv:2406.06484, section 3.
+    """
+    tokens, each = keys.shape[2:4]
+    size = max(1, min(tokens, CHUNK // each))
+    missing = -tokens % size
+
+    def chunked(tensor: Tensor) -> Tensor:
+        """Reshape to [B, heads, chunks, tokens of a chunk, ...], with zeros in the last chunk."""
+        padding = (0, 0) * (tensor.dim() - 3) + (0, missing)
+        filled: Tensor = F.pad(tensor, padding).unflatten(2, (-1, size))
+        return filled
+
+    query = chunked(queries)
+    key, value = chunked(keys).flatten(3, 4), chunked(values).flatten(3, 4)
+    strength = chunked(strengths).flatten(3).unsqueeze(-1)
+    place = torch.arange(size * each, device=keys.device)
+    between = (strength * (key @ key.transpose(-1, -2))).tril(-1)
+    # The two parts of the right side that do not need H: diag(b) V and diag(b) K.
+    right = torch.cat([strength * value, strength * key], dim=-1)
+    solved = torch.linalg.solve_triangular(
+        between + torch.eye(len(place), dtype=key.dtype, device=key.device),
+        right,
+        upper=False,
+        unitriangular=True,
+    )
+    own, through_state = solved.split([value.shape[-1], key.shape[-1]], dim=-1)
+    token = torch.arange(size, device=keys.device).unsqueeze(1)
+    scores = (query @ key.transpose(-1, -2)) * (place // each <= token)
+    outputs = []
+    for chunk in range(query.shape[2]):
+        written = own[:, :, chunk] - through_state[:, :, chunk] @ state
+        outputs.append(query[:, :, chunk] @ state + scores[:, :, chunk] @ written)
+        state = state + key[:, :, chunk].transpose(-1, -2) @ written
+    return torch.cat(outputs, dim=2)[:, :, :tokens], state
 
 
 @portable
@@ -138,7 +206,51 @@ def _of_norm_1(vectors: Tensor) -> Tensor:
     return vectors * torch.rsqrt(vectors.square().sum(dim=-1, keepdim=True) + 1e-6)
 
 
-class DeltaNet(BlockNetwork):
+class _DeltaNetwork(BlockNetwork, ABC):
+    """What `DeltaNet` and `DeltaProduct` have in common."""
+
+    def _make_blocks(
+        self, input_size: int, hidden_size: int, num_layers: int, num_heads: int,
+        feed_forward_size: int | None, *,
+        steps: int, conv_size: int, negative_eigenvalues: bool, dropout: float,
+        batch_first: bool, backend: str,
+        device: torch.device | str | None, dtype: torch.dtype | None, **sizes: int,
+    ) -> None:  # fmt: skip
+        """Check the options and make the network; `sizes` are further sizes to check."""
+        check_sizes(
+            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
+            device=device, dtype=dtype,
+            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, **sizes,
+        )  # fmt: skip
+        check_bool("negative_eigenvalues", negative_eigenvalues)
+        check_size("conv_size", conv_size)
+        if feed_forward_size is not None:
+            check_positive("feed_forward_size", feed_forward_size)
+        self.num_layers, self.num_heads = num_layers, num_heads
+        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
+        between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+
+        def part() -> DeltaPart:
+            return DeltaPart(
+                hidden_size,
+                num_heads,
+                steps=steps,
+                conv_size=conv_size,
+                negative_eigenvalues=negative_eigenvalues,
+                **place,
+            )
+
+        blocks = [
+            Block([part()], hidden_size, between, dropout=dropout, **place)
+            for _ in range(num_layers)
+        ]
+        self._make_network(
+            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
+        )
+
+
+class DeltaNet(_DeltaNetwork):
     """A linear memory with one matrix per head, in which the delta rule replaces a key's value.
 
     x_t goes through a linear map and the blocks: x <- x + deltanet(norm(x)); x <- x + W_2
@@ -183,22 +295,11 @@ class DeltaNet(BlockNetwork):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_sizes(
-            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
-            device=device, dtype=dtype,
-            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers,
+        self._make_blocks(
+            input_size, hidden_size, num_layers, num_heads, feed_forward_size,
+            steps=1, conv_size=conv_size, negative_eigenvalues=negative_eigenvalues,
+            dropout=dropout, batch_first=batch_first, backend=backend, device=device, dtype=dtype,
         )  # fmt: skip
-        self.num_layers, self.num_heads = num_layers, num_heads
-        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        blocks = _blocks(
-            hidden_size, num_layers, num_heads, feed_forward_size,
-            dropout=dropout, steps=1, conv_size=conv_size,
-            negative_eigenvalues=negative_eigenvalues, **place,
-        )  # fmt: skip
-        self._make_network(
-            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
-        )
 
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""
@@ -210,7 +311,7 @@ class DeltaNet(BlockNetwork):
         )
 
 
-class DeltaProduct(BlockNetwork):
+class DeltaProduct(_DeltaNetwork):
     """A DeltaNet that applies several steps of the delta rule to its matrices for each input.
 
     The matrix of a token is a product of n generalized Householder matrices, which can be any
@@ -257,24 +358,13 @@ class DeltaProduct(BlockNetwork):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_sizes(
-            batch_first=batch_first, backend=backend, dropout=dropout, num_heads=num_heads,
-            device=device, dtype=dtype,
-            input_size=input_size, hidden_size=hidden_size, num_layers=num_layers,
+        self.householder_steps = householder_steps
+        self._make_blocks(
+            input_size, hidden_size, num_layers, num_heads, feed_forward_size,
+            steps=householder_steps, conv_size=conv_size, negative_eigenvalues=negative_eigenvalues,
+            dropout=dropout, batch_first=batch_first, backend=backend, device=device, dtype=dtype,
             householder_steps=householder_steps,
         )  # fmt: skip
-        self.num_layers, self.num_heads = num_layers, num_heads
-        self.householder_steps = householder_steps
-        self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        blocks = _blocks(
-            hidden_size, num_layers, num_heads, feed_forward_size,
-            dropout=dropout, steps=householder_steps, conv_size=conv_size,
-            negative_eigenvalues=negative_eigenvalues, **place,
-        )  # fmt: skip
-        self._make_network(
-            input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
-        )
 
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""
@@ -284,39 +374,3 @@ class DeltaProduct(BlockNetwork):
             f"conv_size={self.conv_size}, negative_eigenvalues={self.negative_eigenvalues}, "
             f"batch_first={self.batch_first}, backend={self.backend!r}"
         )
-
-
-def _blocks(
-    hidden_size: int,
-    num_layers: int,
-    num_heads: int,
-    feed_forward_size: int | None,
-    *,
-    dropout: float,
-    steps: int,
-    conv_size: int,
-    negative_eigenvalues: bool,
-    device: torch.device | str | None,
-    dtype: torch.dtype | None,
-) -> list[Block]:
-    """The blocks of both networks."""
-    check_bool("negative_eigenvalues", negative_eigenvalues)
-    check_size("conv_size", conv_size)
-    if feed_forward_size is not None:
-        check_positive("feed_forward_size", feed_forward_size)
-    between = 4 * hidden_size if feed_forward_size is None else feed_forward_size
-    place: dict[str, Any] = {"device": device, "dtype": dtype}
-
-    def part() -> DeltaPart:
-        return DeltaPart(
-            hidden_size,
-            num_heads,
-            steps=steps,
-            conv_size=conv_size,
-            negative_eigenvalues=negative_eigenvalues,
-            **place,
-        )
-
-    return [
-        Block([part()], hidden_size, between, dropout=dropout, **place) for _ in range(num_layers)
-    ]

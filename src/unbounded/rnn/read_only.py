@@ -71,7 +71,7 @@ def check_read_only(layer: nn.Module) -> None:
         return
     what = repr(layer.memory) if isinstance(layer, MemoryRNN) else type(layer).__name__
     raise ConfigError(
-        [f"read_only_token: {what} cannot be kept from writing; expected a memory with strengths"]
+        f"read_only_token: {what} cannot be kept from writing; expected a memory with strengths"
     )
 
 
@@ -142,7 +142,7 @@ def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, 
     before_answer = int(first[0])
     if bool((first != before_answer).any()):
         raise ConfigError(
-            [f"answers: expected the same first step in all sequences, got {first.tolist()}"]
+            f"answers: expected the same first step in all sequences, got {first.tolist()}"
         )
     outputs, traces, state = [], [], None
     for inputs, bias in ((x[:, :before_answer], {}), (x[:, before_answer:], silenced(layer))):
@@ -177,7 +177,7 @@ def silenced(layer: MemoryRNN) -> dict[str, Tensor]:
         bias = part.heads.bias
         if bias is None:
             check_read_only(layer)
-            raise ConfigError([f"layer: the heads of {part.memory!r} have no biases"])
+            raise ConfigError(f"layer: the heads of {part.memory!r} have no biases")
         writes = torch.zeros_like(bias, dtype=torch.bool)
         for head in part.memory.write_strengths:
             writes[part.heads.rows(head)] = True

@@ -75,7 +75,7 @@ def run_symbols(
     name = input_weight_name(layer)
     known = MemoryRNN | ControllerRNN | SRCN | DeepLSTM | BlockNetwork
     if name is None or not isinstance(layer, known):
-        raise ConfigError([f"layer: cannot look up symbols for {type(layer).__name__}"])
+        raise ConfigError(f"layer: cannot look up symbols for {type(layer).__name__}")
     weight = layer.get_parameter(name)
     matrix = weight if columns is None else columns
     size = matrix.shape[1] - (weight.shape[1] - layer.input_size)

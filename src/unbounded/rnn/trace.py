@@ -269,7 +269,7 @@ class RunTrace:
         try:
             arrays = replayed(memory, memory.State(*fields), given)
         except ShapeError as error:
-            raise ConfigError([f"trace: {error}"]) from error
+            raise ConfigError(f"trace: {error}") from error
         if self.objective == "binary":
             arrays["chance"] = torch.tensor([list(self.probability)])
         if self.heights is not None:

@@ -37,7 +37,7 @@ def draw_study(
         StorageError: the folder cannot be written.
     """
     if not study.axes:
-        raise ConfigError(["plot: the study has no axis"])
+        raise ConfigError("plot: the study has no axis")
     against = study.axes[-1] if against is None else _axis(study, against, "against")
     others = [axis for axis in study.axes if axis != against]
     lines_by = others if by is None else [_axis(study, axis, "by") for axis in by]
@@ -79,4 +79,4 @@ def _axis(study: StudyFile, name: str, option: str) -> str:
     if len(found) == 1:
         return found[0]
     hint = did_you_mean(name, study.axes)
-    raise ConfigError([f"{option}: {name!r} is no axis.{hint} Axes: {', '.join(study.axes)}."])
+    raise ConfigError(f"{option}: {name!r} is no axis.{hint} Axes: {', '.join(study.axes)}.")

@@ -62,14 +62,14 @@ class RayTasks:
         except (ConnectionError, RuntimeError, ValueError) as error:
             first = str(error).split("\n", 1)[0]
             raise ConfigError(
-                [f"ray: no cluster at {address!r} ({first}); `ray start --head` starts one"]
+                f"ray: no cluster at {address!r} ({first}); `ray start --head` starts one"
             ) from error
         chosen = {**_RESOURCES, **(resources or {})}
         try:
             task = self._ray.remote(max_retries=-1, **chosen)(work_on)
         except (TypeError, ValueError) as error:
             self._ray.shutdown()
-            raise ConfigError([f"ray: {str(error).splitlines()[0]}"]) from error
+            raise ConfigError(f"ray: {str(error).splitlines()[0]}") from error
         arguments = (str(plan.resolve()), str(runs.resolve()), options.to_json())
         self._tasks = [task.remote(*arguments, number, jobs) for number in range(1, jobs + 1)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from unbounded.errors import CheckpointError, ConfigError, did_you_mean
+from unbounded.errors import CheckpointError, ConfigError, did_you_mean, unknown
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.evaluation.score import wilson
 from unbounded.experiments.config.check import build_task
@@ -206,7 +206,7 @@ def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
     known += ["selection_metric", "success"]
     if name not in known:
         hint = did_you_mean(name, known)
-        raise ConfigError([f"table: unknown metric {name!r}.{hint} Valid: {', '.join(known)}"])
+        raise ConfigError(f"table: unknown metric {name!r}.{hint} Valid: {', '.join(known)}")
 
 
 def check_metric(name: str, runs: Iterable[StudyRun]) -> None:
@@ -217,5 +217,4 @@ def check_metric(name: str, runs: Iterable[StudyRun]) -> None:
     """
     known = list(dict.fromkeys(metric for run in runs for metric in run.values()))
     if known and name not in known:
-        hint = did_you_mean(name, known)
-        raise ConfigError([f"unknown metric {name!r}.{hint} Valid: {', '.join(known)}."])
+        raise ConfigError(unknown("unknown metric", name, known))

@@ -13,8 +13,7 @@ from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import check_all, checked
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.build import build_run, make_accelerator, make_place
-from unbounded.experiments.run.hooks import training_hooks
-from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.phase import Surroundings, run_phase, training_hooks
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import ClaimRecord, newest_claims
@@ -63,9 +62,7 @@ def check_trials(trials: Sequence[Trial]) -> None:
         raise ConfigError([f"{line} (in {cell})" for line, cell in found.items()]) from None
 
 
-def plan_text(
-    title: str, trials: Sequence[Trial], runs: Path, jobs: int, *, timed: bool = True
-) -> str:
+def plan_text(title: str, trials: Sequence[Trial], runs: Path, jobs: int) -> str:
     """The plan for `--dry-run`: runs and their states, and the hours to train.
 
     The time is estimated from the minutes of finished runs. If no run is finished, the estimate is
@@ -76,7 +73,6 @@ def plan_text(
         trials: all runs.
         runs: folder of the run folders.
         jobs: number of concurrent runs.
-        timed: whether batches are timed.
     """
     claims = newest_claims(runs)
     lines, waiting = [title], []
@@ -93,7 +89,7 @@ def plan_text(
     cells = len({trial.cell for trial in trials})
     lines.append(f"{len(waiting)} of {len(trials)} runs to train, in {cells} cells")
     if waiting:
-        lines.append(_time(trials, waiting, runs, jobs, timed))
+        lines.append(_time(trials, waiting, runs, jobs))
     return "\n".join(lines)
 
 
@@ -105,9 +101,7 @@ def _state(trial: Trial, runs: Path, is_finished: bool, claim: ClaimRecord | Non
     return "resumes" if RunFolder.of(runs, trial.config).path.is_dir() else "to do"
 
 
-def _time(
-    trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: int, timed: bool
-) -> str:
+def _time(trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: int) -> str:
     measured = finished_minutes(trials, runs)
     expected = RunMinutes(trials, measured)
     minutes = [expected.of(trial) for trial in waiting]
@@ -119,8 +113,6 @@ def _time(
     if known:
         total = estimate(with_jobs(known, jobs))
         return f"{total} with --jobs {jobs}, from the minutes of {len(measured)} finished runs"
-    if not timed:
-        return "time unknown: no run is finished"
     budgets = _timed_budgets(waiting)
     if not budgets:
         return "time unknown: no batch could be timed"

@@ -14,7 +14,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.trials.plan_file import PLAN, read_plan, write_plan
 from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.study_file import StudyFile, make_study_file
-from unbounded.files import read_text, storage_errors, write_text
+from unbounded.files import make_folder, read_text, write_text
 
 #: Keys in a study's file that change only what is shown, and not the runs.
 _SHOWN: Final = ("about", "select", "table", "figures", "log_with")
@@ -86,9 +86,8 @@ class StudyFolder:
         if self.study_file.is_file():
             self._check(study, trials, extend)
         elif self.path.is_dir() and any(self.path.glob("*.yaml")):
-            raise ConfigError([f"out: {self.path} holds other files; name another folder"])
-        with storage_errors(self.path, "making folder"):
-            self.path.mkdir(parents=True, exist_ok=True)
+            raise ConfigError(f"out: {self.path} holds other files; name another folder")
+        make_folder(self.path)
         write_plan(self.plan_file, trials)
         text = plain_yaml.dump({"study": study.name, "content": _plain(study.data)})
         if not self.study_file.is_file() or read_text(self.study_file) != text:
@@ -124,10 +123,8 @@ class StudyFolder:
         name, content = self._stored()
         if name != study.name:
             raise ConfigError(
-                [
-                    f"out: {self.path} is the folder of study {name!r}, not of "
-                    f"{study.name!r}; name another folder with --out"
-                ]
+                f"out: {self.path} is the folder of study {name!r}, not of "
+                f"{study.name!r}; name another folder with --out"
             )
         if not self.plan_file.is_file():
             return

@@ -130,7 +130,7 @@ class SubmittedJobs:
             hint = ""
             if "srun" in first:
                 hint = ". Is this a login node? --executor local tries it on this machine"
-            raise ConfigError([f"executor: {first}{hint}"]) from error
+            raise ConfigError(f"executor: {first}{hint}") from error
         numbers = list(range(1, jobs + 1))
         try:
             self.jobs = executor.map_array(job, numbers, [jobs] * jobs)

@@ -1,23 +1,17 @@
 """Tasks: samplers, vocabularies and batches. Tasks do not depend on models."""
 
-from unbounded.tasks.addition import BinaryAddition
-from unbounded.tasks.arithmetic import Added, Doubled
+from unbounded.tasks.algorithmic import BinaryAddition, Counting, Memorization
 from unbounded.tasks.associative_queries import AssociativeQueries
 from unbounded.tasks.batch import Batch, chunks
 from unbounded.tasks.bit_tasks import AssociativeRecall, BitCopy, BitTask, RepeatCopy
-from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.dyck import DyckMembership, DyckPrefixes
 from unbounded.tasks.dynamic_ngrams import DynamicNGrams, optimal_probabilities
-from unbounded.tasks.grammar import Grammar, Rule, WordClass
-from unbounded.tasks.grammars import GENDER, SVO_SOV
+from unbounded.tasks.grammar import GENDER, SVO_SOV, Grammar, Rule, WordClass
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
-from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import read_penn_treebank
-from unbounded.tasks.program_task import ProgramTask
-from unbounded.tasks.programs import Program, check_program
+from unbounded.tasks.program_task import Program, ProgramTask, check_program
 from unbounded.tasks.questions import QuestionSource, QuestionTask
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.recognition import Recognition
@@ -25,7 +19,7 @@ from unbounded.tasks.registry import TASKS, make_task, task_factory
 from unbounded.tasks.stack_languages import LanguageModel
 from unbounded.tasks.state_tracking import WordProblem
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
-from unbounded.tasks.symbols import RandomSymbols
+from unbounded.tasks.symbols import Added, Doubled, PrioritySort, RandomSymbols, RepeatedSymbols
 from unbounded.tasks.task import LAYOUTS, Example, Task
 from unbounded.tasks.text import TextTask, read_text
 from unbounded.tasks.transduction import Pairs, PairSource, Prompt, TransductionTask

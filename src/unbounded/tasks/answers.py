@@ -6,13 +6,10 @@ arXiv:1611.02854; programs: Zaremba & Sutskever 2014, arXiv:1410.4615.
 
 from __future__ import annotations
 
-from unbounded.tasks.arithmetic import Added, Doubled
-from unbounded.tasks.lengths import named_ranges
-from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
+from unbounded.tasks.lengths import Lengths, named_ranges
 from unbounded.tasks.program_task import ProgramTask
-from unbounded.tasks.symbols import RandomSymbols
-from unbounded.tasks.transduction import TransductionTask
-from unbounded.tasks.transduction_parts import Lengths, transduction
+from unbounded.tasks.symbols import Added, Doubled, PrioritySort, RandomSymbols, RepeatedSymbols
+from unbounded.tasks.transduction import TransductionTask, transduction
 
 
 def answer_copy(

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import torch
 
-from unbounded.errors import ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange, named_ranges
-from unbounded.tasks.questions import Lengths
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import (
     Integers,
     Stream,
@@ -71,18 +69,17 @@ class AssociativeQueries(Task):
             ("symbols", symbols, 4, MOST_SYMBOLS),
             ("steps", steps, 4, MOST_STEPS),
         ):
-            try:
+            with collected(errors):
                 whole_number(name, value, least, most)
-            except ConfigError as error:
-                errors += error.errors
         is_number = isinstance(power, int | float) and not isinstance(power, bool)
         if not is_number or not 0 < power <= 10:
             errors.append(f"power: expected a number above 0, at most 10, got {power!r}")
         if errors:
             raise ConfigError(errors)
         self.symbols, self.steps, self.power = symbols, steps, float(power)
-        for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
-            errors += [f"{part}: {message}" for message in self._range_errors(lengths)]
+        errors = errors_of_ranges(
+            self._range_errors, train_lengths=train_lengths, test_lengths=test_lengths
+        )
         if errors:
             raise ConfigError(errors)
         self.chance = 1 / (symbols - symbols // 2)
@@ -95,9 +92,6 @@ class AssociativeQueries(Task):
     ) -> Batch:
         """See `Task.batch`. The number of steps T is `steps` times the greatest number of pairs."""
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {error}" for error in errors])
         indices = start + np.arange(size)
         pairs = chosen.minimum + bounded(stream.length_words(indices), len(chosen))
         inputs = np.zeros((size, self.steps * int(pairs.max())), dtype=np.int64)
@@ -108,8 +102,7 @@ class AssociativeQueries(Task):
             inputs[rows, :width], targets[rows, :width], mask[rows, :width] = self._draw(
                 stream, indices[rows], count
             )
-        arrays = (inputs, targets, mask, self.steps * pairs)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(inputs, targets, mask, self.steps * pairs)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -128,10 +121,6 @@ class AssociativeQueries(Task):
             )
             for inputs, targets, mask, steps in rows
         ]
-
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
 
     def most_held(self, lengths: LengthRange) -> int:
         """See `Task.most_held`."""

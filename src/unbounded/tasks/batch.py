@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.checks import check_kind, check_tensor
 from unbounded.errors import ConfigError
+from unbounded.tasks.randomness import Integers
 
 
 class Batch(NamedTuple):
@@ -30,6 +33,12 @@ class Batch(NamedTuple):
     targets: Tensor
     mask: Tensor
     lengths: Tensor
+
+
+def batch_of(inputs: Integers, targets: Integers, mask: NDArray[Any], lengths: Integers) -> Batch:
+    """Return the arrays of a batch as tensors."""
+    arrays = (inputs, targets, mask, lengths)
+    return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
 
 def check_batch(value: object) -> None:
@@ -59,7 +68,7 @@ def chunks(batch: Batch, steps: int) -> Iterator[Batch]:
         ConfigError: `steps` is not an integer of at least 1.
     """
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise ConfigError([f"steps of a chunk: expected an integer of at least 1, got {steps!r}"])
+        raise ConfigError(f"steps of a chunk: expected an integer of at least 1, got {steps!r}")
     for start in range(0, batch.inputs.shape[1], steps):
         columns = slice(start, start + steps)
         inputs = batch.inputs[:, columns]

@@ -7,15 +7,13 @@ data. Source: Graves, Wayne & Danihelka 2014, arXiv:1410.5401, sections 4.1 to 4
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import torch
 
-from unbounded.errors import ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.task import Example, Task
 
@@ -83,8 +81,7 @@ class BitTask(Task):
         inputs, targets, prompt_steps, answer = self._drawn(seed, split, start, size, lengths)
         step, steps = np.arange(inputs.shape[1]), prompt_steps + answer
         mask = (step >= prompt_steps[:, None]) & (step < steps[:, None])
-        arrays = (inputs, targets, mask, steps)
-        return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+        return batch_of(inputs, targets, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -112,8 +109,6 @@ class BitTask(Task):
         return self.draw(stream, start + np.arange(size), chosen)
 
 
-Lengths = LengthRange | str | tuple[int, int]
-
 #: Limits for the bits of a vector and the copies of a sequence, because each symbol has a number
 #: and a name.
 MOST_BITS: Final = 12
@@ -126,19 +121,9 @@ MOST_LEVELS: Final = 1024
 def _checked(bits: int, **ranges: Lengths) -> tuple[LengthRange, ...]:
     """Return the ranges, or raise the errors of the ranges and of the bits together."""
     errors: list[str] = []
-    checks: list[Callable[[], Any]] = [
-        lambda: whole_number("bits", bits, 1, MOST_BITS),
-        lambda: named_ranges(**ranges),
-    ]
-    parsed: Any = ()
-    for check in checks:
-        try:
-            parsed = check()
-        except ConfigError as error:
-            errors += error.errors
-    if errors:
-        raise ConfigError(errors)
-    return tuple(parsed)
+    with collected(errors):
+        whole_number("bits", bits, 1, MOST_BITS)
+    return named_ranges(*errors, **ranges)
 
 
 def ntm_copy(
@@ -248,18 +233,16 @@ def vector_priority_sort(
         ("kept", kept, 1, MOST_LEVELS),
         ("levels", levels, 2, MOST_LEVELS),
     ):
-        try:
+        with collected(errors):
             whole_number(name, value, least, most)
-        except ConfigError as error:
-            errors += error.errors
     train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     if levels % 2:
         errors.append(f"levels: expected an even number, got {levels}")
-    errors += [
-        f"{name}: {line}"
-        for name, lengths in (("train_lengths", train), ("test_lengths", test))
-        for line in _sorted_errors(lengths, kept, levels)
-    ]
+    errors += errors_of_ranges(
+        lambda lengths: _sorted_errors(lengths, kept, levels),
+        train_lengths=train,
+        test_lengths=test,
+    )
     if errors:
         raise ConfigError(errors)
     return VectorPrioritySort(bits, kept, levels, train, test)
@@ -372,10 +355,8 @@ class AssociativeRecall(BitTask):
         """See `BitTask.draw`. The number of steps T is 4 k + 8."""
         if lengths.minimum < 2:
             raise ConfigError(
-                [
-                    f"lengths: a sequence has at least 2 items, the queried one and the next; got "
-                    f"{lengths}"
-                ]
+                f"lengths: a sequence has at least 2 items, the queried one and the next; got "
+                f"{lengths}"
             )
         length_words, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
         count = lengths.minimum + bounded(length_words, len(lengths))
@@ -439,8 +420,6 @@ class VectorPrioritySort(BitTask):
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
         """See `BitTask.draw`. The number of steps T is k + 1 + `kept`."""
-        if errors := self.range_errors(lengths):
-            raise ConfigError([f"lengths: {line}" for line in errors])
         count, vectors = _vectors(stream, indices, lengths, self.data_bits)
         most = vectors.shape[1]
         blocks = _PRIORITIES_FROM + np.arange((self.levels + 1) // 2)

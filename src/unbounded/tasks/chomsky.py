@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from unbounded.checks import check_choice
-from unbounded.tasks.questions import Lengths, QuestionSource, QuestionTask, question
+from unbounded.tasks.lengths import Lengths
+from unbounded.tasks.questions import QuestionSource, QuestionTask, question
 from unbounded.tasks.randomness import Integers, Words, bounded
 from unbounded.tasks.symbols import all_strings
 
@@ -578,7 +579,7 @@ def even_pairs(
     Source: Delétang et al. 2023, arXiv:2207.02098.
     """
     source = Rule(BITS, BITS, _even_pairs)
-    return question("even_pairs", lambda: source, train_lengths, test_lengths, computation)
+    return question("even_pairs", source, train_lengths, test_lengths, computation)
 
 
 def modular_arithmetic(
@@ -596,7 +597,7 @@ def modular_arithmetic(
     """
     return question(
         "modular_arithmetic",
-        lambda: SimpleArithmetic(variant),
+        SimpleArithmetic(variant),
         train_lengths,
         test_lengths,
         computation,
@@ -611,7 +612,7 @@ def parity_check(
     Args, errors and source as for `even_pairs`.
     """
     source = Rule(BITS, BITS, lambda sources: column(sources.sum(axis=1) % 2))
-    return question("parity_check", lambda: source, train_lengths, test_lengths, computation)
+    return question("parity_check", source, train_lengths, test_lengths, computation)
 
 
 def cycle_navigation(
@@ -624,7 +625,7 @@ def cycle_navigation(
     source = Rule(
         ("<", "=", ">"), DIGITS, lambda sources: column((sources - 1).sum(axis=1) % MODULUS)
     )
-    return question("cycle_navigation", lambda: source, train_lengths, test_lengths, computation)
+    return question("cycle_navigation", source, train_lengths, test_lengths, computation)
 
 
 def modular_arithmetic_brackets(
@@ -636,7 +637,7 @@ def modular_arithmetic_brackets(
     """
     return question(
         "modular_arithmetic_brackets",
-        BracketArithmetic,
+        BracketArithmetic(),
         train_lengths,
         test_lengths,
         computation,
@@ -651,7 +652,7 @@ def reverse_string(
     Args, errors and source as for `even_pairs`.
     """
     source = Rule(BITS, BITS, lambda sources: _whole(sources[:, ::-1]))
-    return question("reverse_string", lambda: source, train_lengths, test_lengths, computation)
+    return question("reverse_string", source, train_lengths, test_lengths, computation)
 
 
 def solve_equation(
@@ -661,7 +662,7 @@ def solve_equation(
 
     Args, errors and source as for `even_pairs`; the code answers 0 below 3 symbols.
     """
-    return question("solve_equation", Equation, train_lengths, test_lengths, computation)
+    return question("solve_equation", Equation(), train_lengths, test_lengths, computation)
 
 
 def stack_manipulation(
@@ -672,7 +673,7 @@ def stack_manipulation(
     Args, errors and source as for `even_pairs`.
     """
     return question(
-        "stack_manipulation", StackManipulation, train_lengths, test_lengths, computation
+        "stack_manipulation", StackManipulation(), train_lengths, test_lengths, computation
     )
 
 
@@ -684,7 +685,7 @@ def duplicate_string(
     Args, errors and source as for `even_pairs`.
     """
     source = Rule(BITS, BITS, lambda sources: _whole(np.tile(sources, (1, 2))))
-    return question("duplicate_string", lambda: source, train_lengths, test_lengths, computation)
+    return question("duplicate_string", source, train_lengths, test_lengths, computation)
 
 
 def missing_duplicate_string(
@@ -695,7 +696,7 @@ def missing_duplicate_string(
     Args, errors and source as for `even_pairs`; the code's only string of one symbol has answer 1.
     """
     return question(
-        "missing_duplicate_string", MissingDuplicate, train_lengths, test_lengths, computation
+        "missing_duplicate_string", MissingDuplicate(), train_lengths, test_lengths, computation
     )
 
 
@@ -712,9 +713,7 @@ def odds_first(
 
     Everything else is as for `even_pairs`.
     """
-    return question(
-        "odds_first", lambda: _odds_first(variant), train_lengths, test_lengths, computation
-    )
+    return question("odds_first", _odds_first(variant), train_lengths, test_lengths, computation)
 
 
 def chomsky_binary_addition(
@@ -728,7 +727,7 @@ def chomsky_binary_addition(
     """
     return question(
         "chomsky_binary_addition",
-        lambda: BinaryOperation("+"),
+        BinaryOperation("+"),
         train_lengths,
         test_lengths,
         computation,
@@ -744,7 +743,7 @@ def binary_multiplication(
     """
     return question(
         "binary_multiplication",
-        lambda: BinaryOperation("*"),
+        BinaryOperation("*"),
         train_lengths,
         test_lengths,
         computation,
@@ -764,9 +763,7 @@ def compute_sqrt(
 
     Everything else is as for `even_pairs`.
     """
-    return question(
-        "compute_sqrt", lambda: SquareRoot(variant), train_lengths, test_lengths, computation
-    )
+    return question("compute_sqrt", SquareRoot(variant), train_lengths, test_lengths, computation)
 
 
 def bucket_sort(
@@ -777,7 +774,7 @@ def bucket_sort(
     Args, errors and source as for `even_pairs`.
     """
     source = Rule(DIGITS, DIGITS, lambda sources: _whole(np.sort(sources, axis=1)))
-    return question("bucket_sort", lambda: source, train_lengths, test_lengths, computation)
+    return question("bucket_sort", source, train_lengths, test_lengths, computation)
 
 
 #: The fifteen tasks: first regular, then context-free, then context-sensitive tasks.

@@ -36,7 +36,7 @@ def read_lines(path: str | Path, advice: str, check: Check | None = None) -> lis
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror or error}. {advice}"]) from error
+        raise ConfigError(f"{path}: {error.strerror or error}. {advice}") from error
     return lines_of(content, str(path), advice, check)
 
 
@@ -57,15 +57,15 @@ def lines_of(content: bytes, name: str, advice: str, check: Check | None = None)
         None,
     )
     if foreign_format is not None:
-        raise ConfigError([f"{name}: {foreign_format}"])
+        raise ConfigError(f"{name}: {foreign_format}")
     if b"\0" in content:
         raise ConfigError(
-            [f"{name}: it has NUL bytes, as UTF-16 without a byte-order mark has; save it as UTF-8"]
+            f"{name}: it has NUL bytes, as UTF-16 without a byte-order mark has; save it as UTF-8"
         )
     if not content.strip():
-        raise ConfigError([f"{name}: empty. {advice}"])
+        raise ConfigError(f"{name}: empty. {advice}")
     if b"\n" not in content and b"\r" in content.rstrip(b"\r"):
-        raise ConfigError([f"{name}: its lines end in CR alone; end them in LF or CR LF"])
+        raise ConfigError(f"{name}: its lines end in CR alone; end them in LF or CR LF")
     lines: list[str] = []
     errors: list[str] = []
     for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.tasks.grammar import Grammar, Rule
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, Words, bounded
@@ -235,13 +236,13 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
     """
     if not 1 <= longest <= LONGEST:
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} is sampled up to length {LONGEST}, got {longest}"]
+            f"lengths: grammar {grammar.name} is sampled up to length {LONGEST}, got {longest}"
         )
     rules = RuleArrays.of(grammar)
     count = len(rules.nonterminals)
     if max(count, len(rules.pairs)) * (longest + 1) > WeightedRows.MOST:
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} has too many rules to sample up to {longest}"]
+            f"lengths: grammar {grammar.name} has too many rules to sample up to {longest}"
         )
     inside = np.zeros((count, longest + 1))
     rule_sums = [[np.zeros(0)] * (longest + 1) for _ in range(count)]
@@ -484,8 +485,7 @@ class GrammarPairs(PairSource):
     """
 
     def __init__(self, grammar: Grammar, length_distribution: str = "grammar") -> None:
-        if length_distribution not in LENGTH_DISTRIBUTIONS:
-            raise ChoiceError("length distribution", length_distribution, LENGTH_DISTRIBUTIONS)
+        check_choice("length distribution", length_distribution, LENGTH_DISTRIBUTIONS)
         self.grammar = grammar
         self.length_distribution = length_distribution
         self.source_vocabulary = grammar.source_vocabulary
@@ -564,7 +564,7 @@ def _derived(
     weights = table.inside[root, lengths.minimum : lengths.maximum + 1]
     if not weights.any():
         raise ConfigError(
-            [f"lengths: grammar {grammar.name} derives no sentence of length {lengths}"]
+            f"lengths: grammar {grammar.name} derives no sentence of length {lengths}"
         )
     if length_distribution == "uniform":
         weights = (weights > 0).astype(np.float64)

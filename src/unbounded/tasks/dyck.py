@@ -15,9 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, named_ranges
 from unbounded.tasks.randomness import (
     Integers,
     Stream,
@@ -27,9 +28,7 @@ from unbounded.tasks.randomness import (
     whole_number,
 )
 from unbounded.tasks.symbols import all_strings
-from unbounded.tasks.task import Example, Task
-
-Lengths = LengthRange | str | tuple[int, int]
+from unbounded.tasks.task import Example, Task, symbol_names
 
 
 def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:48") -> DyckPrefixes:
@@ -283,8 +282,7 @@ class DyckMembership(Task):
         inside = place < steps[:, None]
         labels = prefix_labels(words, self.kinds) & inside
         mask = inside if self._every_prefix else place == steps[:, None] - 1
-        arrays = (words * inside, (labels & mask).astype(np.int64), mask, steps)
-        return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+        return batch_of(words * inside, (labels & mask).astype(np.int64), mask, steps)
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
@@ -343,16 +341,14 @@ class DyckMembership(Task):
 def option_errors(kinds: int, labels: str, length_distribution: str) -> list[str]:
     """Errors in the options of `DyckMembership`, a line each."""
     errors: list[str] = []
-    try:
+    with collected(errors):
         whole_number("kinds", kinds, 1, MOST_KINDS)
-    except ConfigError as error:
-        errors += error.errors
     for kind, value, valid in (
         ("labels", labels, LABELS),
         ("length distribution", length_distribution, DISTRIBUTIONS),
     ):
-        if value not in valid:
-            errors.append(str(ChoiceError(kind, value, valid)))
+        with collected(errors):
+            check_choice(kind, value, valid)
     return errors
 
 
@@ -426,22 +422,16 @@ class DyckPrefixes(Task):
         """See `Task.batch`."""
         words, labels, steps = self._draw(seed, split, start, size, lengths)
         mask = np.arange(words.shape[1]) < steps[:, None]
-        arrays = (words * mask, labels * mask, mask, steps)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(words * mask, labels * mask, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
         """See `Task.examples`. The target is the label of each prefix."""
         words, labels, steps = self._draw(seed, split, start, size, lengths)
+        names = symbol_names(self.input_vocabulary, words, steps)
         return [
-            Example(
-                tuple(self.input_vocabulary[bracket] for bracket in word[:length]),
-                tuple(str(label) for label in row[:length]),
-            )
-            for word, row, length in zip(
-                words.tolist(), labels.tolist(), steps.tolist(), strict=True
-            )
+            Example(*sides) for sides in zip(names, symbol_names("01", labels, steps), strict=True)
         ]
 
     def count_of(self, length: int, symbols: int) -> int:
@@ -456,8 +446,7 @@ class DyckPrefixes(Task):
         words = all_strings(2, length)
         mask = np.broadcast_to(np.arange(length) == length - 1, words.shape)
         labels = prefix_labels(words, 1) & mask
-        arrays = (words, labels.astype(np.int64), mask.copy(), np.full(len(words), length))
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(words, labels.astype(np.int64), mask, np.full(len(words), length))
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None

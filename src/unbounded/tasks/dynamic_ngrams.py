@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import torch
 
-from unbounded.errors import ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.errors import collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, named_ranges
 from unbounded.tasks.pcfg import Floats
-from unbounded.tasks.questions import Lengths
 from unbounded.tasks.randomness import (
     Integers,
     bounded,
@@ -92,8 +90,7 @@ class DynamicNGrams(Task):
         mask = np.arange(bits.shape[1]) < steps[:, None]
         inputs = np.zeros_like(bits)
         inputs[:, 1:] = bits[:, :-1] + 1
-        arrays = (inputs * mask, bits * mask, mask, steps)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(inputs * mask, bits * mask, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -157,9 +154,7 @@ def dynamic_ngrams(
     Source: Graves et al. 2014, arXiv:1410.5401, section 4.4.
     """
     errors: list[str] = []
-    try:
+    with collected(errors):
         whole_number("order", order, 1, MOST_ORDER)
-    except ConfigError as error:
-        errors += error.errors
     train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return DynamicNGrams(order, train, test)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, collected
 
 #: Largest length in a text form of a range; longer sequences do not fit into memory.
 LONGEST = 1_000_000
@@ -53,16 +54,16 @@ class LengthRange:
         match = _FORM.fullmatch(text)
         if match is None:
             raise ConfigError(
-                [f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {text!r}"]
+                f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {text!r}"
             )
         if int(match[2]) > LONGEST:
             raise ConfigError(
-                [f"length range: expected lengths of at most {LONGEST}, got {text.strip()}"]
+                f"length range: expected lengths of at most {LONGEST}, got {text.strip()}"
             )
         return cls(int(match[1]), int(match[2]))
 
     @classmethod
-    def of(cls, value: LengthRange | str | tuple[int, int]) -> LengthRange:
+    def of(cls, value: Lengths) -> LengthRange:
         """Accept a range, its text form or a pair of ends.
 
         Raises:
@@ -74,7 +75,7 @@ class LengthRange:
             return cls.parse(value)
         if isinstance(value, (tuple, list)) and len(value) == 2:
             return cls(*value)
-        raise ConfigError([f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {value!r}"])
+        raise ConfigError(f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {value!r}")
 
     def __contains__(self, length: object) -> bool:
         return isinstance(length, int) and self.minimum <= length <= self.maximum
@@ -89,9 +90,11 @@ class LengthRange:
         return f"{self.minimum}:{self.maximum}"
 
 
-def named_ranges(
-    *found: str, **texts: LengthRange | str | tuple[int, int]
-) -> tuple[LengthRange, ...]:
+#: A range in any form that `LengthRange.of` accepts.
+Lengths: TypeAlias = LengthRange | str | tuple[int, int]
+
+
+def named_ranges(*found: str, **texts: Lengths) -> tuple[LengthRange, ...]:
     """Check length ranges given by the names of a task's options, and return them in order.
 
     Args:
@@ -103,10 +106,20 @@ def named_ranges(
     errors = [*found]
     ranges: list[LengthRange] = []
     for name, lengths in texts.items():
-        try:
+        with collected(errors, name):
             ranges.append(LengthRange.of(lengths))
-        except ConfigError as error:
-            errors += [f"{name}: {message}" for message in error.errors]
     if errors:
         raise ConfigError(errors)
     return tuple(ranges)
+
+
+def errors_of_ranges(
+    errors_of: Callable[[LengthRange], list[str]], **ranges: LengthRange
+) -> list[str]:
+    """The errors of ranges, each after the name of its option.
+
+    Args:
+        errors_of: returns the errors of a range.
+        ranges: each range, by the name of its option.
+    """
+    return [f"{name}: {line}" for name, lengths in ranges.items() for line in errors_of(lengths)]

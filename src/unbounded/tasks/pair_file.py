@@ -51,11 +51,9 @@ class FilePairs(PairSource):
         empty = [name for name, split_lines in splits.items() if not split_lines]
         if empty:
             raise ConfigError(
-                [
-                    f"{path}: {len(lines)} lines leave no line for {' and '.join(empty)}: of "
-                    f"{_SHARES} lines about {HELD_OUT['test']} are held out for each of "
-                    f"{' and '.join(HELD_OUT)}, and equal lines stay together; give more lines"
-                ]
+                f"{path}: {len(lines)} lines leave no line for {' and '.join(empty)}: of "
+                f"{_SHARES} lines about {HELD_OUT['test']} are held out for each of "
+                f"{' and '.join(HELD_OUT)}, and equal lines stay together; give more lines"
             )
         # Symbols that only held-out lines have are in the vocabulary too, but are never learned.
         self.source_vocabulary = tuple(sorted({word for source, _ in lines for word in source}))
@@ -76,10 +74,8 @@ class FilePairs(PairSource):
         rows = table.within(lengths)
         if not len(rows):
             raise ConfigError(
-                [
-                    f"lengths: {self.path} has no line for {stream.split} with a source of length "
-                    f"{lengths}"
-                ]
+                f"lengths: {self.path} has no line for {stream.split} with a source of length "
+                f"{lengths}"
             )
         indices = start + np.arange(size)
         if stream.split == "train":
@@ -174,6 +170,6 @@ def _read(path: Path, characters: bool) -> list[Line]:
     blank = [number for number, text in enumerate(texts, start=1) if not text.strip()]
     if blank:
         raise ConfigError(
-            [f"{path}, line {blank[0]}: blank; only the end of the file may have blank lines"]
+            f"{path}, line {blank[0]}: blank; only the end of the file may have blank lines"
         )
     return [(source, target) for source, target in map(sides_of, texts)]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, collected
 from unbounded.tasks.text import TextTask, read_words
 
 FILES: Final = {
@@ -51,18 +51,14 @@ def read_penn_treebank(folder: str | Path, counts: Counts | None = PUBLISHED) ->
     """
     if not any((Path(folder) / file).exists() for file in FILES.values()):
         raise ConfigError(
-            [
-                f"{folder}: it has none of {', '.join(FILES.values())}. Give the folder of these "
-                "files (--data DIR)."
-            ]
+            f"{folder}: it has none of {', '.join(FILES.values())}. Give the folder of these "
+            "files (--data DIR)."
         )
     errors: list[str] = []
     words: dict[str, list[str]] = {}
     for split, file in FILES.items():
-        try:
+        with collected(errors):
             words[split] = read_words(Path(folder) / file, FILES.values())
-        except ConfigError as error:
-            errors += error.errors
     if not errors:
         errors += _count_errors(Path(folder), words, counts)
     if errors:

@@ -9,16 +9,16 @@ Source: Delétang et al. 2023, arXiv:2207.02098, section 4.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import (
     Integers,
     Stream,
@@ -27,10 +27,7 @@ from unbounded.tasks.randomness import (
     whole_number,
 )
 from unbounded.tasks.symbols import all_strings
-from unbounded.tasks.task import Example, Task
-from unbounded.tasks.transduction import Pairs, PairSource
-
-Lengths: TypeAlias = LengthRange | str | tuple[int, int]
+from unbounded.tasks.transduction import Pairs, PairSource, PairsTask
 
 #: The inputs to the model while it computes and while it answers.
 COMPUTE, ANSWER = ".", "?"
@@ -136,7 +133,7 @@ class QuestionSource(PairSource):
         return Pairs(sources, np.full(len(sources), sources.shape[1]), answers, counts)
 
 
-class QuestionTask(Task):
+class QuestionTask(PairsTask):
     """Read the source, then output its answer at the answer tokens.
 
     The input tokens are the source symbols, the answer token "?", and the computation token "." if
@@ -160,6 +157,7 @@ class QuestionTask(Task):
 
     layout = "answer"
     metric_set = "by_length"
+    pairs: QuestionSource
 
     def __init__(
         self,
@@ -169,15 +167,11 @@ class QuestionTask(Task):
         test_lengths: LengthRange,
         computation: int = 0,
     ) -> None:
-        errors = [
-            f"{part}: {message}"
-            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
-            for message in pairs.range_errors(lengths)
-        ]
-        try:
+        errors = errors_of_ranges(
+            pairs.range_errors, train_lengths=train_lengths, test_lengths=test_lengths
+        )
+        with collected(errors):
             self.computation = whole_number("computation", computation, 0, MOST_COMPUTATION)
-        except ConfigError as error:
-            errors += error.errors
         if errors:
             raise ConfigError(errors)
         self.name, self.pairs = name, pairs
@@ -190,31 +184,11 @@ class QuestionTask(Task):
         self.answer_token: int = len(pairs.source_vocabulary)
         self.source_end_token = self.input_vocabulary.index(extra[-1])
 
-    def batch(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> Batch:
-        """See `Task.batch`.
+    def lay_out(self, pairs: Pairs) -> Batch:
+        """Return pairs as a batch.
 
         The number of steps T is the greatest sum of the lengths of source, computation and answer.
         """
-        return self.lay_out(self._draw(seed, split, start, size, lengths))
-
-    def examples(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> list[Example]:
-        """See `Task.examples`."""
-        pairs = self._draw(seed, split, start, size, lengths)
-        rows = zip(*(field.tolist() for field in pairs), strict=True)
-        return [
-            Example(
-                tuple(self.source_vocabulary[symbol] for symbol in source[:read]),
-                tuple(self.output_vocabulary[symbol] for symbol in target[:count]),
-            )
-            for source, read, target, count in rows
-        ]
-
-    def lay_out(self, pairs: Pairs) -> Batch:
-        """Return pairs as a batch."""
         prompt = (1 + self.computation) * pairs.source_lengths
         steps = prompt + pairs.target_lengths
         place = np.arange(int(steps.max()))
@@ -227,19 +201,7 @@ class QuestionTask(Task):
         rows, places = np.nonzero(np.arange(pairs.target.shape[1]) < pairs.target_lengths[:, None])
         targets[rows, prompt[rows] + places] = pairs.target[rows, places]
         mask = (place >= prompt[:, None]) & (place < steps[:, None])
-        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
-
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
-
-    def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`. The result counts examples over all symbols."""
-        return self.pairs.count_of(length, symbols)
-
-    def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
-        return self.lay_out(self.pairs.every(length, symbols))
+        return batch_of(inputs, targets, mask, steps)
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`.
@@ -275,44 +237,23 @@ class QuestionTask(Task):
             raise ConfigError(errors)
         return source
 
-    def _draw(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
-    ) -> Pairs:
-        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {error}" for error in errors])
-        return self.pairs.draw(stream, start, size, chosen)
-
 
 def question(
     name: str,
-    pairs: Callable[[], QuestionSource],
+    pairs: QuestionSource,
     train_lengths: Lengths,
     test_lengths: Lengths,
     computation: int = 0,
 ) -> QuestionTask:
-    """Build a question task from its parts; collect all errors.
+    """Build a question task with ranges of any form.
 
     Args:
         name: the name it is listed under.
-        pairs: constructs the source of the pairs.
+        pairs: draws sources and answers them.
         train_lengths, test_lengths: of the splits, in any form of a range.
         computation: as for `QuestionTask`.
     Raises:
         ConfigError: options are out of range; all errors together.
     """
-    errors: list[str] = []
-    source, ranges = None, None
-    try:
-        source = pairs()
-    except ConfigError as error:
-        errors += error.errors
-    try:
-        ranges = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
-    except ConfigError as error:
-        errors += error.errors
-    if source is None or ranges is None:
-        raise ConfigError(errors)
-    train, test = ranges
-    return QuestionTask(name, source, train, test, computation)
+    train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    return QuestionTask(name, pairs, train, test, computation)

@@ -100,7 +100,7 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int) -> int:
         number = None
     if number is None or not minimum <= number <= maximum:
         expected = f"an integer from {minimum} to {maximum}"
-        raise ConfigError([f"{name}: expected {expected}, got {value!r}"])
+        raise ConfigError(f"{name}: expected {expected}, got {value!r}")
     return number
 
 

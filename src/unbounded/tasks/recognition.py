@@ -18,15 +18,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from unbounded.checks import check_choice
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ConfigError, collected
 from unbounded.options import Range
-from unbounded.tasks.batch import Batch
+from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.languages import LANGUAGES, Language
-from unbounded.tasks.lengths import LengthRange, named_ranges
-from unbounded.tasks.questions import Lengths
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import Integers, Stream, bounded
-from unbounded.tasks.task import Example, Task
+from unbounded.tasks.symbols import all_strings
+from unbounded.tasks.task import Example, Task, symbol_names
 
 START, END = "<s>", "</s>"
 #: After this many draws, the range is assumed to have no negative string.
@@ -174,18 +174,14 @@ class Recognition(Task):
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self._lengths_of: dict[LengthRange, list[int]] = {}
         self._files: dict[str, Strings] = {}
-        errors = [
-            f"{part}: {message}"
-            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
-            for message in self._range_errors(lengths)
-        ]
+        errors = errors_of_ranges(
+            self._range_errors, train_lengths=train_lengths, test_lengths=test_lengths
+        )
         if data is None and test_set != "test":
             errors.append("test_set: has no effect without data; leave it at test")
         if data is not None:
-            try:
+            with collected(errors, "data"):
                 self._read(Path(data), language, published_counts, test_set)
-            except ConfigError as error:
-                errors += [f"data: {message}" for message in error.errors]
         if errors:
             raise ConfigError(errors)
 
@@ -203,20 +199,14 @@ class Recognition(Task):
     ) -> list[Example]:
         """See `Task.examples`. The target is "1" or "0"."""
         strings = self._strings(seed, split, start, size, lengths)
-        rows = zip(*(field.tolist() for field in strings), strict=True)
-        return [
-            Example(tuple(self.language.alphabet[symbol] for symbol in row[:count]), (str(label),))
-            for row, count, label in rows
-        ]
+        names = symbol_names(self.language.alphabet, strings.symbols, strings.lengths)
+        labels = strings.labels.tolist()
+        return [Example(*pair) for pair in zip(names, ((str(n),) for n in labels), strict=True)]
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `Task.available`. The result is the number of strings in a file."""
         file = self._file(split, lengths)
         return None if file is None else len(_within(file, lengths))
-
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
 
     def shortest_in(self, lengths: LengthRange) -> int:
         """See `Task.shortest_in`."""
@@ -253,8 +243,7 @@ class Recognition(Task):
 
     def every(self, length: int, symbols: int) -> Batch:
         """See `Task.every`."""
-        count = len(self.language.alphabet)
-        strings = np.arange(count**length)[:, None] // count ** np.arange(length)[::-1] % count
+        strings = all_strings(len(self.language.alphabet), length)
         labels = np.array([self.language.accepts(row) for row in strings.tolist()], dtype=np.int64)
         return self._lay_out(Strings(strings, np.full(len(strings), length), labels))
 
@@ -265,8 +254,7 @@ class Recognition(Task):
         inputs = np.zeros(inside.shape, dtype=np.int64)
         inputs[:, 1:] = strings.symbols[:, : inside.shape[1] - 1] + 1
         mask = place == steps[:, None] - 1
-        arrays = (inputs * inside, strings.labels[:, None] * mask, mask, steps)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(inputs * inside, strings.labels[:, None] * mask, mask, steps)
 
     def _strings(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
@@ -275,9 +263,6 @@ class Recognition(Task):
         file = self._file(split, chosen)
         if file is not None:
             return self._of_file(file, stream, start + np.arange(size), chosen)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {error}" for error in errors])
         drawn = [self._draw(drawer, chosen) for drawer in Drawer.for_each(stream, start, size)]
         return _ragged([string for string, _ in drawn], [label for _, label in drawn])
 
@@ -302,10 +287,8 @@ class Recognition(Task):
             if not self.language.accepts(string):
                 return string, 0
         raise ConfigError(
-            [
-                f"lengths: {self.name}: all of {ATTEMPTS} strings of {lengths} are in the "
-                "language; give a range with other strings"
-            ]
+            f"lengths: {self.name}: all of {ATTEMPTS} strings of {lengths} are in the "
+            "language; give a range with other strings"
         )
 
     def _positive(self, drawer: Drawer, lengths: LengthRange) -> list[int]:
@@ -335,7 +318,7 @@ class Recognition(Task):
         rows = _within(file, lengths)
         if not len(rows):
             raise ConfigError(
-                [f"lengths: {self.name}: the data has no string for {stream.split} of {lengths}"]
+                f"lengths: {self.name}: the data has no string for {stream.split} of {lengths}"
             )
         if stream.split == "train":
             chosen = rows[bounded(stream.length_words(indices), len(rows))]
@@ -351,7 +334,7 @@ class Recognition(Task):
             ConfigError: a file is missing or damaged, or of another version; all errors together.
         """
         if not root.is_dir():
-            raise ConfigError([f"data: there is no folder {root}. {_ADVICE}"])
+            raise ConfigError(f"data: there is no folder {root}. {_ADVICE}")
         folder = root if (root / "main.tok").is_file() else root / language.replace("_", "-")
         digest = hashlib.sha256()
         errors: list[str] = []
@@ -474,10 +457,8 @@ def _read_strings(folder: Path, language: Language) -> Strings:
     labels = read_lines(folder / "labels.txt", _ADVICE, label_error)
     if len(lines) != len(labels):
         raise ConfigError(
-            [
-                f"{folder}: main.tok has {len(lines)} strings and labels.txt {len(labels)} labels; "
-                "the files are damaged"
-            ]
+            f"{folder}: main.tok has {len(lines)} strings and labels.txt {len(labels)} labels; "
+            "the files are damaged"
         )
     strings = [[places[symbol] for symbol in line.split()] for line in lines]
     return _ragged(strings, [int(label) for label in labels])
@@ -520,9 +501,7 @@ def flare(
         ("language", language, LANGUAGES),
         ("test_set", test_set, TEST_SETS),
     ):
-        try:
+        with collected(errors):
             check_choice(what, value, valid)
-        except ChoiceError as error:
-            errors.append(str(error))
     train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return Recognition(language, train, test, data, published_counts, test_set, lm, ns)

@@ -15,7 +15,8 @@ from unbounded.tasks.associative_queries import mqar
 from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.dynamic_ngrams import dynamic_ngrams
-from unbounded.tasks.grammars import GENDER, SVO_SOV
+from unbounded.tasks.grammar import GENDER, SVO_SOV
+from unbounded.tasks.lengths import Lengths
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.recognition import flare
@@ -23,8 +24,7 @@ from unbounded.tasks.stack_languages import stack_language
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, OBJECTIVES, Task
 from unbounded.tasks.text import TextTask, read_text
-from unbounded.tasks.transduction import TransductionTask
-from unbounded.tasks.transduction_parts import Lengths, transduction
+from unbounded.tasks.transduction import TransductionTask, transduction
 
 T = TypeVar("T")
 
@@ -138,7 +138,7 @@ def pairs(data: str | None = None, characters: bool = False) -> TransductionTask
     """
     if data is None:
         raise ConfigError(
-            ["data: give a file with a source, a tab and its target in each line (--data FILE)"]
+            "data: give a file with a source, a tab and its target in each line (--data FILE)"
         )
     source = _of_data(data, lambda: FilePairs(data, characters))
     return TransductionTask("pairs", source, source.lengths, source.lengths)
@@ -155,9 +155,7 @@ def text(data: str | None = None, unknown: str = "error") -> TextTask:
         ConfigError: no folder was given, or its files are not such files; all errors together.
     """
     if data is None:
-        raise ConfigError(
-            ["data: give the folder of train.txt, valid.txt, test.txt (--data FOLDER)"]
-        )
+        raise ConfigError("data: give the folder of train.txt, valid.txt, test.txt (--data FOLDER)")
     return _of_data(data, lambda: read_text(data, unknown))
 
 
@@ -175,7 +173,7 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
     """
     if data is None:
         raise ConfigError(
-            ["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"]
+            "data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"
         )
     return _of_data(data, lambda: read_penn_treebank(data, PUBLISHED if published_counts else None))
 
@@ -183,7 +181,7 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
 def _of_data(data: object, read: Callable[[], T]) -> T:
     """Read a user's files; errors are reported for the option `data`."""
     if not isinstance(data, str | PathLike):
-        raise ConfigError([f"data: expected the path of a file or folder, got {data!r}"])
+        raise ConfigError(f"data: expected the path of a file or folder, got {data!r}")
     try:
         return read()
     except ConfigError as error:

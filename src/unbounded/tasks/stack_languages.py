@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-import torch
 
 from unbounded.checks import check_choice
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange, named_ranges
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.pcfg import Floats, Production, WeightedGrammar
-from unbounded.tasks.questions import Lengths
 from unbounded.tasks.randomness import (
     Integers,
     Stream,
@@ -172,11 +170,9 @@ class LanguageModel(Task):
         self.input_vocabulary = (BEGIN, *self.source.alphabet)
         self.output_vocabulary = (END, *self.source.alphabet)
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
-        errors = [
-            f"{part}: {message}"
-            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
-            for message in self._range_errors(lengths)
-        ]
+        errors = errors_of_ranges(
+            self._range_errors, train_lengths=train_lengths, test_lengths=test_lengths
+        )
         if symbols != 2 and language in _WITHOUT_KINDS:
             errors.append(f"symbols: has no effect on the language {language}; leave it at 2")
         if errors:
@@ -196,7 +192,7 @@ class LanguageModel(Task):
         for row, string in enumerate(strings):
             inputs[row, 1 : steps[row]] = targets[row, : steps[row] - 1] = np.add(string, 1)
         mask = np.arange(inputs.shape[1]) < steps[:, None]
-        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+        return batch_of(inputs, targets, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -204,10 +200,6 @@ class LanguageModel(Task):
         """See `Task.examples`. The targets are empty, because each symbol is predicted."""
         strings = self._strings(seed, split, start, size, lengths)
         return [Example(tuple(self.source.alphabet[s] for s in string), ()) for string in strings]
-
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
 
     def shortest_in(self, lengths: LengthRange) -> int:
         """See `Task.shortest_in`."""
@@ -237,9 +229,6 @@ class LanguageModel(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
     ) -> list[list[int]]:
         stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {error}" for error in errors])
         there = self._lengths_in(chosen)
         indices = start + np.arange(size)
         places = bounded(stream.length_words(indices), len(there)).tolist()
@@ -386,9 +375,7 @@ def stack_language(
     Source: DuSell & Chiang 2020, arXiv:2010.04674; 2023, arXiv:2210.01343.
     """
     errors: list[str] = []
-    try:
+    with collected(errors):
         check_choice("language", language, LANGUAGES)
-    except ChoiceError as error:
-        errors.append(str(error))
     train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return LanguageModel(language, symbols, train, test)

@@ -12,21 +12,20 @@ from itertools import permutations, product
 from typing import Final
 
 import numpy as np
-import torch
 
 from unbounded.checks import check_choice
-from unbounded.errors import ChoiceError
-from unbounded.tasks.batch import Batch
+from unbounded.errors import collected
+from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.chomsky import BITS, DIGITS, MODULUS, Rule, SimpleArithmetic, column
-from unbounded.tasks.lengths import LengthRange, named_ranges
-from unbounded.tasks.questions import Lengths, QuestionSource, QuestionTask, question
+from unbounded.tasks.lengths import LengthRange, Lengths, named_ranges
+from unbounded.tasks.questions import QuestionSource, QuestionTask, question
 from unbounded.tasks.randomness import (
     Integers,
     Words,
     bounded,
 )
 from unbounded.tasks.symbols import all_strings
-from unbounded.tasks.task import Example, Task
+from unbounded.tasks.task import Example, Task, symbol_names
 
 #: The groups, as products. A factor is a symmetric, alternating or cyclic group of this size.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -122,12 +121,11 @@ class WordProblem(Task):
     ) -> list[Example]:
         """See `Task.examples`. The target has a symbol for each prefix."""
         inputs, targets, _, counts = self.batch(seed, split, start, size, lengths)
-        names = self.input_vocabulary
-        rows = zip(inputs.tolist(), targets.tolist(), counts.tolist(), strict=True)
-        return [
-            Example(*(tuple(names[symbol] for symbol in side[:count]) for side in sides))
-            for *sides, count in rows
-        ]
+        sides = (
+            symbol_names(self.input_vocabulary, side.numpy(), counts.numpy())
+            for side in (inputs, targets)
+        )
+        return [Example(*pair) for pair in zip(*sides, strict=True)]
 
     def count_of(self, length: int, symbols: int) -> int:
         """See `Task.count_of`. The result counts strings over all elements."""
@@ -144,8 +142,7 @@ class WordProblem(Task):
         targets = inputs.copy()
         for place in range(1, inputs.shape[1]):
             targets[:, place] = self.table[targets[:, place - 1], inputs[:, place]]
-        arrays = (inputs, targets * mask, mask, lengths)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(inputs, targets * mask, mask, lengths)
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
@@ -172,10 +169,8 @@ def word_problem(
         arXiv:2411.12537.
     """
     errors: list[str] = []
-    try:
+    with collected(errors):
         check_choice("group", group, GROUPS)
-    except ChoiceError as error:
-        errors.append(str(error))
     train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
     return WordProblem(group, train, test)
 
@@ -230,7 +225,7 @@ def next_parity(train_lengths: Lengths = _TRAIN, test_lengths: Lengths = _TEST) 
     Source: Beck et al. 2024, arXiv:2405.04517, section 4.1; Grazzi et al. 2024, arXiv:2411.12537.
     """
     source = Rule(BITS, BITS, lambda sources: column(sources.sum(axis=1) % 2))
-    return question("next_parity", lambda: NextToken(source), train_lengths, test_lengths)
+    return question("next_parity", NextToken(source), train_lengths, test_lengths)
 
 
 def next_cycle_navigation(
@@ -243,7 +238,7 @@ def next_cycle_navigation(
     source = Rule(
         ("<", "=", ">"), DIGITS, lambda sources: column((sources - 1).sum(axis=1) % MODULUS)
     )
-    return question("next_cycle_navigation", lambda: NextToken(source), train_lengths, test_lengths)
+    return question("next_cycle_navigation", NextToken(source), train_lengths, test_lengths)
 
 
 def next_modular_arithmetic(
@@ -255,7 +250,7 @@ def next_modular_arithmetic(
     """
     return question(
         "next_modular_arithmetic",
-        lambda: NextToken(SimpleArithmetic()),
+        NextToken(SimpleArithmetic()),
         train_lengths,
         test_lengths,
     )

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange
+from unbounded.checks import check_choice
+from unbounded.errors import ChoiceError, ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, errors_of_ranges
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
 from unbounded.tasks.task import Example, Task
 
@@ -71,7 +72,7 @@ class SequenceSource(ABC):
         Raises:
             ConfigError: the source cannot list them.
         """
-        raise ConfigError([f"{type(self).__name__}: its sequences of one n cannot be listed"])
+        raise ConfigError(f"{type(self).__name__}: its sequences of one n cannot be listed")
 
 
 class JudgedStreams(NamedTuple):
@@ -116,8 +117,7 @@ def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
     inputs[:, 0] = len(source.alphabet) - 1
     inputs[np.broadcast_to(place > length, inputs.shape)] = 0
     mask = (place >= determined_from) & (place < length + int(source.starts_alike))
-    arrays = (inputs, targets * mask, mask, drawn.lengths + 1)
-    return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+    return batch_of(inputs, targets * mask, mask, drawn.lengths + 1)
 
 
 def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:
@@ -151,8 +151,7 @@ def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str)
     inputs[:, 0] = len(source.alphabet) - 1
     inputs[~steps] = 0
     mask = steps if loss == "all" else streams_of(answer.astype(np.int64), 0) > 0
-    arrays = (inputs, targets, mask, totals)
-    batch = Batch(*(torch.from_numpy(array) for array in arrays))
+    batch = batch_of(inputs, targets, mask, totals)
     longest = int(drawn.lengths.max())
     return JudgedStreams(batch, torch.from_numpy(streams_of(judged, -1)), sequences - 1, longest)
 
@@ -189,17 +188,14 @@ class StreamTask(Task):
         test_lengths: LengthRange,
         loss: str = "all",
     ) -> None:
-        if loss not in LOSSES:
-            raise ChoiceError("loss", loss, LOSSES)
-        errors = [
-            f"{part}: {message}"
-            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
-            for message in self._length_errors(name, source, lengths)
-        ]
-        try:
+        check_choice("loss", loss, LOSSES)
+        errors = errors_of_ranges(
+            lambda lengths: self._length_errors(name, source, lengths),
+            train_lengths=train_lengths,
+            test_lengths=test_lengths,
+        )
+        with collected(errors):
             self.sequences = whole_number("sequences", sequences, 2, 2**31)
-        except ConfigError as error:
-            errors += error.errors
         if errors:
             raise ConfigError(errors)
         self.name, self.source, self.loss = name, source, loss

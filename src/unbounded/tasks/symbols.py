@@ -1,7 +1,11 @@
-"""Copy, reversal, bigram flip and odd first: the target reorders random source symbols.
+"""Sources of pairs: random symbols, reordered, repeated or sorted, and numbers, doubled or added.
 
-Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; odd first: Yang & Rush 2017,
-arXiv:1611.02854.
+Repeated copies and priority sort have unary numbers in the source, with a mark for each unit.
+Doubled and added numbers are decimal, with the lowest digit first.
+
+Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; odd first, repeated copies and
+priority sort: Yang & Rush 2017, arXiv:1611.02854, and their program (which uses the start symbol as
+the mark; here the mark is a symbol of its own); numbers: Yang 2016, arXiv:1602.08671.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.transduction import Pairs, PairSource
@@ -61,10 +66,8 @@ class RandomSymbols(PairSource):
         drawn: int | None = None,
         odd_lengths: str = "left_out",
     ) -> None:
-        if order not in ORDERS:
-            raise ChoiceError("order", order, ORDERS)
-        if odd_lengths not in ODD_LENGTHS:
-            raise ChoiceError("odd_lengths", odd_lengths, ODD_LENGTHS)
+        check_choice("order", order, ORDERS)
+        check_choice("odd_lengths", odd_lengths, ODD_LENGTHS)
         self.order, self.unit = order, whole_number("unit", unit, 1, 2**31)
         self.symbols = whole_number("symbols", symbols, 1, 2**31)
         self.drawn = self.symbols if drawn is None else whole_number("drawn", drawn, 1, symbols)
@@ -82,7 +85,7 @@ class RandomSymbols(PairSource):
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
             raise ConfigError(
-                [f"lengths: {self.order} has only even lengths, and {lengths} contains none"]
+                f"lengths: {self.order} has only even lengths, and {lengths} contains none"
             )
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)
@@ -133,3 +136,179 @@ def all_strings(symbols: int, length: int) -> Integers:
     number = np.arange(symbols**length)[:, None]
     words: Integers = number // symbols ** np.arange(length - 1, -1, -1) % symbols
     return words
+
+
+DIGITS = tuple("0123456789")
+
+
+class Doubled(PairSource):
+    """A number of k digits, uniform in 0 .. 10^k - 1, and twice that in k + 1 digits.
+
+    Both numbers are zero-padded and written lowest digit first, as in both papers. (The second
+    paper's program writes the highest digit first.)
+    """
+
+    source_vocabulary = target_vocabulary = DIGITS
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`. The length of a pair is k."""
+        digits, count = _digits(stream, start, size, lengths, 1)
+        return Pairs(digits, count, carried(2 * digits), count + 1)
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `PairSource.count_of`.
+
+        The result counts every number whose digits are below `symbols`.
+        """
+        return int(min(symbols, 10) ** length) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        digits = all_strings(min(symbols, 10), length)
+        count = np.full(len(digits), length)
+        return Pairs(digits, count, carried(2 * digits), count + 1)
+
+
+class Added(PairSource):
+    """Two numbers of k digits, each uniform in 0 .. 10^k - 1, and their sum in k + 1 digits.
+
+    The source alternates their digits, x_1 y_1 x_2 y_2 ..., the lowest first. The sum is
+    zero-padded and starts with its lowest digit.
+    """
+
+    source_vocabulary = target_vocabulary = DIGITS
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`. The length of a pair is k; the source has 2k digits."""
+        digits, count = _digits(stream, start, size, lengths, 2)
+        sums = digits[:, 0::2] + digits[:, 1::2]
+        return Pairs(digits, 2 * count, carried(sums), count + 1)
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `PairSource.count_of`.
+
+        All pairs of numbers whose digits are below `symbols` are counted.
+        """
+        return int(min(symbols, 10) ** (2 * length)) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        digits = all_strings(min(symbols, 10), 2 * length)
+        count = np.full(len(digits), length)
+        sums = digits[:, 0::2] + digits[:, 1::2]
+        return Pairs(digits, 2 * count, carried(sums), count + 1)
+
+
+def _digits(
+    stream: Stream, start: int, size: int, lengths: LengthRange, numbers: int
+) -> tuple[Integers, Integers]:
+    """Random digits [B, numbers K], with 0 beyond `numbers` times k in each row, and k [B]."""
+    indices = start + np.arange(size)
+    length_words, words = stream.sequence_words(indices, numbers * lengths.maximum)
+    count = lengths.minimum + bounded(length_words, len(lengths))
+    width = numbers * int(count.max())
+    digits = bounded(words[:, :width], 10)
+    return np.where(np.arange(width) < numbers * count[:, None], digits, 0), count
+
+
+def carried(sums: Integers) -> Integers:
+    """Carry the tens to the next place: digits [B, K + 1] of sums [B, K], 0..19."""
+    digits = np.zeros((len(sums), sums.shape[1] + 1), dtype=np.int64)
+    carry = np.zeros(len(sums), dtype=np.int64)
+    for place in range(sums.shape[1]):
+        total = sums[:, place] + carry
+        digits[:, place], carry = total % 10, total // 10
+    digits[:, -1] = carry
+    return digits
+
+
+MARK: Final = "mark"
+#: Limits for the number of copies and of items to sort. A source of k items has k (k + 1) / 2
+#: symbols.
+MOST_COPIES: Final = 10_000
+MOST_ITEMS: Final = 1000
+
+
+class RepeatedSymbols(PairSource):
+    """N marks, then independent uniform symbols. The target repeats the symbols N times.
+
+    Args:
+        symbols: number of symbols, at least 1; they are named s0, s1, ...
+        said: symbols of a sequence, at least 1.
+    Raises:
+        ConfigError: a number is not an integer, or is out of range.
+    """
+
+    def __init__(self, symbols: int = 128, said: int = 20) -> None:
+        self.symbols = whole_number("symbols", symbols, 1, 2**31)
+        self.said = whole_number("said", said, 1, 100_000)
+        self.target_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
+        self.source_vocabulary = (*self.target_vocabulary, MARK)
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`. The length of a pair is N."""
+        indices = start + np.arange(size)
+        length_words, words = stream.sequence_words(indices, self.said)
+        times = lengths.minimum + bounded(length_words, len(lengths))
+        symbols = bounded(words, self.symbols)
+        most = int(times.max())
+        source = np.full((size, most + self.said), self.symbols)
+        place = times[:, None] + np.arange(self.said)
+        np.put_along_axis(source, place, symbols, axis=1)
+        return Pairs(source, times + self.said, np.tile(symbols, (1, most)), times * self.said)
+
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_errors`."""
+        return most_error(lengths, MOST_COPIES, "copies")
+
+
+class PrioritySort(PairSource):
+    """k items in random order, each as p marks (its priority p) and a symbol. The target is sorted.
+
+    The priorities are 0 to k - 1, each once. The target starts with the symbol of the item without
+    a mark. Symbols are drawn independently and uniformly.
+
+    Args:
+        symbols: number of symbols, at least 1; they are named s0, s1, ...
+    Raises:
+        ConfigError: `symbols` is not an integer, or is out of range.
+    """
+
+    def __init__(self, symbols: int = 128) -> None:
+        self.symbols = whole_number("symbols", symbols, 1, 2**31)
+        self.target_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
+        self.source_vocabulary = (*self.target_vocabulary, MARK)
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`.
+
+        The length of a pair is k; its source has k (k + 1) / 2 symbols.
+        """
+        indices = start + np.arange(size)
+        # The symbol and the place of an item have their own random words, which do not depend on
+        # the greatest k.
+        length_words, words = stream.sequence_words(indices, 2 * lengths.maximum)
+        count = lengths.minimum + bounded(length_words, len(lengths))
+        width = int(count.max())
+        target = bounded(words[:, 0 : 2 * width : 2], self.symbols)
+        is_item = np.arange(width) < count[:, None]
+        order = np.where(is_item, words[:, 1 : 2 * width : 2], np.uint64(2**64 - 1))
+        # shown[b, place]: the priority of the item at that place.
+        shown = np.argsort(order, axis=1, kind="stable")
+        ends = np.cumsum(np.where(is_item, shown + 1, 0), axis=1)
+        source = np.full((size, int(ends[:, -1].max())), self.symbols)
+        symbols = np.take_along_axis(target, shown, axis=1)
+        rows, places = np.nonzero(is_item)
+        source[rows, ends[rows, places] - 1] = symbols[rows, places]
+        return Pairs(source, ends[:, -1], target, count)
+
+    def range_errors(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_errors`."""
+        return most_error(lengths, MOST_ITEMS, "items")
+
+
+def most_error(lengths: LengthRange, most: int, what: str) -> list[str]:
+    """The error of a range that exceeds `most`, as a list of at most one line."""
+    if lengths.maximum <= most:
+        return []
+    return [f"length range: expected k of at most {most} {what}, got {lengths}"]

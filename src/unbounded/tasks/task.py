@@ -12,7 +12,7 @@ from unbounded.checks import check_choice, check_kind
 from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Stream, whole_number
+from unbounded.tasks.randomness import LAST_INDEX, SPLITS, Integers, Stream, whole_number
 
 #: The layouts of a task's batches. pairs: a source, then its target, whose symbols are fed back.
 #: answer: a source, then its target, while one fixed symbol is fed. stream: sequences without an
@@ -32,6 +32,14 @@ class Example(NamedTuple):
 
     def __str__(self) -> str:
         return f"{' '.join(self.source)} ||| {' '.join(self.target)}"
+
+
+def symbol_names(
+    vocabulary: Sequence[str], symbols: Integers, lengths: Integers
+) -> list[tuple[str, ...]]:
+    """The names of the symbols in each row [B, K], up to its length."""
+    rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+    return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]
 
 
 def check_task(value: object) -> None:
@@ -159,7 +167,7 @@ class Task(ABC):
             ConfigError: the task has no answer phase, or the source is empty or has an unknown
                 symbol.
         """
-        raise ConfigError([f"task {self.name!r} has no answer phase with one fixed input symbol"])
+        raise ConfigError(f"task {self.name!r} has no answer phase with one fixed input symbol")
 
     def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """An additional loss that training minimises, summed over the sequences, in nats.
@@ -180,6 +188,10 @@ class Task(ABC):
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """Errors in a range of lengths before anything is drawn, a line each."""
+        return [f"{self.name}: {error}" for error in self._range_errors(lengths)]
+
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        """The errors of `range_errors` without the task's name."""
         return []
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
@@ -205,7 +217,7 @@ class Task(ABC):
         Raises:
             ConfigError: they cannot be listed, or there is none.
         """
-        raise ConfigError([f"task {self.name!r}: its examples cannot be listed"])
+        raise ConfigError(f"task {self.name!r}: its examples cannot be listed")
 
     def over(self, symbols: int) -> Task | None:
         """Return the same task with only the first `symbols` symbols, in the same vocabularies.
@@ -236,10 +248,13 @@ class Task(ABC):
         """Check the arguments of `batch`: the random stream, first index, size, and lengths.
 
         Raises:
-            ChoiceError: there is no such split. ConfigError: another argument is out of range.
+            ChoiceError: there is no such split.
+            ConfigError: another argument is out of range, or the task has no example of the range.
         """
         stream = Stream(seed, split)
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        if errors := self.range_errors(chosen):
+            raise ConfigError([f"lengths: {error}" for error in errors])
         return stream, start, size, chosen

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import torch
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
 from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS, Integers, whole_number
@@ -104,8 +104,7 @@ class TextTask(Task):
         place = bounds[:-1, None] + np.arange(steps.max())
         mask = place < bounds[1:, None]
         place = np.minimum(place, len(text) - 1)
-        arrays = (inputs[place] * mask, text[place] * mask, mask, steps)
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        return batch_of(inputs[place] * mask, text[place] * mask, mask, steps)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -131,11 +130,10 @@ class TextTask(Task):
 
     def _check_lengths(self, lengths: LengthRange | None) -> None:
         if lengths is not None and lengths != self.train_lengths:
-            raise ConfigError([f"lengths: a text has no lengths to choose, got {lengths}"])
+            raise ConfigError(f"lengths: a text has no lengths to choose, got {lengths}")
 
     def _of(self, split: str) -> Integers:
-        if split not in SPLITS:
-            raise ChoiceError("split", split, SPLITS)
+        check_choice("split", split, SPLITS)
         return self._tokens[split]
 
     def short_example(self, seed: int, lengths: LengthRange | None = None) -> Batch:
@@ -158,15 +156,12 @@ def read_text(folder: str | Path, unknown: str = "error") -> TextTask:
         ConfigError: a file is missing, empty or not UTF-8, or has unknown words; all together.
         ChoiceError: `unknown` is neither.
     """
-    if unknown not in ("error", "replace"):
-        raise ChoiceError("treatment of unknown words", unknown, ("error", "replace"))
+    check_choice("treatment of unknown words", unknown, ("error", "replace"))
     errors: list[str] = []
     words: dict[str, list[str]] = {}
     for split, file in FILES.items():
-        try:
+        with collected(errors):
             words[split] = read_words(Path(folder) / file, FILES.values())
-        except ConfigError as error:
-            errors += error.errors
     if not errors and unknown == "replace":
         words = _replaced(words)
     elif not errors:
@@ -223,5 +218,5 @@ def read_words(path: Path, files: Iterable[str]) -> list[str]:
     lines = read_lines(path, advice, check)
     words = [word for line in lines for word in (*line.split(), END_OF_SENTENCE)]
     if set(words) <= {END_OF_SENTENCE}:
-        raise ConfigError([f"{path}: empty; it has no word"])
+        raise ConfigError(f"{path}: empty; it has no word")
     return words

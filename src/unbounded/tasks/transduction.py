@@ -8,18 +8,19 @@ Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks.batch import Batch
-from unbounded.tasks.lengths import LengthRange
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError, collected
+from unbounded.tasks.batch import Batch, batch_of
+from unbounded.tasks.lengths import LengthRange, Lengths, errors_of_ranges, named_ranges
 from unbounded.tasks.randomness import Integers, Stream
-from unbounded.tasks.task import Example, Task
+from unbounded.tasks.task import Example, Task, symbol_names
 
 START, SEPARATOR, END = "<s>", "|||", "</s>"
 _SEPARATOR_TOKEN = 1
@@ -102,7 +103,7 @@ class PairSource(ABC):
         Raises:
             ConfigError: the source cannot list them, or there is none.
         """
-        raise ConfigError([f"{type(self).__name__}: its pairs of one length cannot be listed"])
+        raise ConfigError(f"{type(self).__name__}: its pairs of one length cannot be listed")
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """Errors in a range of lengths before anything is drawn, a line each."""
@@ -125,7 +126,57 @@ class Prompt(NamedTuple):
     target_lengths: Tensor
 
 
-class TransductionTask(Task):
+class PairsTask(Task):
+    """A task whose examples are the pairs of a source.
+
+    Attributes:
+        pairs: draws the pairs.
+    """
+
+    pairs: PairSource
+
+    @abstractmethod
+    def lay_out(self, pairs: Pairs) -> Batch:
+        """Return pairs as a batch."""
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`. `lay_out` says what the number of steps T is."""
+        return self.lay_out(self._draw(seed, split, start, size, lengths))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`."""
+        pairs = self._draw(seed, split, start, size, lengths)
+        sources = symbol_names(self.pairs.source_vocabulary, pairs.source, pairs.source_lengths)
+        targets = symbol_names(self.pairs.target_vocabulary, pairs.target, pairs.target_lengths)
+        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
+
+    def available(self, split: str, lengths: LengthRange) -> int | None:
+        """See `Task.available`."""
+        return self.pairs.available(split, lengths)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `Task.count_of`."""
+        return self.pairs.count_of(length, symbols)
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`."""
+        return self.lay_out(self.pairs.every(length, symbols))
+
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        return self.pairs.range_errors(lengths)
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> Pairs:
+        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
+        return self.pairs.draw(stream, start, size, chosen)
+
+
+class TransductionTask(PairsTask):
     """Read the source up to |||, then output the target and </s>.
 
     Inputs are <s> source ||| target; targets are the same one step ahead. In the layout "answer"
@@ -159,8 +210,7 @@ class TransductionTask(Task):
         test_lengths: LengthRange,
         layout: str = "pairs",
     ) -> None:
-        if layout not in _LAYOUTS:
-            raise ChoiceError("layout", layout, _LAYOUTS)
+        check_choice("layout", layout, _LAYOUTS)
         self.name, self.layout = name, layout
         self.pairs, self.data_digest, self.notes = pairs, pairs.data_digest, pairs.notes
         self.train_lengths = train_lengths
@@ -182,15 +232,6 @@ class TransductionTask(Task):
             self.metric_set = "answers"
         self.output_to_input[self.end_token] = 0
 
-    def batch(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> Batch:
-        """See `Task.batch`.
-
-        The number of steps T is the greatest sum of the lengths of source and target, plus 2.
-        """
-        return self.lay_out(self._draw(seed, split, start, size, lengths))
-
     def prompt(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Prompt:
@@ -206,22 +247,6 @@ class TransductionTask(Task):
         rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
-
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
-        return [f"{self.name}: {error}" for error in self.pairs.range_errors(lengths)]
-
-    def available(self, split: str, lengths: LengthRange) -> int | None:
-        """See `Task.available`."""
-        return self.pairs.available(split, lengths)
-
-    def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`."""
-        return self.pairs.count_of(length, symbols)
-
-    def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
-        return self.lay_out(self.pairs.every(length, symbols))
 
     def over(self, symbols: int) -> TransductionTask | None:
         """See `Task.over`."""
@@ -246,7 +271,7 @@ class TransductionTask(Task):
         targets[rows, steps_of_symbols] = symbols + 1
         step = np.arange(inputs.shape[1])
         mask = (step > pairs.source_lengths[:, None]) & (step < steps[:, None])
-        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+        return batch_of(inputs, targets, mask, steps)
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`."""
@@ -273,24 +298,6 @@ class TransductionTask(Task):
         source = [self._first_source + places[symbol] for symbol in symbols]
         return torch.tensor([0, *source, _SEPARATOR_TOKEN])
 
-    def examples(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
-    ) -> list[Example]:
-        """See `Task.examples`."""
-        pairs = self._draw(seed, split, start, size, lengths)
-        sources = _words(self.source_vocabulary, pairs.source, pairs.source_lengths)
-        targets = _words(self.target_vocabulary, pairs.target, pairs.target_lengths)
-        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
-
-    def _draw(
-        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
-    ) -> Pairs:
-        stream, start, size, chosen = self._request(seed, split, start, size, lengths)
-        errors = self.range_errors(chosen)
-        if errors:
-            raise ConfigError([f"lengths: {error}" for error in errors])
-        return self.pairs.draw(stream, start, size, chosen)
-
     def _prompts(self, pairs: Pairs, width: int) -> Integers:
         """Write <s> source ||| into the first steps of int64 [B, width], followed by 0."""
         inputs = np.zeros((len(pairs.source), width), dtype=np.int64)
@@ -306,9 +313,28 @@ def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
     return rows, places
 
 
-def _words(
-    vocabulary: tuple[str, ...], symbols: Integers, lengths: Integers
-) -> list[tuple[str, ...]]:
-    """The names of the symbols in each row [B, K], up to its length."""
-    rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
-    return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]
+def transduction(
+    name: str,
+    pairs: Callable[[], PairSource],
+    train_lengths: Lengths,
+    test_lengths: Lengths,
+    layout: str = "pairs",
+) -> TransductionTask:
+    """Build a transduction from its parts; collect all errors.
+
+    Args:
+        name: the name it is listed under.
+        pairs: constructs the source of the pairs.
+        train_lengths, test_lengths: of the splits, in any form of a range.
+        layout: "pairs" or "answer".
+    Raises:
+        ConfigError: options are out of range; all errors together.
+    """
+    errors: list[str] = []
+    with collected(errors):
+        source = pairs()
+    train, test = named_ranges(*errors, train_lengths=train_lengths, test_lengths=test_lengths)
+    errors = errors_of_ranges(source.range_errors, train_lengths=train, test_lengths=test)
+    if errors:
+        raise ConfigError(errors)
+    return TransductionTask(name, source, train, test, layout)

@@ -90,7 +90,7 @@ class Checkpoints:
         Raises:
             StorageError: the disk refused; earlier checkpoints are intact, no partial one remains.
         """
-        name = _name(state.batch)
+        name = f"batch-{state.batch:09d}"
         final = self.folder / name
         # The name is the same for all processes, because each process writes its random states into
         # this folder.
@@ -240,10 +240,6 @@ class Checkpoints:
                 f"checkpoint {folder} does not fit or cannot be read: "
                 f"{type(error).__name__}: {reason}"
             ) from error
-
-
-def _name(batch: int) -> str:
-    return f"batch-{batch:09d}"
 
 
 def checkpoint_folders(folder: Path) -> Sequence[Path]:

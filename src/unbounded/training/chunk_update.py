@@ -16,7 +16,8 @@ from torch.optim.optimizer import (
     _global_optimizer_pre_hooks,
 )
 
-from unbounded.errors import ChoiceError, NonFiniteError
+from unbounded.checks import check_choice
+from unbounded.errors import NonFiniteError
 from unbounded.memories import detach_state
 from unbounded.tasks import Batch, chunks
 from unbounded.training import finite
@@ -135,10 +136,8 @@ class ChunkUpdate:
         carried: CarriedState | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        if options.clip_by not in CLIPS:
-            raise ChoiceError("clip_by", options.clip_by, CLIPS)
-        if options.reduction not in REDUCTIONS:
-            raise ChoiceError("reduction", options.reduction, REDUCTIONS)
+        check_choice("clip_by", options.clip_by, CLIPS)
+        check_choice("reduction", options.reduction, REDUCTIONS)
         self._model = model
         self._parameters = list(model.parameters())
         self._optimizer = bare_optimizer(optimizer, accelerator)

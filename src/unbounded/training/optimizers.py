@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from unbounded.checks import check_choice, check_tensor
-from unbounded.errors import ChoiceError, ConfigError, DTypeError
+from unbounded.errors import ConfigError, DTypeError
 from unbounded.options import option_errors
 from unbounded.training.hooks import SCHEDULES
 
@@ -95,7 +95,7 @@ def make_optimizer(
         for weight in _weights(group["params"] if isinstance(group, Mapping) else [group])
     ]
     if not weights:
-        raise ConfigError(["parameters: expected at least one, got none"])
+        raise ConfigError("parameters: expected at least one, got none")
     errors = optimizer_errors(name, own, weights[0].device)
     if errors:
         raise ConfigError(errors)
@@ -162,8 +162,7 @@ def make_schedule(
         ChoiceError: no schedule has that name. ConfigError: it has no such option, or refuses a
             value.
     """
-    if name not in SCHEDULES:
-        raise ChoiceError("schedule", name, SCHEDULES)
+    check_choice("schedule", name, SCHEDULES)
     errors = option_errors(f"schedule {name!r}", SCHEDULES[name], options, hidden=("budget",))
     if errors:
         raise ConfigError(errors)

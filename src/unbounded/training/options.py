@@ -67,11 +67,9 @@ class PhaseOptions:
         curriculum: object = self.lengths
         if isinstance(curriculum, Hook) and self.length_bucketing != 1:
             raise ConfigError(
-                [
-                    "length_bucketing: a doubling curriculum changes lengths at any batch; "
-                    "expected 1, got "
-                    f"{self.length_bucketing}"
-                ]
+                "length_bucketing: a doubling curriculum changes lengths at any batch; "
+                "expected 1, got "
+                f"{self.length_bucketing}"
             )
 
     def lengths_of(self, batch: int) -> LengthRange:

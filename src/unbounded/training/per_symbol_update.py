@@ -88,7 +88,7 @@ class PerSymbolUpdate:
             NonFiniteError: the loss is not finite.
         """
         if len(whole.inputs) != 1:
-            raise ConfigError([f"batch_size: expected 1 stream, got {len(whole.inputs)}"])
+            raise ConfigError(f"batch_size: expected 1 stream, got {len(whole.inputs)}")
         carried, steps, size = self._carry, whole.inputs.shape[1], self._report_steps
         history = History.empty(self._model.layer)
         if carried.loaded:
@@ -181,11 +181,9 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         and output.weight.device.type == "cpu"
     ):
         raise ConfigError(
-            [
-                "update: only a Stack RNN with an elman controller (sigmoid, without biases), "
-                "cells of one number (-1 if empty, sigmoid), one-hot symbols and a capacity can be "
-                "updated after every symbol, without hooks or replaced methods, and only on the CPU"
-            ]
+            "update: only a Stack RNN with an elman controller (sigmoid, without biases), "
+            "cells of one number (-1 if empty, sigmoid), one-hot symbols and a capacity can be "
+            "updated after every symbol, without hooks or replaced methods, and only on the CPU"
         )
     memory, symbols, controller = part.memory, part.input_size, part.controller.weights
     count, kinds = memory.count, len(memory.actions)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from unbounded.files import printable_lines
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _QUIET_SECONDS = 5.0
 
 
-class Progress(Protocol):
-    """Receives the events of a run and shows some of them."""
+class Progress:
+    """Receives the events of a run, and shows warnings only; a subclass shows more."""
 
     def begin(self, batch: int) -> None:
         """This event means that training resumes after `batch` batches."""
@@ -44,35 +44,14 @@ class Progress(Protocol):
 
     def warn(self, text: str) -> None:
         """Show a warning, even if nothing else is shown."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, batch: int) -> None:
-        """Nothing."""
-
-    def step(self, batch: float, loss_nats_per_token: float) -> None:
-        """Nothing."""
-
-    def looking(self, batch: int, lengths: str, count: int) -> None:
-        """Nothing."""
-
-    def metric_set(self, what: str, share: float) -> None:
-        """Nothing."""
-
-    def record(self, line: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def warn(self, text: str) -> None:
-        """Print a line to standard error."""
         print(printable_lines(text), file=sys.stderr, flush=True)
 
 
-class PlainLines:
+class Silent(Progress):
+    """Shows warnings only."""
+
+
+class PlainLines(Progress):
     """A few lines without colour or cursor movement, for files and pipes.
 
     Args:
@@ -167,7 +146,7 @@ class PlainLines:
         self.say(text)
 
 
-class Bar:
+class Bar(Progress):
     """A rich progress bar with loss, accuracy, sequences per second and time left.
 
     Args:

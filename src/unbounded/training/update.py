@@ -8,7 +8,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.models.discrete import sequence_model
 from unbounded.tasks import Batch
 from unbounded.training.carried_state import CarriedState
@@ -45,8 +46,7 @@ def make_update(
         ChoiceError: `update` or `clip_by` is unknown.
         ConfigError: the model or the objective has no per-symbol update.
     """
-    if options.update not in UPDATES:
-        raise ChoiceError("update", options.update, UPDATES)
+    check_choice("update", options.update, UPDATES)
     model, optimizer, _ = trained
     if options.update == "chunk":
         return ChunkUpdate(
@@ -54,7 +54,7 @@ def make_update(
             objective=objective, further=further, carried=carried, hooks=hooks,
         )  # fmt: skip
     if objective != "cross_entropy":
-        raise ConfigError([f"update: the per-symbol update needs cross entropy, got {objective!r}"])
+        raise ConfigError(f"update: the per-symbol update needs cross entropy, got {objective!r}")
     return PerSymbolUpdate(
         sequence_model(accelerator.unwrap_model(model)),
         optimizer,

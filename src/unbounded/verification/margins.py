@@ -52,7 +52,7 @@ def answer_margins(logits: Tensor, targets: Tensor, mask: Tensor, objective: str
         target_logits = logits.gather(-1, place).squeeze(-1)
         margins = target_logits - logits.scatter(-1, place, -torch.inf).amax(dim=-1)
     else:
-        raise ConfigError([f"objective {objective!r}: its answers are not single choices"])
+        raise ConfigError(f"objective {objective!r}: its answers are not single choices")
     return torch.where(mask, margins, torch.inf)
 
 

@@ -208,7 +208,7 @@ def findings_of(
     check_callable("look", look)
     error = rule_error(task)
     if error is not None:
-        raise ConfigError([f"task {task.name!r} {error}. What can be verified: {_RULES}"])
+        raise ConfigError(f"task {task.name!r} {error}. What can be verified: {_RULES}")
     check_alphabet(task, options.alphabet)
     if isinstance(task, StreamTask):
         return stream_findings(model, task, options, look)
@@ -238,17 +238,13 @@ def check_alphabet(task: Task, symbols: int) -> None:
         usual = VerifyOptions().alphabet
         if symbols != usual:
             raise ConfigError(
-                [
-                    f"alphabet: {symbols} has no effect on task {task.name!r}, which has all "
-                    f"strings checked; leave it at {usual}"
-                ]
+                f"alphabet: {symbols} has no effect on task {task.name!r}, which has all "
+                f"strings checked; leave it at {usual}"
             )
         return
     available = task.pairs.most_symbols
     if symbols > available:
         raise ConfigError(
-            [
-                f"alphabet: expected at most {available}, the symbols of a source of task "
-                f"{task.name!r}, got {symbols}"
-            ]
+            f"alphabet: expected at most {available}, the symbols of a source of task "
+            f"{task.name!r}, got {symbols}"
         )

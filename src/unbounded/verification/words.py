@@ -93,7 +93,7 @@ def _every(
     prompt_steps = (batch.lengths - batch.mask.sum(dim=1)).tolist()
     if len(set(prompt_steps)) != 1:
         raise ConfigError(
-            [f"task {task.name}: sources of length {length} have prompts of different lengths"]
+            f"task {task.name}: sources of length {length} have prompts of different lengths"
         )
     parts = []
     for start in range(0, len(batch.inputs), _TREE):

@@ -81,7 +81,7 @@ slightly below 0 at these."""
             ConfigError: always.
         """
         raise ConfigError(
-            [f"task {evaluator.task.name!r}: its strings cannot be judged as correct or wrong"]
+            f"task {evaluator.task.name!r}: its strings cannot be judged as correct or wrong"
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:

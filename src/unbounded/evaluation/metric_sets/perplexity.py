@@ -45,7 +45,7 @@ Perplexities are per token, validation / test, with the state carried over the w
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """Raise ConfigError, because a text is neither correct nor incorrect."""
-        raise ConfigError(["training.stop: a text is never solved; choose budget"])
+        raise ConfigError("training.stop: a text is never solved; choose budget")
 
     def validation_batch(self, evaluator: Evaluator) -> Batch:
         """A split of the text as strips."""
@@ -59,7 +59,7 @@ Perplexities are per token, validation / test, with the state carried over the w
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """Return one row, for the split."""
         if evaluation_plan.lengths is not None:
-            raise ConfigError(["lengths: have no meaning on a text"])
+            raise ConfigError("lengths: have no meaning on a text")
         tokens = evaluator.task.tokens(evaluation_plan.split)
         evaluation_plan.looking(f"{tokens} tokens of the {evaluation_plan.split} split", 0.0)
         nats = self._nats(evaluator, evaluation_plan.split, evaluation_plan.streams)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any, Final
 
 import torch
 
 from unbounded.custom_components import NO_MEMORY
-from unbounded.errors import ChoiceError, ConfigError, did_you_mean
+from unbounded.errors import ChoiceError, ConfigError, collected, did_you_mean
 from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.check_training import (
     hardening_errors,
@@ -21,7 +20,6 @@ from unbounded.experiments.config.check_training import (
     temperature_errors,
     training_errors,
 )
-from unbounded.experiments.config.checking import check_builds, check_task
 from unbounded.experiments.config.components import CHOICES, component_errors
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
@@ -103,7 +101,8 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     found += training_errors(config.training)
     named = config.evaluation.get("lengths")
     if isinstance(named, list) and all(isinstance(text, str) for text in named):
-        check_builds(found, "evaluation.lengths", lambda: ranges(named))
+        with collected(found, "evaluation.lengths"):
+            ranges(named)
     found += _hardware_errors(config)
     found += per_symbol_update_errors(config)
     found += temperature_errors(config)
@@ -161,6 +160,16 @@ def check_all(configs: Iterable[RunConfig]) -> None:
         sound.add(without_seed)
 
 
+def check_task(found: list[str], build: Callable[[], Task]) -> Task | None:
+    """Build a task, None on errors; errors of its corpus are reported under --data."""
+    lines: list[str] = []
+    task = None
+    with collected(lines):
+        task = build()
+    found += [f"{'--' if line.startswith('data: ') else 'task: '}{line}" for line in lines]
+    return task
+
+
 def build_task(config: RunConfig) -> Task:
     """The task that a config names."""
     options = {name: value for name, value in config.task.items() if name != "name"}
@@ -212,10 +221,8 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     if not texts:
         found.append("expected at least one range of lengths, such as 65:128, got none")
     for text in texts:
-        try:
+        with collected(found):
             parsed.append(LengthRange.parse(text))
-        except ConfigError as error:
-            found += error.errors
     for left, right in combinations(sorted(parsed), 2):
         is_nested = right.maximum <= left.maximum or left.minimum == right.minimum
         if left == right or (right.minimum <= left.maximum and not is_nested):
@@ -413,7 +420,8 @@ def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
         ):
             alone = LengthRange(length, length)
             missing: list[str] = []
-            check_builds(missing, "curriculum", partial(task.batch, 0, "train", 0, 1, alone))
+            with collected(missing):
+                task.batch(0, "train", 0, 1, alone)
             if missing:
                 return [
                     *found,
@@ -434,7 +442,8 @@ def _errors_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[
     if not found and first.minimum <= _LONGEST_LOOKED_AT:
         # The number of sequences in a stream does not affect this check.
         short = task.with_sequences(2) if isinstance(task, StreamTask) else task
-        check_builds(found, name, partial(short.batch, 0, split, 0, 1, looked_at))
+        with collected(found, name):
+            short.batch(0, split, 0, 1, looked_at)
     return found
 
 

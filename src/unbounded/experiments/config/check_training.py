@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
+from unbounded.checks import check_choice
 from unbounded.custom_components import NO_MEMORY
+from unbounded.errors import collected
 from unbounded.evaluation.metric_sets import MetricSet
-from unbounded.experiments.config.checking import check_builds, check_choice
 from unbounded.experiments.config.components import build, option_at
 from unbounded.experiments.config.schema import HardeningConfig, RunConfig, TrainingConfig
 from unbounded.memories import Memory, SuperpositionMemory, TuringTape
@@ -27,7 +27,8 @@ def training_errors(training: TrainingConfig) -> list[str]:
     for name in ("lengths", "validation_lengths"):
         text = getattr(training, name)
         if text is not None:
-            check_builds(found, f"training.{name}", partial(LengthRange.parse, text))
+            with collected(found, f"training.{name}"):
+                LengthRange.parse(text)
     if training.length_bucketing != 1:
         if training.chunk_steps is not None:
             found.append("training.length_bucketing: streams in chunks cannot be bucketed; give 1")
@@ -158,7 +159,8 @@ def hardening_errors(config: RunConfig, metric_set: MetricSet) -> list[str]:
     if hardening is None:
         return []
     if hardening.optimizer is not None:
-        check_choice(found, "hardening.optimizer", "optimizer", hardening.optimizer, OPTIMIZERS)
+        with collected(found, "hardening.optimizer"):
+            check_choice("optimizer", hardening.optimizer, OPTIMIZERS)
     if hardening.cool * hardening.every >= hardening.batches:
         found.append(
             f"hardening.cool: {hardening.cool} checks of {hardening.every} batches take all of "

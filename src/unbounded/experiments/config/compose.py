@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -156,3 +157,56 @@ def _normalised(place: str, part: Mapping[str, Any], config: RunConfig) -> dict[
         elif type(value) is int and not fits(value, kind) and fits(str(value), kind):
             result[name] = str(value)
     return result
+
+
+#: The usual options of hardening. On streams, each chunk is one update. On other tasks, each batch
+#: is one update.
+_HARDENING_OF_STREAMS: Final[dict[str, Any]] = {"batches": 60, "every": 1, "far": 5}
+_HARDENING_OF_OTHERS: Final[dict[str, Any]] = {
+    "batches": 600,
+    "every": 15,
+    "settle": 5,
+    "validation_count": 100,
+}
+
+
+def with_hardening(config: RunConfig, changes: Mapping[str, Any] | None = None) -> RunConfig:
+    """A config with hardening: with its own options if present, otherwise with the usual options.
+
+    The usual options come from the task's preset if it hardens and has the same optimizer and loss
+    reduction. With another optimizer or reduction, these options would not fit the size of a step.
+
+    Args:
+        config: the config. If its hardening is named "none", its other options count as changes
+            too.
+        changes: hardening options that differ.
+    """
+    part = dict(config.hardening)
+    if part.pop("name") == "none":
+        preset = preset_of(config.task["name"])
+        usual = preset["hardening"]
+        training, other = config.training, preset["training"]
+        same = (training.optimizer["name"], training.reduction) == (
+            other["optimizer"]["name"],
+            other["reduction"],
+        )
+        if usual["name"] == "none" or not same:
+            is_stream = training.chunk_steps is not None
+            usual = _HARDENING_OF_STREAMS if is_stream else _HARDENING_OF_OTHERS
+        part = {**usual, **part}
+        part.pop("name", None)
+    return replace(config, hardening={"name": "gradual", **part, **(changes or {})})
+
+
+def nested(name: str, value: Any) -> dict[str, Any]:
+    """The change of a config that sets one option, such as "training.batches"."""
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def joined(base: Any, change: Any) -> Any:
+    """Merge two nested mappings, whatever their names mean in a config."""
+    if not (isinstance(base, Mapping) and isinstance(change, Mapping)):
+        return change
+    return {**base, **{key: joined(base.get(key), value) for key, value in change.items()}}

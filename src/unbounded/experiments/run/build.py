@@ -82,7 +82,7 @@ def make_accelerator(
     """
     device = config.hardware.device
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["hardware.device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError("hardware.device: cuda was asked for and torch finds no CUDA device")
     _check_environment()
     # Later chunks of a stream do not use the learned initial state, and chunks of one step do not
     # use the heads. Without this option, several processes would wait for the missing gradients.
@@ -107,7 +107,7 @@ def make_accelerator(
             raise
         reason = str(error).split("\n", 1)[0]
         text = f"environment: accelerate cannot start with {named} ({reason}); unset it"
-        raise ConfigError([text]) from error
+        raise ConfigError(text) from error
 
 
 #: Environment variables that change the training but leave no trace in the run's name or report.

@@ -10,7 +10,8 @@ from unbounded.custom_components import NO_MEMORY, is_path
 from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.plan import Plan
-from unbounded.experiments.tables.markdown import escaped, grid
+from unbounded.experiments.tables.markdown import grid
+from unbounded.files import markdown_cell
 from unbounded.tasks import TASKS
 
 
@@ -49,7 +50,7 @@ def _training(planned: Plan, report: Mapping[str, Any], hardened: bool) -> str:
     facts["made with"] = ", ".join(f"{name} {text}" for name, text in origin["versions"].items())
     facts |= {"commit of unbounded": origin["commit"]} if origin["commit"] else {}
     what = inspect.getdoc(TASKS.get(config.task["name"], type(task))) or ""
-    described = f"{escaped(what.partition(chr(10))[0])}\n\n" if what else ""
+    described = f"{markdown_cell(what.partition(chr(10))[0])}\n\n" if what else ""
     return f"## Task and training\n\n{described}{grid(['property', 'value'], list(facts.items()))}"
 
 

@@ -113,7 +113,7 @@ def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
     config = model.config
     name = config["memory"]["name"]
     if name == NO_MEMORY:
-        raise ConfigError(["model.memory: the run has no memory, so no options can be changed"])
+        raise ConfigError("model.memory: the run has no memory, so no options can be changed")
     errors = changed_memory_errors(config, options, "model.memory")
     if errors:
         raise ConfigError(errors)
@@ -184,14 +184,12 @@ def evaluate_run(
         ConfigError: an option does not apply to the run's task, or CUDA is missing.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
     folder = RunFolder(folder)
-    config = folder.config()
+    config = folder.config(data)
     chosen = {"every": every, "count": count}
     given = {name: value for name, value in chosen.items() if value is not None}
     config.evaluation |= given
-    if data is not None:
-        config.hardware.data = data
     planned = plan(config, task_of_run(folder, config))
     data_facts = scored_data(folder, config, planned.task, data is not None)
     # Options that do not fit the run's task raise the same messages as in a config.

@@ -131,7 +131,7 @@ def drawn_text(task: Task, seed: int, length: int) -> str:
         ConfigError: the length is out of range, or the task has no example of it.
     """
     if not 1 <= length <= _LONGEST:
-        raise ConfigError([f"--length: expected 1 to {_LONGEST}, got {length}"])
+        raise ConfigError(f"--length: expected 1 to {_LONGEST}, got {length}")
     source = task.example(seed, "test", 0, LengthRange(length, length)).source
     return ("" if isinstance(task, ProgramTask) else " ").join(source)
 
@@ -147,7 +147,7 @@ def typed_word(task: Task, text: str) -> Batch:
     """
     symbols = read_symbols(task, text)
     if not symbols:
-        raise ConfigError(["input: expected at least one symbol, got none"])
+        raise ConfigError("input: expected at least one symbol, got none")
     symbols = with_start(task, symbols)
     tokens = torch.tensor([[task.input_vocabulary.index(symbol) for symbol in symbols]])
     lengths = torch.tensor([len(symbols)])

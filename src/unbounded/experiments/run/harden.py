@@ -13,7 +13,7 @@ from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.provenance import commit
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.components import component_errors
-from unbounded.experiments.config.harden import with_hardening
+from unbounded.experiments.config.compose import with_hardening
 from unbounded.experiments.run.build import build_run, make_accelerator
 from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.numerics import denormals_are_zero, matmul_precision

@@ -22,8 +22,7 @@ from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.removal import remove_unused
 from unbounded.experiments.run.build import make_place
 from unbounded.experiments.run.evaluate import tested
-from unbounded.experiments.run.hooks import noise_hook
-from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.phase import Surroundings, noise_hook, run_phase
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.memories import SuperpositionMemory

@@ -73,10 +73,8 @@ def _check_precision(before: Mapping[str, Any], config: RunConfig) -> None:
     began, own = there or "highest", config.hardware.matmul_precision or "highest"
     if began != own:
         raise ConfigError(
-            [
-                f"hardware.matmul_precision: expected {began}, with which this run started, got "
-                f"{own}; give {began}, or replace the run with --overwrite"
-            ]
+            f"hardware.matmul_precision: expected {began}, with which this run started, got "
+            f"{own}; give {began}, or replace the run with --overwrite"
         )
 
 
@@ -107,10 +105,7 @@ def check_same_run(folder: RunFolder, config: RunConfig) -> None:
         return
     options = ", ".join(_differing(to_dict(before), to_dict(config)))
     raise ConfigError(
-        [
-            f"id: {folder} has another config ({options}); give that config, another id, or "
-            "--overwrite"
-        ]
+        f"id: {folder} has another config ({options}); give that config, another id, or --overwrite"
     )
 
 

@@ -33,7 +33,7 @@ def matmul_precision(precision: str | None) -> Iterator[None]:
             "hardware.matmul_precision: this process has set torch.backends.*.fp32_precision; "
             "set only one of the two"
         )
-        raise ConfigError([text])
+        raise ConfigError(text)
     with _of_cudnn(precision or before):
         if precision is None or before is None:
             yield

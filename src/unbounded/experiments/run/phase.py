@@ -1,4 +1,4 @@
-"""Run a training phase in its folder. Training and hardening are such phases."""
+"""Run a training phase in its folder, with its hooks. Training and hardening are such phases."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelerate import Accelerator
+from torch import nn
 
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet
+from unbounded.experiments.config.check_training import has_gates
+from unbounded.experiments.config.components import build
+from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import RunFolder
-from unbounded.files import storage_errors
+from unbounded.files import make_folder
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
+from unbounded.training import Accuracy, WhenStalled
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.hook import Hook
@@ -73,8 +78,7 @@ def run_phase(
         CheckpointError: no checkpoint in the folder can be used.
         Interrupted, NonFiniteError, StorageError: as for `Trainer.run`.
     """
-    with storage_errors(folder.path, "making folder"):
-        folder.path.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.path)
     carried = CarriedState()
     hooks = dict(hooks)
     curriculum: object = options.lengths
@@ -122,3 +126,58 @@ def run_phase(
         used=used,
     )
     return trainer.run(state)
+
+
+def training_hooks(
+    planned: Plan, model: nn.Module, trained: Trained, validate: Callable[[], float]
+) -> dict[str, Hook]:
+    """The hooks of a run's training, in their order.
+
+    Args:
+        planned: the run.
+        model: its model, not wrapped.
+        trained: model, optimizer and schedule as wrapped by accelerate.
+        validate: the measure of the plateau rule.
+    """
+    training = planned.config.training
+    every = training.report_every
+    hooks: dict[str, Hook | None] = {"temperature_noise": noise_hook(planned, model)}
+    if training.accuracy_every:
+        for lengths in dict.fromkeys((planned.train_lengths, planned.validation_lengths)):
+            hooks[f"accuracy {lengths}"] = Accuracy(
+                lengths, count=training.accuracy_count, every=training.accuracy_every
+            )
+    _, optimizer, schedule = trained
+    hooks["plateau"] = build(
+        "training.plateau",
+        training.plateau,
+        model=model,
+        optimizer=optimizer,
+        schedule=schedule,
+        validate=validate,
+    )
+    hooks["early_abort"] = build("training.early_abort", training.early_abort)
+    hooks["stop"] = build(
+        "training.stop",
+        training.stop,
+        lengths=planned.validation_lengths,
+        count=training.validation_count,
+        report_every=every,
+    )
+    if training.patience:
+        hooks["patience"] = WhenStalled(every=every, patience=training.patience)
+    return {name: hook for name, hook in hooks.items() if hook is not None}
+
+
+def noise_hook(planned: Plan, model: nn.Module) -> Hook | None:
+    """The temperature noise of a run; None without noise or without memory gates."""
+    config = planned.config
+    if not has_gates(config):
+        return None
+    noise: Hook | None = build(
+        "training.temperature_noise",
+        config.training.temperature_noise,
+        model=model,
+        seed=config.seed,
+    )
+    return noise

@@ -86,7 +86,7 @@ class Plan:
         if hardening is None:
             memory = self.config.model.memory["name"]
             raise ConfigError(
-                [f"hardening: memory {memory!r} has no gates to harden; leave out hardening"]
+                f"hardening: memory {memory!r} has no gates to harden; leave out hardening"
             )
         return hardening
 

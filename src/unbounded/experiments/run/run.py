@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.evaluate import own_evaluation_plan, scored
 from unbounded.experiments.run.examples import write_answers, write_trace
 from unbounded.experiments.run.hardening import harden_model
-from unbounded.experiments.run.hooks import training_hooks
 from unbounded.experiments.run.kept_config import (
     begin,
     check_same_run,
@@ -36,7 +35,7 @@ from unbounded.experiments.run.kept_config import (
     trained_elsewhere,
 )
 from unbounded.experiments.run.numerics import denormals_are_zero, matmul_precision
-from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.phase import Surroundings, run_phase, training_hooks
 from unbounded.experiments.run.plan import Plan, plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, aside, is_begun, lock, made
@@ -160,7 +159,7 @@ def train_run(
     config = with_id(config)
     planned = plan(config, checked(config) if task is None else task)
     if resume and overwrite:
-        raise ConfigError(["resume and overwrite exclude each other; give one of them"])
+        raise ConfigError("resume and overwrite exclude each other; give one of them")
     folder = RunFolder.of(root, config)
     if errors := tracker_errors(log_with):
         raise ConfigError(errors)
@@ -168,10 +167,8 @@ def train_run(
     main, processes = accelerator.is_main_process, accelerator.num_processes
     if config.training.batch_size < processes:
         raise ConfigError(
-            [
-                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
-                f"among {processes} processes"
-            ]
+            f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
+            f"among {processes} processes"
         )
     replaced = aside(folder).exists()
     if resume and not overwrite:
@@ -202,7 +199,7 @@ def train_run(
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
         with (
-            _made(folder, overwrite, main) as saved,
+            made(folder, overwrite=overwrite) if main else nullcontext(lambda: None) as saved,
             closing,
             stop_requests() as request,
             denormals_are_zero(),  # needs the final number of threads
@@ -229,12 +226,6 @@ def train_run(
                     report["hardened"] = run.harden(request, shown, report["batches"])
             run.finish(report, figures)
         return RunResult(folder.path, report, fresh=True, first=main)
-
-
-def _made(
-    folder: RunFolder, overwrite: bool, main: bool
-) -> AbstractContextManager[Callable[[], None]]:
-    return made(folder, overwrite=overwrite) if main else nullcontext(lambda: None)
 
 
 class Run:

@@ -226,23 +226,28 @@ class RunFolder:
             raise CheckpointError(f"{path} is not the config of a run: it names no task. {_REMADE}")
         return data
 
-    def config(self) -> RunConfig:
+    def config(self, data: str | None = None) -> RunConfig:
         """The run's config.
 
+        Args:
+            data: place of the data, if it moved.
         Raises:
             CheckpointError: the folder does not exist or is not a run's.
         """
-        data = self.read_config()
-        if data is None:
+        stored = self.read_config()
+        if stored is None:
             raise CheckpointError(f"{self} is not a run folder: it has no config.yaml")
         try:
-            return from_dict(without_used(data))
+            config = from_dict(without_used(stored))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise CheckpointError(
                 f"{self.config_file} is not a run's config, or of another version: {error}. "
                 "Use the version of unbounded that wrote it. If the file was damaged, delete it, "
                 "and `unbounded train` with the run's original options and --resume writes it again"
             ) from error
+        if data is not None:
+            config.hardware.data = data
+        return config
 
     def report(self) -> dict[str, Any] | None:
         """The report of the run; None if the run is not finished.
@@ -348,7 +353,7 @@ class RunFolder:
         checkpoints = checkpoint_folders(self.checkpoints)[::-1]
         if not checkpoints:
             raise ConfigError(
-                [f"course: {self} has no checkpoint; train with --training.keep_checkpoints"]
+                f"course: {self} has no checkpoint; train with --training.keep_checkpoints"
             )
         return {batches_before(checkpoint): checkpoint for checkpoint in checkpoints}
 

@@ -208,7 +208,7 @@ def verify_run(
             raise
     if not findings:
         raise ConfigError(
-            ["options: expected lengths to test, got none; give --most 100 or --times 2"]
+            "options: expected lengths to test, got none; give --most 100 or --times 2"
         )
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from unbounded.files import markdown_cell
 
-def escaped(text: str) -> str:
-    """Escape a cell's text: remove control characters, and prevent new cells, lines or HTML."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
-    return plain.replace("|", "\\|").replace("<", "&lt;")
+
+def number_cell(value: float | None, digits: int) -> str:
+    """A number with these digits after the point, or a dash for None."""
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, lined_up: bool = False) -> str:
@@ -18,7 +19,7 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, lined_up: bool
         header, rows: the cells.
         lined_up: whether to pad the cells, so that the columns align in plain text.
     """
-    cells = [[escaped(cell) for cell in row] for row in (header, *rows)]
+    cells = [[markdown_cell(cell) for cell in row] for row in (header, *rows)]
     lines = [cells[0], ["---"] * len(header), *cells[1:]]
     if lined_up:
         widths = [max(len(line[column]) for line in lines) for column in range(len(header))]

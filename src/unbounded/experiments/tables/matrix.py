@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Summary
 from unbounded.experiments.tables.table_data import Cells
@@ -70,6 +70,4 @@ def accuracies(summary: Summary, columns: Sequence[str] = ()) -> tuple[float | N
 def _numbers(summary: Summary | None, columns: Sequence[str]) -> str:
     if summary is None:
         return ""
-    return " / ".join(
-        "–" if value is None else f"{value:.2f}" for value in accuracies(summary, columns)
-    )
+    return " / ".join(number_cell(value, 2) for value in accuracies(summary, columns))

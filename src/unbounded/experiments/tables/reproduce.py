@@ -36,7 +36,7 @@ from unbounded.experiments.trials.time_left import (
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
-from unbounded.files import storage_errors, write_text
+from unbounded.files import make_folder, write_text
 
 Say = Callable[[str], None]
 
@@ -109,7 +109,7 @@ def reproduce(
         StorageError: a folder cannot be written.
     """
     if jobs < 1:
-        raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
+        raise ConfigError(f"jobs: expected at least 1, got {jobs}")
     check_all(trial.config for trial in trials)
     study, trials = _with_ids(study, out), with_ids(trials, out)
     write_table(study, out)  # this fails before hours of training if the folder is not writable
@@ -155,8 +155,7 @@ def write_table(study: Study, out: Path) -> tuple[str, list[Path]]:
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
-    with storage_errors(out, "making folder"):
-        out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     study = _with_ids(study, out)
     cells = summaries(study, read_results(study.trials, out))
     text = _text(study, cells, out)

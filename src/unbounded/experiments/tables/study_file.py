@@ -16,7 +16,7 @@ from typing import Any, Final
 from filelock import FileLock
 
 from unbounded.errors import CheckpointError
-from unbounded.files import json_text, read_bytes, storage_errors, write_bytes
+from unbounded.files import json_text, make_folder, read_bytes, storage_errors, write_bytes
 
 #: Files in a table's folder: one with reports and curves of runs, one with their verifications.
 RUNS: Final = "runs.jsonl.xz"
@@ -73,8 +73,7 @@ def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> No
     Raises:
         StorageError: the file cannot be written; the earlier file remains intact.
     """
-    with storage_errors(path.parent, "making folder"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_bytes(path, _stream(objects))
 
 
@@ -112,8 +111,7 @@ def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> N
     """
     if not objects:
         return
-    with storage_errors(path.parent, "making folder"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with storage_errors(path, "locking"), _locked(path):
         before = read_study_file(path)
         given: dict[str, Any] = json.loads(json_text(objects))

@@ -10,7 +10,7 @@ from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.identity import layers_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.tables.automata import Automata, automata_grid
-from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid, overview_legend
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Measured
@@ -194,7 +194,7 @@ def _cell_row(
     over = {column: summary.over_seeds(column) for column in metric_set.columns}
     middle = {column: values[0] for column, values in over.items()}
     column = metric_set.spread[0]
-    ends = [_number(value, metric_set.columns[column]) for value in over[column][1:]]
+    ends = [number_cell(value, metric_set.columns[column]) for value in over[column][1:]]
     row += [_group(metric_set, best, group) for group in metric_set.groups]
     row += [
         _group(metric_set, middle, metric_set.shown),
@@ -304,14 +304,9 @@ def _group(
 ) -> str:
     """The numbers of a group's columns, with `more` additional digits."""
     return " / ".join(
-        _number(values[column], metric_set.columns[column] + more)
+        number_cell(values[column], metric_set.columns[column] + more)
         for column in metric_set.groups[group]
     )
-
-
-def _number(value: float | None, digits: int) -> str:
-    """A number with these digits, or a dash for None."""
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _titles(cell: str, published: Published) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 from unbounded.experiments.run.verification import check_verification
-from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.study_file import AGAIN, VERIFIED, read_study_file
 from unbounded.experiments.trials.studies import Study, Trial
@@ -81,6 +81,6 @@ def _row(trial: Trial, report: Mapping[str, Any], published: Published) -> tuple
         f"{right} of {count}" if every else "–",
         ", ".join(f"{row['length']}: {row['right']}/{row['count']}" for row in drawn) or "–",
         f"{min(least):.2f}" if least else "–",
-        "–" if certainty is None else f"{certainty:.4f}",
+        number_cell(certainty, 4),
         f"{first}" if first is not None else f"{expected} expected" if expected else "none seen",
     )

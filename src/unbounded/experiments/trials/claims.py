@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Final, Literal
 
 from unbounded.errors import StorageError
-from unbounded.files import storage_errors, write_text
+from unbounded.files import make_folder, storage_errors, write_text
 
 #: Folder for claims within the folder of runs, and its subfolder for the workers' heartbeats.
 CLAIMS: Final = ".claims"
@@ -137,8 +137,7 @@ class Claims:
         self.lost = threading.Event()
 
     def __enter__(self) -> Claims:
-        with storage_errors(self._workers, "making folder"):
-            self._workers.mkdir(parents=True, exist_ok=True)
+        make_folder(self._workers)
         write_text(self._beat_file, json.dumps(_identity()))
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()

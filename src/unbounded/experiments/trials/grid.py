@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any, Final, Literal
 
-from unbounded.experiments.config.compose import composed, overlay, preset_of
+from unbounded.experiments.config.compose import composed, nested, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig, to_dict
 
 Change = Mapping[str, Any]
@@ -224,18 +224,11 @@ def _inner(
             fixed = dict(zip(named, values, strict=True))
             for point in points:
                 both = {**fixed, **point}
-                data = overlay(base, *(change_of(name, value) for name, value in both.items()))
+                data = overlay(base, *(nested(name, value) for name, value in both.items()))
                 labels = {name: label_of(value) for name, value in both.items()}
                 for seed in seeds if own_seeds is None else own_seeds:
                     data["seed"] = seed
                     yield labels, composed(data)
-
-
-def change_of(option: str, value: Any) -> dict[str, Any]:
-    """The change of a config that sets the option of a dotted name."""
-    for part in reversed(option.split(".")):
-        value = {part: value}
-    return dict(value)
 
 
 def label_of(value: Any) -> Any:

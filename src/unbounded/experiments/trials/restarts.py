@@ -22,13 +22,13 @@ from unbounded.experiments.run.numerics import device_of, matmul_precision
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
-from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, finished_minutes
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
-from unbounded.files import json_text, storage_errors, write_text
+from unbounded.files import json_text, make_folder, write_text
 from unbounded.tasks import Task
 from unbounded.training.hooks.stopping import SOLVED
 
@@ -100,8 +100,7 @@ def report_restarts(
     if configs[0].seed == RunConfig().seed:
         first = first.rpartition("-seed")[0]
     folder = root / f"{first}-restarts"
-    with storage_errors(folder, "making folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_text(folder / "restarts.json", json_text(data, indent=2) + "\n")
     write_text(folder / "restarts.md", text + "\n")
     return Restarts(folder, text, data)
@@ -143,7 +142,9 @@ def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
     lines = []
     for restart in data["restarts"]:
         parts = [restart, restart["hardened"]] if "hardened" in restart else [restart]
-        numbers = [_text(part[name], digits) for part in parts for name, digits in columns.items()]
+        numbers = [
+            number_cell(part[name], digits) for part in parts for name, digits in columns.items()
+        ]
         mark = " (best)" if restart["run"] == data["best"] else ""
         selection_metric = (
             f"{parts[-1]['selection_metric']:.4g}"
@@ -158,7 +159,7 @@ def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
     for label, part in labels.items():
         for name, digits in columns.items():
             middle, low, high = (
-                _text(part[what][name], digits) for what in ("median", "least", "greatest")
+                number_cell(part[what][name], digits) for what in ("median", "least", "greatest")
             )
             over.append(f"{name}{label}: median {middle}, from {low} to {high}")
         if metric_set.success:
@@ -171,10 +172,6 @@ def restarts_table(data: Mapping[str, Any], metric_set: MetricSet) -> str:
     return "\n\n".join([text, grid(header, lines, lined_up=True), "; ".join(over)])
 
 
-def _text(number: float | None, digits: int) -> str:
-    return "–" if number is None else f"{number:.{digits}f}"
-
-
 def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
     """Copies of the config with consecutive seeds, starting at its seed.
 
@@ -182,7 +179,7 @@ def seeds_of(config: RunConfig, restarts: int) -> list[RunConfig]:
         ConfigError: `restarts` is below 1.
     """
     if restarts < 1:
-        raise ConfigError([f"restarts: expected at least 1, got {restarts}"])
+        raise ConfigError(f"restarts: expected at least 1, got {restarts}")
     configs = []
     for number in range(restarts):
         restart = copy.deepcopy(config)
@@ -228,7 +225,7 @@ def train_restarts(
         Interrupted: a signal stopped the training, which is saved.
     """
     if until_solved and jobs > 1:
-        raise ConfigError(["until_solved: concurrent restarts cannot end early; give --jobs 1"])
+        raise ConfigError("until_solved: concurrent restarts cannot end early; give --jobs 1")
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
     folders = [RunFolder.of(root, restart) for restart in configs]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import yaml
 
+from unbounded.checks import check_choice
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.schema import to_dict
@@ -51,7 +52,7 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
         what = ", ".join(sorted({trial.task for trial in trials}))
-        raise ConfigError([f"data: {what} needs the folder of its corpus; give --data DIR"])
+        raise ConfigError(f"data: {what} needs the folder of its corpus; give --data DIR")
     return ready
 
 
@@ -69,10 +70,14 @@ def on_hardware(
         ChoiceError: unknown device or precision.
         ConfigError: CUDA is requested and missing.
     """
-    _check_choice("device", device, DEVICES)
-    _check_choice("precision", precision, PRECISIONS)
+    for what, choice, known in (
+        ("device", device, DEVICES),
+        ("precision", precision, PRECISIONS),
+    ):
+        if choice is not None:
+            check_choice(what, choice, known)
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
+        raise ConfigError("device: cuda was asked for and torch finds no CUDA device")
 
     options: dict[str, Any] = {"device": device, "matmul_precision": precision}
     given = {name: value for name, value in options.items() if value is not None}
@@ -84,11 +89,6 @@ def on_hardware(
     )
 
 
-def _check_choice(what: str, choice: str | None, known: Sequence[str]) -> None:
-    if choice is not None and choice not in known:
-        raise ChoiceError(what, choice, known)
-
-
 def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
     """The trials that match one FIELD=VALUES. A trial of the study must have the field."""
     name, equals, text = condition.partition("=")
@@ -96,14 +96,14 @@ def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Tri
     # A list is one value, so its commas do not separate values.
     parts = [text] if text.strip().startswith("[") else text.split(",")
     if not equals or not name or not all(part.strip() for part in parts):
-        raise ConfigError([f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}"])
+        raise ConfigError(f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}")
     known = {field for trial in study.trials for field in _leaves(to_dict(trial.config))}
     if name not in known:
         raise ChoiceError("field under where", name, known)
     try:
         expected = [_exact(plain_yaml.load(part)) for part in parts]
     except yaml.YAMLError:
-        raise ConfigError([f"where: {condition}: {text!r} is not a value"]) from None
+        raise ConfigError(f"where: {condition}: {text!r} is not a value") from None
     values = [_leaves(to_dict(trial.config)).get(name) for trial in trials]
     fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in expected]
     if not fitting:
@@ -113,7 +113,7 @@ def _fitting(study: Study, trials: Sequence[Trial], condition: str) -> tuple[Tri
             if len(trials) < len(study.trials)
             else ""
         )
-        raise ConfigError([f"where: no trial has {condition}; {name} is {present}{others}"])
+        raise ConfigError(f"where: no trial has {condition}; {name} is {present}{others}")
     return tuple(fitting)
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final, cast, get_args
 import yaml
 
 from unbounded.custom_components import is_path
-from unbounded.errors import ConfigError, did_you_mean
+from unbounded.errors import ConfigError, did_you_mean, unknown
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import PARTS, component_places
+from unbounded.experiments.config.compose import PARTS, component_places, joined, nested
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
@@ -34,7 +34,6 @@ from unbounded.experiments.trials.grid import (
     GridRun,
     Rule,
     Value,
-    change_of,
     grid_runs,
     label_of,
 )
@@ -110,9 +109,9 @@ def read_study(path: Path) -> StudyFile:
         data = plain_yaml.load(read_text(path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = plain_yaml.yaml_error(error) if isinstance(error, yaml.YAMLError) else f": {error}"
-        raise ConfigError([f"{path} is not YAML{reason}"]) from error
+        raise ConfigError(f"{path} is not YAML{reason}") from error
     if not isinstance(data, Mapping):
-        raise ConfigError([f"{path}: expected a mapping with axes and seeds, got {data!r:.80}"])
+        raise ConfigError(f"{path}: expected a mapping with axes and seeds, got {data!r:.80}")
     try:
         return make_study_file(path.stem, data)
     except ConfigError as error:
@@ -151,11 +150,11 @@ def study_trials(study: StudyFile) -> tuple[Trial, ...]:
         names[trial.name] = trial.axes
         trials.append(trial)
         if len(trials) > _MOST_RUNS:
-            raise ConfigError([f"axes: expected at most {_MOST_RUNS} runs"])
+            raise ConfigError(f"axes: expected at most {_MOST_RUNS} runs")
     if same:
         raise ConfigError(list(dict.fromkeys(same))[:10])
     if not trials:
-        raise ConfigError(["exclude: it leaves no run of the study"])
+        raise ConfigError("exclude: it leaves no run of the study")
     return tuple(trials)
 
 
@@ -196,7 +195,7 @@ def parse_seeds(text: str) -> list[int]:
     except ValueError:
         seeds = []
     if not seeds or min(seeds) < 0:
-        raise ConfigError([f"seeds: expected seeds such as 0:10 (0 to 9) or 1,2,5, got {text!r}"])
+        raise ConfigError(f"seeds: expected seeds such as 0:10 (0 to 9) or 1,2,5, got {text!r}")
     return seeds
 
 
@@ -239,8 +238,7 @@ class _Reader:
         data = self._data
         for key in data:
             if key not in KEYS:
-                hint = did_you_mean(key, KEYS)
-                self.errors.append(f"unknown key {key!r}.{hint} Valid: {', '.join(KEYS)}.")
+                self.errors.append(unknown("unknown key", key, KEYS))
         outer, draws = self._axes(self._mapping("axes"))
         task = self._task(outer)
         rules = [self._rule(number, rule) for number, rule in enumerate(self._list("rules"), 1)]
@@ -355,7 +353,7 @@ class _Reader:
                 )
                 self.errors.append(f"axes: {error}{settings * ('unknown' in error)}")
             elif self._is_list(name, values):
-                outer[name] = [Value(label_of(v), change_of(name, v)) for v in values]
+                outer[name] = [Value(label_of(v), nested(name, v)) for v in values]
         return outer, draws
 
     def _is_list(self, name: str, values: Any) -> bool:
@@ -392,9 +390,7 @@ class _Reader:
     def _check_settings(self, where: str, settings: Mapping[str, Any]) -> None:
         for section, value in settings.items():
             if section not in _SECTIONS:
-                hint = did_you_mean(section, _SECTIONS)
-                valid = ", ".join(_SECTIONS)
-                self.errors.append(f"{where}: unknown section {section!r}.{hint} Valid: {valid}.")
+                self.errors.append(unknown(f"{where}: unknown section", section, _SECTIONS))
             elif section in ("model", "training", "hardware"):
                 self.errors += [f"{where}: {line}" for line in unknown_options({section: value})]
 
@@ -452,9 +448,7 @@ class _Reader:
 
     def _task_name(self, task: Any) -> str:
         if not isinstance(task, str) or not (task in PRESETS or is_path(task)):
-            valid = ", ".join(sorted(PRESETS))
-            hint = did_you_mean(task, PRESETS)
-            self.errors.append(f"preset: unknown task {task!r}.{hint} Valid: {valid}.")
+            self.errors.append(unknown("preset: unknown task", task, sorted(PRESETS)))
             return "copy"
         return task
 
@@ -471,8 +465,7 @@ class _Reader:
         budget = self._mapping("budget")
         for name in budget:
             if name not in _BUDGET:
-                hint = did_you_mean(name, _BUDGET)
-                self.errors.append(f"budget: unknown {name!r}.{hint} Valid: {', '.join(_BUDGET)}.")
+                self.errors.append(unknown("budget: unknown", name, _BUDGET))
             elif name in (base.get("training") or {}):
                 self.errors.append(f"budget: {name} is in base: training, too; leave one out")
         if budget:
@@ -513,8 +506,7 @@ class _Reader:
             return Rule({})
         for key in rule:
             if key not in _RULE_KEYS:
-                hint, valid = did_you_mean(key, _RULE_KEYS), ", ".join(_RULE_KEYS)
-                self.errors.append(f"{where}: unknown key {key!r}.{hint} Valid: {valid}.")
+                self.errors.append(unknown(f"{where}: unknown key", key, _RULE_KEYS))
         settings = rule.get("set") or {}
         if not isinstance(settings, Mapping):
             self.errors.append(f"{where}: set: expected settings, got {settings!r:.80}")
@@ -564,8 +556,7 @@ class _Reader:
         valid = ("rows", "columns", "metric")
         for name in table:
             if name not in valid:
-                hint = did_you_mean(name, valid)
-                self.errors.append(f"table: unknown {name!r}.{hint} Valid: {', '.join(valid)}.")
+                self.errors.append(unknown("table: unknown", name, valid))
         rows, columns = (
             self._axis_names(f"table: {name}", table.get(name, []), axes)
             for name in ("rows", "columns")
@@ -610,16 +601,6 @@ def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Turn settings with dotted names, such as model.hidden_size, into nested mappings."""
     result: dict[str, Any] = {}
     for name, value in settings.items():
-        part = change_of(str(name), _expanded(value) if isinstance(value, Mapping) else value)
-        result = _merged(result, part)
-    return result
-
-
-def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for name, value in change.items():
-        before = result.get(name)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = _merged(before, value)
-        result[name] = value
+        part = nested(str(name), _expanded(value) if isinstance(value, Mapping) else value)
+        result = joined(result, part)
     return result

@@ -70,7 +70,7 @@ class Shard(NamedTuple):
         number, slash, total = text.partition("/")
         if slash and number.isdigit() and total.isdigit() and 1 <= int(number) <= int(total):
             return cls(int(number), int(total))
-        raise ConfigError([f"shard: expected a part of the plan such as 3/16, got {text!r}"])
+        raise ConfigError(f"shard: expected a part of the plan such as 3/16, got {text!r}")
 
     @classmethod
     def of_job(cls) -> Self:
@@ -86,7 +86,7 @@ class Shard(NamedTuple):
             number, low, high = (int(value) for value in values if value is not None)
         except ValueError as error:
             given = ", ".join(f"{n}={v}" for n, v in zip(_ARRAY, values, strict=True))
-            raise ConfigError([f"shard: expected numbers, got {given}; give --shard"]) from error
+            raise ConfigError(f"shard: expected numbers, got {given}; give --shard") from error
         return cls(number - low + 1, high - low + 1)
 
     def order(self, trials: Sequence[Trial]) -> list[Trial]:
@@ -280,7 +280,7 @@ class _Worker:
                 record = claims.record(trial.name)
                 if record is not None and record.state in ("finished", "failed"):
                     continue
-                if self._is_busy(trial):
+                if time.monotonic() < self._busy_until.get(trial.name, 0.0):
                     left.append(trial)
                     undecided = True
                     continue
@@ -314,9 +314,6 @@ class _Worker:
         return inode_of(folder.path) == inode or (
             not folder.can_resume and inode_of(aside(folder)) == inode
         )
-
-    def _is_busy(self, trial: Trial) -> bool:
-        return time.monotonic() < self._busy_until.get(trial.name, 0.0)
 
     def _try(self, trial: Trial, *, retry: bool = False) -> bool:
         """Claim and train a run. Return whether this worker is done with the run."""

@@ -315,6 +315,13 @@ class Memory(ABC, Generic[StateT, InstructionT]):
                 if field.dim() == 0:
                     raise ShapeError(f"{what}{name}: expected an axis [B, ...] for the batch.")
 
+    def check_step(self, state: StateT, instruction: InstructionT) -> None:
+        """Check the arguments of a step; the instruction has the batch size of its first field."""
+        self.check_kinds(state, instruction)
+        batch_size = instruction[0].shape[0]
+        self.check_instruction(instruction, batch_size)
+        self.check_state(state, batch_size, instruction[0])
+
     def check_instruction(self, instruction: InstructionT, batch_size: int) -> None:
         """Check the fields [B, ...] of the instruction of one step."""
         check_instruction_type(self.Instruction, instruction)

@@ -201,10 +201,7 @@ class DNC(Memory[Any, Any]):
         Source: Graves et al. 2016, Methods. In the released program no gradient flows from usage
             to the write weights; here it does.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.read_key.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.read_key)
+        self.check_step(state, instruction)
         last_written = state.write_weights.squeeze(1)
         usage = used(state.usage, last_written, state.read_weights, instruction.free_gate)
         keys = instruction.write_key.unsqueeze(1).clamp(-LIMIT, LIMIT)

@@ -226,10 +226,7 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.action.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.action)
+        self.check_step(state, instruction)
         push, replace, pop = self._transitions(instruction.action)
         runs, present = state.runs, state.runs[:, :, -1]
         # The axes are [B, i, q, x, s, z, r, y, channel]. The sum is over s and z.

@@ -229,10 +229,7 @@ class RandomAccessMemory(Memory[Any, Any]):
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.read_key.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.read_key)
+        self.check_step(state, instruction)
         key = instruction.read_key
         if self.tape:
             links = torch.stack([key, state.forward_key, state.backward_key], dim=1)

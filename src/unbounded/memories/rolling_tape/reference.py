@@ -153,10 +153,7 @@ class RollingTape(Memory[RollState, RollInstruction]):
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.action.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.action)
+        self.check_step(state, instruction)
         cells = state.cells
         written = torch.cat([instruction.value.unsqueeze(2), cells[:, :, 1:]], dim=2)
         jumping = written if self.jumps_write else cells

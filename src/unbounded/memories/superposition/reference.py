@@ -104,7 +104,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         check_number("empty", empty)
         if capacity is None:
             if overflow != "error":
-                raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
+                raise ConfigError(f"overflow: {overflow!r} has no effect without a capacity")
         else:
             _check_capacity(capacity, depth)
         self.count, self.depth, self.noop = count, depth, noop
@@ -203,12 +203,6 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         axes = (None,) * (1 + len(self.cell_shape))
         return [weight[(..., *axes)] for weight in action.unbind(-1)]
 
-    def _check_step(self, state: StateT, instruction: ActionValue) -> None:
-        self.check_kinds(state, instruction)
-        batch_size = instruction.action.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.action)
-
     def idle(self, active: Tensor, instruction: ActionValue) -> ActionValue:
         """Return an instruction without any action, so that no cell is lost; see `Memory.idle`."""
         action = torch.where(active.view(-1, 1, 1), instruction.action, 0.0)
@@ -244,7 +238,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 def _check_capacity(capacity: object, depth: int) -> None:
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < depth:
         raise ConfigError(
-            [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
+            f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"
         )
     check_positive("capacity", capacity)
 
@@ -356,7 +350,7 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
             MemoryOverflowError: a full stack would lose a cell, with overflow="error".
         Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 4, 5.
         """
-        self._check_step(state, instruction)
+        self.check_step(state, instruction)
         push, pop, *keep = self._weights(instruction.action)
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
@@ -499,7 +493,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
             MemoryOverflowError: a full list would lose a cell, with overflow="error".
         Source: Joulin & Mikolov 2015 (NIPS), section 3, the list's equation.
         """
-        self._check_step(state, instruction)
+        self.check_step(state, instruction)
         right, left, insert, *keep = self._weights(instruction.action)
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:

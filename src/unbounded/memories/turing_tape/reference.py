@@ -213,7 +213,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         check_bool("writes_first", writes_first)
         if shift_bias and not shift_range:
             raise ConfigError(
-                ["shift_bias: has no effect with shift_range 0; leave it at 0, or let heads move"]
+                "shift_bias: has no effect with shift_range 0; leave it at 0, or let heads move"
             )
         for kind, name, valid in (
             ("shift", shift, SHIFTS),
@@ -325,10 +325,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Graves et al. 2014, eq. 2-9; each head's equations are in addressing.py.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.read_key.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.read_key)
+        self.check_step(state, instruction)
         read_head = [getattr(instruction, f"read_{kind}") for kind in _ADDRESSING]
         write_head = [getattr(instruction, f"write_{kind}") for kind in _ADDRESSING]
         read_weights = self._address(state.cells, state.read_weights, *read_head)
@@ -389,7 +386,7 @@ def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, st
     """
     if not isinstance(changes, Mapping):
         raise ConfigError(
-            [f"activations: expected a mapping such as {{'key': 'tanh'}}, got {changes!r}"]
+            f"activations: expected a mapping such as {{'key': 'tanh'}}, got {changes!r}"
         )
     activations = dict(VARIANTS[variant].activations)
     for kind, name in changes.items():

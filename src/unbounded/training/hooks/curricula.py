@@ -66,7 +66,7 @@ class Growing:
 
     def __post_init__(self) -> None:
         if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
-            raise ConfigError([f"curriculum: every: expected an integer >= 1, got {self.every!r}"])
+            raise ConfigError(f"curriculum: every: expected an integer >= 1, got {self.every!r}")
 
     def __call__(self, batch: int) -> LengthRange:
         """The range of batch number `batch`, counted from 0."""
@@ -98,7 +98,7 @@ class Doubling(Hook):
     ) -> None:
         is_number = isinstance(below, (int, float)) and not isinstance(below, bool)
         if not is_number or not 0 < below < float("inf"):
-            raise ConfigError([f"curriculum: below: expected a number above 0, got {below!r}"])
+            raise ConfigError(f"curriculum: below: expected a number above 0, got {below!r}")
         self.lengths = self.final = lengths
         self.below = below
         self.longest = _first(lengths, first)

@@ -73,7 +73,7 @@ class HalveOnPlateau(Hook):
         measure: Literal["loss", "errors"] = "loss",
     ) -> None:
         if window and patience != 1:
-            raise ConfigError(["patience: has no effect with a window; leave it out"])
+            raise ConfigError("patience: has no effect with a window; leave it out")
         self._model = model
         self._optimizer = optimizer
         self._schedule = schedule
