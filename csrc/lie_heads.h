@@ -36,6 +36,7 @@ struct LieSizes {
   bool is_softmax;
   LieStep step;
   bool has_key_gates, has_action_gates;
+  bool is_bounded;  // an angle up to a bound, which is the last number of an action
   int64_t capacity, drop;  // capacity 0 for no limit
   int64_t readers, writers, heads;
   int64_t action_size, candidate_size, place, head_instruction, instruction;
@@ -48,22 +49,19 @@ struct LieSizes {
         step(LieStep(f.c.options[4])),
         has_key_gates(f.c.options[5] != 0),
         has_action_gates(f.c.options[6] != 0),
+        is_bounded(group == LieGroup::bounded_sphere || group == LieGroup::learned_bound_sphere),
         capacity(f.c.options[7]),
         drop(f.c.options[8]),
         readers(f.c.options[9]),
         writers(f.c.options[10]),
         heads(readers + writers),
         action_size(action_size_of(group, key_size)),
-        candidate_size(is_bounded() ? 4 : action_size),
+        candidate_size(is_bounded ? 4 : action_size),
         place(key_size + action_size),
         head_instruction(key_size + candidate_size + has_key_gates + has_action_gates),
         instruction(heads * head_instruction + writers * (width + 1) + is_softmax * readers) {}
 
   bool is_disk() const { return group == LieGroup::poincare_disk; }
-  // Whether the controller gives an angle up to a bound, which is the last number of an action.
-  bool is_bounded() const {
-    return group == LieGroup::bounded_sphere || group == LieGroup::learned_bound_sphere;
-  }
   // The first numbers of an action whose length a step may limit.
   int64_t length_size() const {
     switch (group) {
@@ -195,14 +193,14 @@ class LieHeads {
   // Moves from one place to the next, which may be the same memory.
   void move(int64_t head, const T* instruction, const T* before, T* after) const {
     const int64_t n = s.key_size, A = s.action_size, mixed = mixed_size();
-    T candidate[5] = {};
-    if (s.is_bounded()) copy_values(candidate, turn_of(head, instruction, before).numbers, 5);
+    T candidate[5];
+    if (s.is_bounded) copy_values(candidate, turn_of(head, instruction, before).numbers, 5);
     const Mixture new_key = key(head, instruction, before);
     const Mixture new_action = action(head, instruction, before, candidate);
     for (int64_t j = 0; j < n; ++j) after[j] = new_key[j];
     T* a = after + n;
     for (int64_t j = 0; j < mixed; ++j) a[j] = new_action[j];
-    for (int64_t j = mixed; j < A; ++j) a[j] = before[n + j];
+    if (s.is_bounded) a[5] = before[n + 5];
     if (s.shortens()) shorten(s.length_size(), a, floor());
     switch (s.group) {
       case LieGroup::translation:
@@ -246,9 +244,9 @@ class LieHeads {
   void backward(int64_t head, const T* instruction, const T* before, const T* after, T* grad,
                 T* grad_instruction) const {
     const int64_t n = s.key_size, A = s.action_size;
-    T candidate[5] = {}, of_turn[5] = {};
+    T candidate[5], of_turn[5];
     T* of_candidate = grad_instruction + s.action(head);
-    if (s.is_bounded()) {
+    if (s.is_bounded) {
       copy_values(candidate, turn_of(head, instruction, before).numbers, 5);
       of_candidate = of_turn;
     }
@@ -320,7 +318,7 @@ class LieHeads {
     old_key.backward(n, grad, grad_instruction + s.key(head), grad_instruction + s.key_gate(head));
     old_action.backward(mixed_size(), of_action, of_candidate,
                         grad_instruction + s.action_gate(head));
-    if (s.is_bounded())
+    if (s.is_bounded)
       of_action[5] += turn_of(head, instruction, before)
                           .backward(of_candidate, grad_instruction + s.action(head));
   }
@@ -362,7 +360,7 @@ class LieHeads {
   const LieSizes<T>& s;
 
   // The first numbers of an action, which are interpolated.
-  int64_t mixed_size() const { return s.is_bounded() ? 5 : s.action_size; }
+  int64_t mixed_size() const { return s.is_bounded ? 5 : s.action_size; }
   BoundedTurn<T> turn_of(int64_t head, const T* instruction, const T* before) const {
     return {instruction + s.action(head), before[s.key_size + 5]};
   }
@@ -370,7 +368,7 @@ class LieHeads {
   Mixture key(int64_t head, const T* instruction, const T* before) const {
     const bool gated = s.has_key_gates;
     const T* fresh = instruction + s.key(head);
-    const int64_t scaled = s.is_bounded() ? s.key_size : 0;
+    const int64_t scaled = s.is_bounded ? s.key_size : 0;
     return {fresh,
             before,
             gated,
@@ -381,7 +379,7 @@ class LieHeads {
   // `candidate` holds the first numbers of a BoundedSphere's candidate action.
   Mixture action(int64_t head, const T* instruction, const T* before, const T* candidate) const {
     const bool gated = s.has_action_gates;
-    const T* fresh = s.is_bounded() ? candidate : instruction + s.action(head);
+    const T* fresh = s.is_bounded ? candidate : instruction + s.action(head);
     const int64_t scaled = s.step == LieStep::normalised_candidate ? s.length_size() : 0;
     return {fresh,
             before + s.key_size,
