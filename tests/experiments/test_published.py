@@ -97,7 +97,7 @@ COMMITTED = [
         ("grefenstette2015", "small"), ("grefenstette2015", "long"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
         ("joulin2015", "halving"), ("joulin2015", "choices"),
-        ("deleu2016", "locations"), ("yang2016", "groups"),
+        ("deleu2016", "locations"), ("deleu2016", "brackets"), ("yang2016", "groups"),
         ("chomsky15", "hardened"), ("flare18", "hardened"),
     )),
 ]  # fmt: skip
