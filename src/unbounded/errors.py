@@ -198,7 +198,13 @@ class RunBusyError(RunExistsError):
 
 
 class NonFiniteError(UnboundedError, ArithmeticError):
-    """A loss or tensor became NaN or infinite. The message names the step and the tensor."""
+    """A loss or tensor became NaN or infinite. The message names the step and the tensor.
+
+    Attributes:
+        batch: finished batches of the training that it ended; None elsewhere.
+    """
+
+    batch: int | None = None
 
 
 class StorageError(UnboundedError, OSError):

@@ -55,7 +55,11 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
     (row,) = metric_set.rows(evaluator, evaluation_plan)
     assert row["nan"] >= row["count"] / 3
     assert row["right"] <= row["count"] - row["nan"]
-    for name_of in ("token_accuracy", "accuracy", "exact_match"):
+    shares = (
+        "token_accuracy", "accuracy", "exact_match", "symbol_accuracy", "prefix_accuracy",
+        "partial_accuracy",
+    )  # fmt: skip
+    for name_of in shares:
         assert row.get(name_of, 0) <= 1 - row["nan"] / row["count"] + 1e-9
     report = {"task": name, "metric_set": task.metric_set, "split": "test", "seed": 1}
     report["rows"] = [row]

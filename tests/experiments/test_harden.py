@@ -20,7 +20,13 @@ from tests.experiments.tiny import interrupted, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
-from unbounded.errors import CheckpointError, ConfigError, RunExistsError, StorageError
+from unbounded.errors import (
+    CheckpointError,
+    ConfigError,
+    NonFiniteError,
+    RunExistsError,
+    StorageError,
+)
 from unbounded.evaluation import table
 from unbounded.evaluation.comparison import ComparisonSet, Share
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet, Place
@@ -55,6 +61,8 @@ from unbounded.training import Harden
 from unbounded.training.chunk_update import ChunkUpdate
 from unbounded.training.hooks.curricula import ShorterToo
 from unbounded.training.optimizers import make_optimizer
+from unbounded.training.state import LoopState
+from unbounded.training.trainer import Trainer
 from unbounded.verification import VerifyOptions
 
 CHANGES = {"batches": 4, "every": 2, "factor": 3.0, "validation_count": 8}
@@ -270,6 +278,26 @@ def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
     hardened = harden_run(copied(trained, tmp_path), CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"]) == (0, True)
     assert "right on no validation sequence" in hardened["stopped"]
+
+
+def test_a_loss_that_is_not_finite_leaves_the_trained_model(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Turing tape had NaN gradients at an inverse temperature of 2000."""
+    train = Trainer._train_batch
+
+    def until_the_fourth(self: Trainer, state: LoopState) -> None:
+        if state.batch == 3:
+            raise NonFiniteError("training stopped in batch 4: the loss is not finite")
+        train(self, state)
+
+    monkeypatch.setattr(Trainer, "_train_batch", until_the_fourth)
+    folder = copied(trained, tmp_path)
+    hardened = harden_run(folder, CHANGES, quiet=True)["hardened"]
+    assert (hardened["batches"], hardened["harm"], hardened["saturated"]) == (3, True, False)
+    assert "not finite" in hardened["stopped"]
+    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    assert all(torch.equal(kept[name], left[name]) for name in left)
 
 
 def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(

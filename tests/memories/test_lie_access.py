@@ -623,13 +623,35 @@ def test_the_bound_of_angles_is_learned_or_one_radian(group, learned):
     output, state = layer(torch.randn(6, 2, 3))
     output.square().sum().backward()
     bounds = state.memory.read_action[:, 5]
-    gradient = next(p.grad for name, p in layer.named_parameters() if name.endswith("read_action"))
-    assert (gradient[..., 5] != 0).all() == learned
+    gradients = [p.grad for name, p in layer.named_parameters() if name.endswith("read_action")]
     if learned:
+        assert (gradients[0][..., 5] != 0).all()
         assert ((bounds > 0) & (bounds < math.pi)).all()
         assert (bounds != math.pi / 2).all()
     else:
+        assert gradients == []  # without a gate the initial action has no effect
         assert (bounds == 1).all()
+
+
+def test_the_learned_initial_angle_is_bounded():
+    group = GROUPS["learned_bound_sphere"]()
+    drawn = 3 * torch.randn(200, 6, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
+    action = group.initial_action(drawn)
+    angle, bound = torch.atan2(action[:, 4], action[:, 3]), action[:, 5]
+    assert (angle.abs() <= bound).all()
+    assert_close(action[:, :3].norm(dim=-1), torch.ones(200, dtype=DOUBLE), "axis")
+    assert_close(bound, math.pi * drawn[:, 5].sigmoid(), "bound")
+
+
+def test_a_candidate_of_another_size_is_an_error():
+    class Doubled(GROUPS["translation"]):
+        def candidate(self, outputs, before):
+            return torch.cat([outputs, outputs], dim=-1)
+
+    memory = ub.LieAccessMemory(2, Doubled())
+    instruction = at(random_instructions(memory, 1, 1, 0), 0)
+    with pytest.raises(ShapeError, match=r"candidate of group translation"):
+        memory.step(memory.initial_state(1, DOUBLE), instruction)
 
 
 @every_kind

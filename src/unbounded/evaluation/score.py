@@ -34,7 +34,7 @@ class Score:
         partial_accuracy: mean share of a sequence that is right, in [0, 1]. By metric set it is the
             share before the first error, or of right symbols or labels.
         partial_error: standard error of that mean, 0 for a single sequence.
-        nan: sequences with NaN among the counted logits; they are incorrect.
+        nan: sequences with NaN among the counted logits; they count as wrong in all symbols.
     """
 
     count: int
@@ -142,11 +142,8 @@ def score(
         total=total,
         check=check,
     )
-    exact_match, partial_accuracy = numbers.unbind(dim=1)
-    mean = float(partial_accuracy.mean())
-    error = float(partial_accuracy.std()) / math.sqrt(count) if count > 1 else 0.0
-    right = int((exact_match.bool() & ~nan).sum())
-    return Score(count, right, mean, error, int(nan.sum()))
+    exact_match, partial_accuracy = (numbers * ~nan.unsqueeze(1)).unbind(dim=1)
+    return score_of(exact_match, partial_accuracy, nan)
 
 
 def numbers_of(
@@ -241,7 +238,7 @@ def logits_of(model: nn.Module, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def logits_or_nan(model: nn.Module, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """The logits as in `logits_of`; NaN for each sequence on which the memory overflows."""
+    """The logits as in `logits_of`; NaN at all steps if the memory overflows on a sequence."""
     try:
         return logits_of(model, inputs, lengths)
     except NonFiniteError:

@@ -120,6 +120,9 @@ class Trainer:
             state.elapsed_s = self._clock.elapsed()
             self._checkpoints.save(state)
             raise
+        except NonFiniteError as error:
+            error.batch = state.batch
+            raise
         for hook in self._hooks:
             hook.at_end()
         return state

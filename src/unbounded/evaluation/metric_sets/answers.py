@@ -134,7 +134,8 @@ class Answers(MetricSet):
             return torch.stack([score.double() for score in scores], dim=1)
 
         numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, len(MEASURES))
-        return numbers[:, 0] * ~nan, numbers[:, 1], numbers[:, 2], nan
+        exact_match, symbols, prefix = (numbers * ~nan.unsqueeze(1)).unbind(dim=1)
+        return exact_match, symbols, prefix, nan
 
 
 class Sizes(Answers):

@@ -78,7 +78,7 @@ class Evaluator:
         validation_count: number of validation sequences.
         strips: parallel streams of a text in validation.
         for_longer: returns a model with another memory, for sequences with more steps than the
-            longest of training; None for the model itself.
+            longest of training. None: they are scored with the same memory.
     """
 
     model: nn.Module

@@ -106,7 +106,8 @@ split, at the training range / at the test range."""
             return torch.stack([wrong.double(), bits.double()], dim=1)
 
         numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 2)
-        return numbers[:, 0], numbers[:, 1], nan
+        wrong, bits = numbers.unbind(dim=1)
+        return torch.where(nan, bits, wrong), bits, nan
 
 
 def bits_wrong(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from unbounded.errors import NonFiniteError
 from unbounded.evaluation.comparison import (
     compare,
     comparison_rows,
@@ -60,6 +61,7 @@ def harden_model(
         around: progress, stop request and a fresh accelerator, with nothing prepared.
     Returns:
         The resulting model, and the report's entries on the hardening.
+        The trained model itself if its loss or gradient becomes NaN or infinite.
     Raises:
         ConfigError: the model has no memory with gates.
         StorageError: a file cannot be written.
@@ -159,26 +161,29 @@ def harden_model(
             most=hardening.logit_noise,
             inverse_temperature=rule.inverse_temperature_now,
         )
-    state = run_phase(
-        RunFolder(folder),
-        f"{folder.parent.name}/{folder.name}",
-        planned.task,
-        (trained[0], trained[1], trained[2]),
-        replace(
-            planned.phase_options(),
-            lengths=hardening_lengths(planned, shorter),
-            batches=hardening.batches,
-            symbols=None,
-            minutes=None,
-            report_every=hardening.every,
-            checkpoint_every=hardening.every,
-            update="chunk",
-        ),
-        metric_set,
-        evaluator,
-        hooks,
-        around,
+    options = replace(
+        planned.phase_options(),
+        lengths=hardening_lengths(planned, shorter),
+        batches=hardening.batches,
+        symbols=None,
+        minutes=None,
+        report_every=hardening.every,
+        checkpoint_every=hardening.every,
+        update="chunk",
     )
+    run = f"{folder.parent.name}/{folder.name}"
+    try:
+        state = run_phase(
+            RunFolder(folder), run, planned.task, trained, options, metric_set, evaluator, hooks,
+            around,
+        )  # fmt: skip
+    except NonFiniteError as error:
+        as_trained.restore()
+        around.progress.say(f"the trained model stays: {error}")
+        facts = _facts(
+            planned, model.eval(), batch, around, batches=error.batch or 0, stopped=str(error)
+        )
+        return model, facts
     why = str(state.finished).removeprefix("hardening: ")
     around.progress.say(f"hardened after batch {state.batch}: {why}")
     around.progress.say(

@@ -203,7 +203,6 @@ class BoundedSphere(Sphere):
     name = "bounded_sphere"
     action_size = 6
     identity = (*Sphere.identity, 1.0)
-    keeps_part = True
 
     @property
     def candidate_size(self) -> int:
@@ -242,16 +241,18 @@ class LearnedBoundSphere(BoundedSphere):
     """A `BoundedSphere` whose bound is pi sigmoid(p) of a parameter p, in (0, pi).
 
     The bound is a part of the initial action, so it is learned with `initial="learned"`. Otherwise
-    it is pi / 2.
+    it is pi / 2. The initial angle is bounded too.
     """
 
     name = "learned_bound_sphere"
     identity = (*Sphere.identity, math.pi / 2)
+    keeps_part = True
 
     def initial_action(self, drawn: Tensor) -> Tensor:
-        """Normalise the parameter. Its last number gives the bound."""
-        action = self.normalise(drawn)
-        return torch.cat([action[..., :5], math.pi * torch.sigmoid(action[..., 5:])], dim=-1)
+        """The axis, the angle b tanh(x) and the bound b, of numbers 0 to 2, 3 and 5."""
+        bound = math.pi * torch.sigmoid(drawn[..., 5:])
+        identity = torch.cat([torch.zeros_like(drawn[..., :5]), bound], dim=-1)
+        return self.candidate(drawn[..., :4], identity)
 
 
 def rotated(skew: Tensor, key: Tensor) -> Tensor:

@@ -434,7 +434,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             keys = Learned(_DRAWN, group.place)
             values = Learned(_DRAWN, ACTIVATIONS[self.value_activation])
             strengths = Learned(_DRAWN, first_strength)
-            # Without a gate, the initial value has no effect.
+            # Without a gate, the initial value has no effect, unless the group keeps a part of it.
             key_initializer = Learned(_DRAWN, group.place) if self.key_gate else key_initializer
             action_initializer = (
                 Learned(_DRAWN, group.initial_action)
@@ -489,10 +489,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
                 and under vmap it becomes NaN.
         Source: Yang 2016, arXiv:1602.08671, section 3; the equations are in docs/memories.md.
         """
-        self.check_kinds(state, instruction)
-        batch_size = instruction.read_key.shape[0]
-        self.check_instruction(instruction, batch_size)
-        self.check_state(state, batch_size, instruction.read_key)
+        self.check_step(state, instruction)
         read_key, read_action = self._move("read", instruction, state.read_key, state.read_action)
         write_key, write_action = self._move(
             "write", instruction, state.write_key, state.write_action
@@ -543,6 +540,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         key = group.candidate_key(listed(getattr(instruction, f"{who}_key")))
         outputs = listed(getattr(instruction, f"{who}_action"))
         action = group.candidate(outputs, listed(action_before))
+        check_shape(f"candidate of group {group.name}", action, (len(key), group.action_size))
         if self.key_gate:
             gate = listed(getattr(instruction, f"{who}_key_gate").unsqueeze(-1))
             key = gate * key + (1 - gate) * listed(key_before)
