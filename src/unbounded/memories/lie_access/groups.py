@@ -192,6 +192,10 @@ class Sphere(Group):
         return shortened(key)
 
 
+#: Numbers of a sphere's action; a bound follows them.
+_TURN: Final = 5
+
+
 class BoundedSphere(Sphere):
     """SO(3) on the sphere, with angles of at most a bound b: SLANTM of the authors' program.
 
@@ -211,7 +215,7 @@ class BoundedSphere(Sphere):
 
     def candidate(self, outputs: Tensor, before: Tensor) -> Tensor:
         """(xi / |xi|, cos, sin, b) of the angle b tanh(x)."""
-        bound = before[..., 5:]
+        bound = before[..., _TURN:]
         angle = bound * torch.tanh(outputs[..., 3:])
         return torch.cat([shortened(outputs[..., :3]), angle.cos(), angle.sin(), bound], dim=-1)
 
@@ -221,20 +225,22 @@ class BoundedSphere(Sphere):
 
     def mix(self, gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
         """Interpolate axis and (cos, sin)."""
-        return torch.cat([super().mix(gate, new[..., :5], old[..., :5]), old[..., 5:]], dim=-1)
+        return torch.cat(
+            [super().mix(gate, new[..., :_TURN], old[..., :_TURN]), old[..., _TURN:]], dim=-1
+        )
 
     def normalise(self, action: Tensor) -> Tensor:
         """Normalise axis and (cos, sin) to length 1."""
-        return torch.cat([super().normalise(action[..., :5]), action[..., 5:]], dim=-1)
+        return torch.cat([super().normalise(action[..., :_TURN]), action[..., _TURN:]], dim=-1)
 
     def act(self, action: Tensor, key: Tensor) -> Tensor:
         """Rotate as `Sphere` does."""
-        return super().act(action[..., :5], key)
+        return super().act(action[..., :_TURN], key)
 
     def initial_action(self, drawn: Tensor) -> Tensor:
         """Normalise the parameter. The bound is 1."""
         action = self.normalise(drawn)
-        return torch.cat([action[..., :5], torch.ones_like(action[..., 5:])], dim=-1)
+        return torch.cat([action[..., :_TURN], torch.ones_like(action[..., _TURN:])], dim=-1)
 
 
 class LearnedBoundSphere(BoundedSphere):
@@ -250,8 +256,8 @@ class LearnedBoundSphere(BoundedSphere):
 
     def initial_action(self, drawn: Tensor) -> Tensor:
         """The axis, the angle b tanh(x) and the bound b, of numbers 0 to 2, 3 and 5."""
-        bound = math.pi * torch.sigmoid(drawn[..., 5:])
-        identity = torch.cat([torch.zeros_like(drawn[..., :5]), bound], dim=-1)
+        bound = math.pi * torch.sigmoid(drawn[..., _TURN:])
+        identity = torch.cat([torch.zeros_like(drawn[..., :_TURN]), bound], dim=-1)
         return self.candidate(drawn[..., :4], identity)
 
 
