@@ -54,7 +54,8 @@ class AttentionState(NamedTuple):
 
     Fields:
         steps: steps of each sequence so far, int64 [B].
-        keys, values: of the last P steps, [B, P, H]; those of a sequence with fewer come first.
+        keys, values: of the last P steps, [B, P, H]. A sequence with fewer steps fills the first
+            places.
     """
 
     steps: Tensor
