@@ -186,13 +186,14 @@ def test_bad_options():
     )
     with pytest.raises(ConfigError, match=r"bits: .*1 to 8, got 9\n.*levels: .* got 1$"):
         make_task("vector_priority_sort", bits=9, levels=1)
-    with pytest.raises(ConfigError, match=r"lengths: expected from 16 vectors, .* got 3:3"):
+    with pytest.raises(
+        ConfigError, match=r"lengths: vector_priority_sort: expected from 16 vectors, .* got 3:3"
+    ):
         make_task("vector_priority_sort").batch(1, "test", 0, 1, LengthRange(3, 3))
     with pytest.raises(ConfigError, match="train_lengths: a sequence has at least 2 items"):
         make_task("associative_recall", train_lengths="1:3")
-    with pytest.raises(
-        ConfigError, match="a sequence has at least 2 items, the queried one and the next; got 1:2"
-    ):
+    recalled = "associative_recall: a sequence has at least 2 items, the queried one and the next"
+    with pytest.raises(ConfigError, match=f"lengths: {recalled}; got 1:2"):
         make_task("associative_recall").batch(1, "test", 0, 1, LengthRange(1, 2))
     with pytest.raises(ConfigError, match="test_repeats: expected at most 1000 copies, got 1:1001"):
         make_task("repeat_copy", test_repeats="1:1001")

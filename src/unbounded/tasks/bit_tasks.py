@@ -196,14 +196,16 @@ def associative_recall(
     Source: Graves et al. 2014, arXiv:1410.5401, section 4.3.
     """
     train, test = _checked(bits, train_lengths=train_lengths, test_lengths=test_lengths)
-    errors = [
-        f"{name}: a sequence has at least 2 items, one to ask for and the next; got {lengths}"
-        for name, lengths in (("train_lengths", train), ("test_lengths", test))
-        if lengths.minimum < 2
-    ]
-    if errors:
+    if errors := errors_of_ranges(_recalled_errors, train_lengths=train, test_lengths=test):
         raise ConfigError(errors)
     return AssociativeRecall(bits, train, test)
+
+
+def _recalled_errors(lengths: LengthRange) -> list[str]:
+    """The error in a range of lengths of associative recall, as a list of at most one line."""
+    if lengths.minimum >= 2:
+        return []
+    return [f"a sequence has at least 2 items, the queried one and the next; got {lengths}"]
 
 
 def vector_priority_sort(
@@ -351,13 +353,11 @@ class AssociativeRecall(BitTask):
         flags = ("item", "query")
         super().__init__("associative_recall", bits, flags, train_lengths, test_lengths)
 
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
+        return _recalled_errors(lengths)
+
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
         """See `BitTask.draw`. The number of steps T is 4 k + 8."""
-        if lengths.minimum < 2:
-            raise ConfigError(
-                f"lengths: a sequence has at least 2 items, the queried one and the next; got "
-                f"{lengths}"
-            )
         length_words, choices = stream.words(indices, np.zeros(1, dtype=np.int64))
         count = lengths.minimum + bounded(length_words, len(lengths))
         query = bounded(choices, count - 1)
@@ -414,8 +414,7 @@ class VectorPrioritySort(BitTask):
         )
         super().__init__("vector_priority_sort", bits, flags, train_lengths, test_lengths)
 
-    def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `Task.range_errors`."""
+    def _range_errors(self, lengths: LengthRange) -> list[str]:
         return _sorted_errors(lengths, self.kept, self.levels)
 
     def draw(self, stream: Stream, indices: Integers, lengths: LengthRange) -> _Drawn:
