@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.cli.failing import Capture, failing
+from tests.constructions import model_of
 from tests.verification.runs import golden_run
 from unbounded.cli import main, predict
 from unbounded.models import MemoryModel
@@ -57,6 +58,30 @@ def test_an_output_that_is_cut_is_counted(
     out, err = capsys.readouterr()
     assert out.splitlines() == ["s3 s2", "s0"]
     assert err.startswith("1 of 2 outputs have no end symbol within --max_length")
+
+
+@pytest.mark.parametrize("batch", ["1", "64"])
+def test_lines_on_which_keys_overflow_have_an_empty_output(
+    capsys: Capture, tmp_path: Path, batch: str
+) -> None:
+    task = make_task("answer_copy", symbols=4)
+    memory = {"name": "lie_access", "group": "scaling_rotation", "step": "free"}
+    memory["read_key_gate_bias"] = -50.0  # the head goes on from its key
+    torch.manual_seed(3)
+    model = model_of(task, memory=memory, hidden_size=4)
+    with torch.no_grad():
+        model.sequence.layer.layers[0].heads.bias.add_(30.0)  # keys grow thirtyfold in each step
+    folder = golden_run(tmp_path, "answer_copy", {"symbols": 4}, model)
+    lines = tmp_path / "lines.txt"
+    lines.write_text(f"s1 s2\n{'s0 ' * 40}\ns3\n{'s1 ' * 30}\n")
+    arguments = ["predict", str(folder), str(lines), "--batch", batch, "--max_length", "4"]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    outputs = out.split("\n")
+    assert [bool(output) for output in outputs] == [True, False, True, False, False]
+    assert err == (
+        f"{lines}: the memory overflows on 2 of 4 lines, whose outputs are left empty: 2, 4\n"
+    )
 
 
 def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:

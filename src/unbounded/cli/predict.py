@@ -35,11 +35,13 @@ after each symbol, 1 or 0. For streams and texts it is the most likely next symb
 
 --probabilities adds a tab and the probability of each output symbol, then of the end symbol if it
 was output; for labels, the probability of label 1. If lines cannot be read, the error lists their
-numbers and nothing is written.
+numbers and nothing is written. A line on which the memory overflows has an empty output.
 """
 
 #: Least number of lines for which a progress bar is shown.
 _LONG = 1000
+#: Greatest number of lines that a message names.
+_NAMED = 10
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -117,7 +119,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
 
     from unbounded.evaluation.memory_room import warn_of_room
     from unbounded.evaluation.predictions import (
-        predictions,
+        predictions_or_none,
         read_inputs,
         with_blanks,
         written_errors,
@@ -146,16 +148,29 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     if task.layout == "labels":  # a length may be half of the symbols
         warn_of_room(model, task, [LengthRange(1, max(1, longest // 2))])
     endless = 0
+    failed: list[int] = []
     for start in _with_bar(range(0, len(inputs), given.batch), len(inputs)):
-        outputs = predictions(
+        outputs = predictions_or_none(
             model,
             task,
             inputs[start : start + given.batch],
             max_length=given.max_length,
             probabilities=given.probabilities,
         )
-        endless += sum(not output.is_ended for output in outputs)
-        yield from (_line(task, output, given.probabilities) for output in outputs)
+        for number, output in enumerate(outputs, start=start + 1):
+            if output is None:
+                failed.append(number)
+                yield ""
+            else:
+                endless += not output.is_ended
+                yield _line(task, output, given.probabilities)
+    if failed:
+        first = ", ".join(map(str, failed[:_NAMED])) + ", ..." * (len(failed) > _NAMED)
+        print(
+            f"{name}: the memory overflows on {len(failed)} of {len(inputs)} lines, whose outputs "
+            f"are left empty: {first}",
+            file=sys.stderr,
+        )
     if endless:
         print(
             f"{endless} of {len(inputs)} outputs have no end symbol within --max_length; "

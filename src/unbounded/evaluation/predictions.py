@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.errors import ConfigError, UnboundedError
+from unbounded.errors import (
+    ConfigError,
+    MemoryOverflowError,
+    NonFiniteError,
+    UnboundedError,
+)
 from unbounded.evaluation.score import logits_of
 from unbounded.evaluation.typed_symbols import (
     as_typed,
@@ -123,6 +128,23 @@ def predictions(
             values = shares.max(dim=-1).values.tolist()
         results.append(Prediction(symbols, tuple(values), True))
     return results
+
+
+def predictions_or_none(
+    model: nn.Module, task: Task, inputs: Sequence[Tensor], **options: Any
+) -> list[Prediction | None]:
+    """The outputs as in `predictions`; None for an input on which the memory overflows alone."""
+    try:
+        return [*predictions(model, task, inputs, **options)]
+    except (MemoryOverflowError, NonFiniteError):
+        if len(inputs) == 1:
+            return [None]
+        half = len(inputs) // 2
+        return [
+            output
+            for part in (inputs[:half], inputs[half:])
+            for output in predictions_or_none(model, task, part, **options)
+        ]
 
 
 def joined(task: Task, symbols: Sequence[str]) -> str:
