@@ -25,9 +25,10 @@ from unbounded.memories.core import portable, without_autocast
 from unbounded.rnn.baselines import Shape
 from unbounded.rnn.blocks import Block, BlockNetwork, SequencePart, check_fields, check_sizes
 
-#: Number of steps in a chunk. The triangular system takes time quadratic in this number, and each
-#: chunk needs a product with H.
-CHUNK = 64
+#: Number of steps in a chunk, on the CPU and on other devices. The triangular system takes time
+#: quadratic in this number, and each chunk needs a few products with H.
+CHUNK = 16
+LARGE_CHUNK = 64
 
 
 def delta_rule(
@@ -50,7 +51,8 @@ def delta_rule(
     Source: Yang et al. 2024, arXiv:2406.06484, section 3.
     """
     tokens, each = keys.shape[2:4]
-    size = max(1, min(tokens, CHUNK // each))
+    chunk = CHUNK if keys.device.type == "cpu" else LARGE_CHUNK
+    size = max(1, min(tokens, chunk // each))
     missing = -tokens % size
 
     def chunked(tensor: Tensor) -> Tensor:
@@ -63,15 +65,11 @@ def delta_rule(
     key, value = chunked(keys).flatten(3, 4), chunked(values).flatten(3, 4)
     strength = chunked(strengths).flatten(3).unsqueeze(-1)
     place = torch.arange(size * each, device=keys.device)
-    between = (strength * (key @ key.transpose(-1, -2))).tril(-1)
+    # The solver sees only the part below the diagonal.
+    between = strength * (key @ key.transpose(-1, -2))
     # The two parts of the right side that do not need H: diag(b) V and diag(b) K.
     right = torch.cat([strength * value, strength * key], dim=-1)
-    solved = torch.linalg.solve_triangular(
-        between + torch.eye(len(place), dtype=key.dtype, device=key.device),
-        right,
-        upper=False,
-        unitriangular=True,
-    )
+    solved = torch.linalg.solve_triangular(between, right, upper=False, unitriangular=True)
     own, through_state = solved.split([value.shape[-1], key.shape[-1]], dim=-1)
     token = torch.arange(size, device=keys.device).unsqueeze(1)
     scores = (query @ key.transpose(-1, -2)) * (place // each <= token)
@@ -193,10 +191,16 @@ class DeltaPart(SequencePart):
         if self.convolution is None:
             return F.silu(projected), recent
         whole = torch.cat([recent.to(projected.dtype), projected], dim=1)
-        mixed = F.silu(self.convolution(whole.transpose(1, 2))).transpose(1, 2)
+        tokens = projected.shape[1]
+        # On the CPU these products take less time than the module's call.
+        weights = self.convolution.weight.squeeze(1).unbind(1)
+        mixed = whole[:, :tokens] * weights[0]
+        for place, weight in enumerate(weights[1:], start=1):
+            mixed = mixed + whole[:, place : place + tokens] * weight
+        mixed = F.silu(mixed)
         if lengths is None:
-            return mixed, whole[:, projected.shape[1] :]
-        ends = lengths.clamp(0, projected.shape[1])
+            return mixed, whole[:, tokens:]
+        ends = lengths.clamp(0, tokens)
         rows = ends.unsqueeze(1) + torch.arange(self._earlier, device=whole.device)
         return mixed, whole.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.channels))
 
