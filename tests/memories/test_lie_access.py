@@ -716,6 +716,22 @@ def test_at_distance_0_values_and_gradients_are_finite(dtype):
     assert weights.tolist() == [[0.5, 0.5]]
 
 
+def test_gradients_of_a_cold_softmax_in_single_precision():
+    """One row is read, and the gradient of the distances is 0, not rounding errors over T."""
+    generator = torch.Generator().manual_seed(0)
+    distances = torch.rand(50, 4, generator=generator) * 10
+    strengths = torch.rand(50, 4, generator=generator)
+    values = torch.randn(50, 4, generator=generator)
+
+    def gradient(dtype):
+        keys = distances.to(dtype).requires_grad_()
+        weights = softmax(keys, strengths.to(dtype), torch.full((50,), 1e-3, dtype=dtype))
+        return torch.autograd.grad((weights * values.to(dtype)).sum(), keys)[0]
+
+    exact = gradient(torch.float64)
+    torch.testing.assert_close(gradient(torch.float32).double(), exact, rtol=1e-2, atol=1e-5)
+
+
 def test_a_colder_softmax_is_sharper_and_the_hottest_is_flat():
     distances, ones = torch.tensor([[0.5, 1.0, 4.0]], dtype=DOUBLE), torch.ones(1, 3, dtype=DOUBLE)
     cold, warm, hot = (

@@ -93,6 +93,20 @@ def test_chunks_equal_steps(tokens, steps):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
+# Warnings of torch itself, while tracing.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_rule_takes_any_number_of_tokens():
+    torch.compiler.reset()
+    compiled = torch.compile(delta_rule, backend="aot_eager", dynamic=True)
+    for tokens in (5, 3):
+        query, keys, values, strengths, state = inputs(tokens, 2)
+        keys = keys.transpose(0, 1).contiguous().transpose(0, 1)
+        given = (query, keys, values, strengths, state)
+        assert_close(compiled(*given)[0], delta_rule(*given)[0], "output")
+    torch.compiler.reset()
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_gradients_of_the_rule(steps, monkeypatch):
     monkeypatch.setattr("unbounded.rnn.deltanet.CHUNK", 2 * steps)

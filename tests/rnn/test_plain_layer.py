@@ -83,6 +83,15 @@ def test_an_initial_state_has_separate_tensors(make):
     assert not any(bool(part.any()) for part in parts[1:])
 
 
+@EACH
+def test_a_change_of_the_output_leaves_the_state(make):
+    with torch.no_grad():
+        output, state = make()(torch.randn(STEPS, 2, INPUT))
+        before = [tensor.clone() for tensor in tensors(state)]
+        output.zero_()
+    assert all(map(torch.equal, tensors(state), before))
+
+
 @pytest.mark.parametrize("make", CLOSE.values(), ids=CLOSE)
 def test_half_precision_and_autocast(make):
     layer, x = make(), torch.randn(STEPS, 2, INPUT)

@@ -124,6 +124,18 @@ def test_scores_are_those_of_the_equations(positions, bidirectional):
     assert_close(got[0], attention.output(scores.softmax(-1) @ values), positions)
 
 
+def test_alibi_in_both_directions_has_the_dtype_of_the_layer():
+    layer = make("alibi", bidirectional=True, dtype=torch.float32)
+    x = random(2, 5, 3).float()
+    expected, _ = layer(x)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(DOUBLE)
+    try:
+        assert torch.equal(layer(x)[0], expected)
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_sinusoids():
     got = sinusoids(torch.tensor([0.0, 3.0], dtype=DOUBLE), 4)
     want = [[0, 1, 0, 1], [math.sin(3), math.cos(3), math.sin(0.03), math.cos(0.03)]]

@@ -882,7 +882,7 @@ class SRCN(PlainLayer[SRCNState]):
         hidden = self._hidden(to_hidden + from_context, state.hidden)
         output = torch.cat([hidden, context], dim=-1)
         if lengths is None:
-            last = output[-1]
+            last = output[-1].clone()  # a change of the output leaves the state as it is
         else:
             # Step 0 of `all_steps` is the initial state, which is the result for a length of 0.
             all_steps = torch.cat([torch.cat(state, dim=-1).unsqueeze(0), output])

@@ -58,7 +58,8 @@ def delta_rule(
     def chunked(tensor: Tensor) -> Tensor:
         """Reshape to [B, heads, chunks, tokens of a chunk, ...], with zeros in the last chunk."""
         padding = (0, 0) * (tensor.dim() - 3) + (0, missing)
-        filled: Tensor = F.pad(tensor, padding).unflatten(2, (-1, size))
+        # Padding by 0 keeps the strides, but torch.compile's dynamic shapes expect none left.
+        filled: Tensor = F.pad(tensor.contiguous(), padding).unflatten(2, (-1, size))
         return filled
 
     query = chunked(queries)

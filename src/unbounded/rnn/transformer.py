@@ -265,7 +265,7 @@ class SelfAttention(SequencePart):
             slopes = torch.exp2(-8 * order.to(query.dtype) / self.num_heads)
             far = distances.abs().to(query.dtype)
             if self.bidirectional:  # left differs from right, as in Delétang et al. 2023's program
-                far = far - 0.5 * (distances > 0)
+                far = far - 0.5 * (distances > 0).to(far.dtype)
             return query, -slopes.view(-1, 1, 1) * far.unsqueeze(1)
         if self.distances is None:
             return query, torch.zeros_like(distances, dtype=query.dtype).unsqueeze(1)

@@ -35,8 +35,12 @@ def shares(parts: Tensor, strengths: Tensor) -> Tensor:
     A row of strength 0 has a share of 0 and no gradient. A custom weighting can use this function.
     """
     parts = torch.where(strengths <= 0, 0, strengths * parts)
-    total = parts.sum(-1, keepdim=True)
-    return parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
+    total = parts.detach().sum(-1, keepdim=True)
+    # A constant factor does not change the shares. If one row has them all, its part is then 1, and
+    # its gradient is 0 without a rounding error, which a small temperature would enlarge.
+    parts = parts / torch.where(total <= TOTAL_FLOOR, torch.inf, total)
+    whole = parts.sum(-1, keepdim=True)
+    return parts / torch.where(whole == 0, 1, whole)
 
 
 def inverse_square(distances: Tensor, strengths: Tensor, temperature: Tensor | None) -> Tensor:
