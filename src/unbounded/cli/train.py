@@ -16,7 +16,7 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import Namespace
 
 from unbounded.cli.harden import hardened_text
-from unbounded.cli.names import NAMES, PLACES
+from unbounded.cli.names import PLACES, names_of
 from unbounded.cli.overlay import Composed, Words, all_options, compose_config, sorted_words
 from unbounded.cli.parsing import Parser, UsageError, parse
 from unbounded.errors import ConfigError
@@ -134,7 +134,7 @@ def _help_lines(data: Mapping[str, Any], task: str | None) -> Iterator[str]:
             value = getattr(EvaluationConfig(), option)
         text = explained[name].partition(". ")[0].rstrip(".")
         if name in _KINDS and name != "task":
-            text = ", ".join(NAMES[_KINDS[name]])
+            text = ", ".join(names_of(_KINDS[name]))
         shown = f"  --{name} {_short(value)}"
         yield f"{shown:<44} {textwrap.shorten(text, _COLUMNS - 45, placeholder=' ...')}"
 
