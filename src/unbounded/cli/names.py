@@ -1,12 +1,13 @@
 """Names of tasks, memories and other choices, and the first line of each docstring.
 
-They are read from the syntax trees of the registries' files, so that torch need not be imported.
+They are read from the source of the registries, so that torch need not be imported.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,10 @@ REGISTRIES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "schedules": (("training.hooks", "SCHEDULES"),),
     "papers": (("experiments.tables.published", "PAPERS"),),
 }
+_FLAGS: Final = re.MULTILINE | re.DOTALL
+#: A function, class or dict of a module, up to the next line that is not indented. To parse whole
+#: files would take half a second.
+_BLOCK: Final = r"^(?:(?:def|class) {0}\b|{0}\b[^=\n]*= \{{).*?(?=^[^\s)\]}}]|\Z)"
 _NO_MEMORY: Final = {"none": "No memory: the controller alone, or a deep LSTM."}
 
 #: The options of a config whose value is a component, by kind.
@@ -81,35 +86,28 @@ def _description(module: str, value: ast.expr) -> str:
 def _definition(module: str, value: ast.expr) -> tuple[str, ast.AST | None]:
     """What NAME or MODULE.NAME in a module refers to, and the module that defines it."""
     if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
-        return _definition(_imported(module, value.value.id), ast.Name(value.attr))
+        owner = value.value.id
+        return _definition(f"{_imports(module).get(owner, '')}.{owner}", ast.Name(value.attr))
     if not isinstance(value, ast.Name):
         return module, None
-    for statement in _tree(module).body:
-        match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if name == value.id:
-                return module, statement
-            case ast.AnnAssign(target=ast.Name(id=name), value=part) if name == value.id:
-                return module, part
-            case ast.Assign(targets=[ast.Name(id=name)], value=part) if name == value.id:
-                return module, part
-            case ast.ImportFrom(module=str(source), names=names):
-                if any(alias.name == value.id for alias in names):
-                    return _definition(source, value)
-    return module, None
-
-
-def _imported(module: str, name: str) -> str:
-    """The path of a module that another one imports as `from PACKAGE import NAME`."""
-    imports = [part for part in _tree(module).body if isinstance(part, ast.ImportFrom)]
-    packages = (part.module for part in imports if name in {alias.name for alias in part.names})
-    return f"{next(packages, '')}.{name}"
+    if (source := _imports(module).get(value.id)) is not None:
+        return _definition(source, value)
+    block = re.search(_BLOCK.format(value.id), _source(module), _FLAGS)
+    statement = ast.parse(block[0]).body[0] if block else None
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        return module, statement.value
+    return module, statement
 
 
 @functools.cache
-def _tree(module: str) -> ast.Module:
-    package, *parts = module.split(".")
-    if package != unbounded.__name__:
-        return ast.Module([], [])
-    path = Path(unbounded.__file__).parent.joinpath(*parts)
+def _imports(module: str) -> dict[str, str]:
+    """The names that a module imports from this package, with their modules."""
+    found = re.findall(r"^from (unbounded\S*) import (\(.*?\)|.*?$)", _source(module), _FLAGS)
+    return {name: source for source, names in found for name in re.findall(r"\w+", names)}
+
+
+@functools.cache
+def _source(module: str) -> str:
+    path = Path(unbounded.__file__).parent.joinpath(*module.split(".")[1:])
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
