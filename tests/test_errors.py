@@ -8,10 +8,10 @@ import pytest
 
 from unbounded import errors
 from unbounded.cli.main import VERBS
-from unbounded.cli.names import NAMES
+from unbounded.cli.names import names_of
 from unbounded.errors import ChoiceError, closest
 
-TASKS, MEMORIES = NAMES["tasks"], NAMES["memories"]
+TASKS, MEMORIES = names_of("tasks"), names_of("memories")
 OPTIONS = ("--model.hidden_size", "--model.memory", "--training.batch_size", "--seed")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.failing import Capture, failing
 from unbounded.cli import main
-from unbounded.cli.names import FAMILIES, NAMES, PLACES
+from unbounded.cli.names import PLACES, REGISTRIES, names_of
+from unbounded.experiments.config.presets import FAMILIES
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,9 @@ def test_list_names_everything(capsys: Capture) -> None:
 
 
 def test_tasks_are_listed_by_family(capsys: Capture) -> None:
-    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(NAMES["tasks"])
+    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(
+        names_of("tasks")
+    )
     assert main(["list", "task"]) == 0
     out = capsys.readouterr().out
     assert " the Chomsky hierarchy (Delétang et al. 2023):\n  even_pairs " in out
@@ -109,20 +112,19 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     def lines(registry: Mapping[str, object]) -> dict[str, str]:
         return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
 
-    hint = "write it into cli/names.py"
     # What is read in a terminal does not speak of a function's arguments.
-    assert not [text for kind in NAMES.values() for text in kind.values() if "Args" in text]
-    assert NAMES["tasks"] == lines(TASKS), hint
+    assert not [text for kind in REGISTRIES for text in names_of(kind).values() if "Args" in text]
+    assert names_of("tasks") == lines(TASKS)
     memories = lines(MEMORIES)
-    assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
+    assert dict(list(names_of("memories").items())[1:]) == memories
     controllers = {**lines(BASELINES), **lines(CONTROLLERS)}
-    assert NAMES["controllers"] == controllers, hint
-    assert NAMES["papers"] == PAPERS, hint
-    assert list(NAMES["optimizers"]) == list(CHOICES["training.optimizer"].registry), hint
+    assert names_of("controllers") == controllers
+    assert names_of("papers") == PAPERS
+    assert list(names_of("optimizers")) == list(CHOICES["training.optimizer"].registry)
     assert set(PLACES.values()) == set(CHOICES)
     for kind, place in PLACES.items():
         if place.startswith(("training.", "hardening")) and kind != "optimizers":
-            assert NAMES[kind] == lines(CHOICES[place].registry), hint
+            assert names_of(kind) == lines(CHOICES[place].registry)
 
 
 def test_what_is_of_ones_own_is_not_listed(capsys: Capture) -> None:

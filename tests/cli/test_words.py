@@ -8,7 +8,7 @@ import pytest
 
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
-from unbounded.cli.overlay import all_options
+from unbounded.experiments.config.schema import all_options
 from unbounded.training.hooks import SCHEDULES
 
 

@@ -111,15 +111,15 @@ def test_scoring_after_training_has_a_line_a_range_and_the_time(
 ) -> None:
     now = 0.0
     lines = PlainLines(100, now=lambda: now)
-    lines.metric_set("1000 sequences of length 8:64", 0.0)
+    lines.scoring("1000 sequences of length 8:64", 0.0)
     now = 10.0
-    lines.metric_set("1000 sequences of length 65:128", 0.25)
+    lines.scoring("1000 sequences of length 65:128", 0.25)
     now = 20.0
-    lines.metric_set("1000 sequences of length 65:128", 0.5)
+    lines.scoring("1000 sequences of length 65:128", 0.5)
     now = 45.0
-    lines.metric_set("1000 sequences of length 65:128", 0.75)
+    lines.scoring("1000 sequences of length 65:128", 0.75)
     now = 60.0
-    lines.metric_set("", 1.0)
+    lines.scoring("", 1.0)
     assert capsys.readouterr().out.splitlines() == [
         "scoring 1000 sequences of length 8:64",
         "scoring 1000 sequences of length 65:128, 25% done in 10 s",
@@ -138,12 +138,12 @@ def test_scoring_after_training_has_a_bar_and_training_has_no_time_left(
         assert isinstance(shown, Bar)
         for batch in range(1, 11):
             shown.step(batch, 0.25)
-        shown.metric_set("1000 sequences of length 65:128", 0.25)
-        training, metric_set = shown._bar.tasks
+        shown.scoring("1000 sequences of length 65:128", 0.25)
+        training, scoring = shown._bar.tasks
         assert training.time_remaining == 0
-        assert (metric_set.completed, metric_set.total) == (25, 100)
-        assert metric_set.fields["numbers"] == "1000 sequences of length 65:128"
-        shown.metric_set("", 1.0)
+        assert (scoring.completed, scoring.total) == (25, 100)
+        assert scoring.fields["numbers"] == "1000 sequences of length 65:128"
+        shown.scoring("", 1.0)
         assert shown._bar.tasks[1].completed == 100
     assert "scoring" in terminal.getvalue()
 

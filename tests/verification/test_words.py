@@ -17,10 +17,9 @@ from unbounded.models.gates import certainties
 from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
-from unbounded.verification.findings import assess
+from unbounded.verification.findings import assess, shortened
 from unbounded.verification.margins import margins_of
 from unbounded.verification.network import Network
-from unbounded.verification.shared import shortened
 from unbounded.verification.words import walk
 
 TARGETS = {

@@ -153,8 +153,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _with_room(model: MemoryModel, symbols: int) -> tuple[MemoryModel, list[str]]:
     """The model with memory for this many symbols, as in scoring, and a note if it was enlarged."""
-    from unbounded.evaluation.memory_room import room_note
-    from unbounded.models.memory_room import with_room
+    from unbounded.models.memory_room import room_note, with_room
 
     roomy, cells = with_room(model, symbols)
     return roomy, [] if cells is None else [room_note(cells)]

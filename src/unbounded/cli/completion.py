@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unbounded.cli.main import VERBS, verb_module
-from unbounded.cli.names import NAMES
+from unbounded.cli.names import names_of
 from unbounded.cli.parsing import Parser
 from unbounded.errors import ChoiceError, ConfigError
 
-#: Choices of the positional arguments, by name.
-_CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(NAMES["papers"])}
+#: The kinds of the positional arguments that are names.
+_KINDS = {"task": "tasks", "paper": "papers"}
 
 
 def print_completion(arguments: Sequence[str]) -> int:
@@ -42,7 +42,7 @@ def full_parser() -> Parser:
         for option in made.also:
             made.add_argument(option, type=str | None, help="See `unbounded train --help`.")
         for action in made._actions:
-            if not action.option_strings and action.dest in _CHOICES:
-                action.choices = _CHOICES[action.dest]
+            if not action.option_strings and action.dest in _KINDS:
+                action.choices = tuple(names_of(_KINDS[action.dest]))
         verbs.add_subcommand(verb, made, help=text)
     return parser

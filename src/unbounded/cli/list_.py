@@ -11,10 +11,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from unbounded.cli.names import FAMILIES, NAMES, PLACES
+from unbounded.cli.names import PLACES, REGISTRIES, names_of
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.config.presets import FAMILIES, PRESETS, summary
 
 _DESCRIPTION = """Show the available names, those of one place, or the options of one component.
 
@@ -71,9 +72,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def names() -> dict[str, dict[str, str]]:
     """The names of each kind, with descriptions."""
-    from unbounded.experiments.config.presets import PRESETS, summary
-
-    return {**NAMES, "presets": {name: summary(name) for name in PRESETS}}
+    named = {kind: names_of(kind) for kind in REGISTRIES}
+    return {**named, "presets": {name: summary(name) for name in PRESETS}}
 
 
 def options(name: str) -> dict[str, dict[str, Any]]:
@@ -83,13 +83,13 @@ def options(name: str) -> dict[str, dict[str, Any]]:
         ChoiceError: no task, memory or controller has this name.
         ConfigError: the name is a custom component.
     """
-    kinds = [kind for kind in PLACES if name in NAMES[kind]]
+    kinds = [kind for kind in PLACES if name in names_of(kind)]
     if not kinds and is_path(name):
         raise ConfigError(
             f"{name} is a custom component; its options are the arguments of its class"
         )
     if not kinds:
-        raise ChoiceError("name", name, {entry for kind in NAMES for entry in NAMES[kind]})
+        raise ChoiceError("name", name, {entry for kind in REGISTRIES for entry in names_of(kind)})
     return {PLACES[kind]: _defaults(kind, name) for kind in kinds}
 
 
@@ -143,9 +143,9 @@ def _remark(kind: str, name: str) -> str:
 
 
 def _show_options(name: str, as_json: bool) -> int:
-    used = [kind for kind in _USED if name in NAMES[kind]]
+    used = [kind for kind in _USED if name in names_of(kind)]
     if used:
-        entry = {"name": name, "is": NAMES[used[0]][name], "use": _USED[used[0]].format(name)}
+        entry = {"name": name, "is": names_of(used[0])[name], "use": _USED[used[0]].format(name)}
         plain = f"{name}: {entry['is']}".rstrip(": ") + f"\n  {entry['use']}"
         print(json.dumps(entry, indent=2) if as_json else plain)
         return 0
@@ -155,7 +155,7 @@ def _show_options(name: str, as_json: bool) -> int:
         return 0
     for where, own in sections.items():
         kind = next(kind for kind, place in PLACES.items() if place == where)
-        print(f"{name} ({where}): {NAMES[kind][name]}".rstrip(": "))
+        print(f"{name} ({where}): {names_of(kind)[name]}".rstrip(": "))
         width = max(map(len, own), default=0)
         print(f"options, with --{where}.OPTION VALUE:" if own else "It has no options.")
         texts, columns = _explanations(kind, name), min(100, shutil.get_terminal_size().columns)

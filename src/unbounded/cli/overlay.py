@@ -7,9 +7,8 @@ in `--training.schedule cooldown`.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,16 +31,16 @@ from unbounded.experiments.config.compose import (
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
-    EvaluationConfig,
+    SECTIONS,
     ModelConfig,
     RunConfig,
+    all_options,
+    kind_of,
     to_dict,
     unknown_options,
 )
 from unbounded.options import field_kinds, fits, from_text, item_kind, words
 
-#: Beginnings of config sections and of top-level options on a command line.
-SECTIONS: Final = ("task", "id", "seed", "model", "training", "hardening", "evaluation", "hardware")
 #: Keys of a config file that are not options of the config.
 _PROTOCOL: Final = "protocol"
 
@@ -61,12 +60,14 @@ class Words:
     errors: list[str] = field(default_factory=list)
 
 
-def sorted_words(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -> Words:
+def sorted_words(
+    arguments: Sequence[str], beginnings: Collection[str] = tuple(field_kinds(RunConfig))
+) -> Words:
     """Separate the config options of a command line from its other arguments.
 
     Args:
         arguments: the arguments after the verb.
-        sections: names of the sections whose options are taken out.
+        beginnings: of the names of options that are taken out, such as "model".
     """
     rest: list[str] = []
     options: list[tuple[str, str]] = []
@@ -76,7 +77,7 @@ def sorted_words(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -
         word = waiting.pop(0)
         option, equals, value = word.partition("=")
         name = option.removeprefix("--")
-        is_option = option.startswith("--") and name.partition(".")[0] in sections
+        is_option = option.startswith("--") and name.partition(".")[0] in beginnings
         following = waiting[0] if waiting and not equals else value
         if not is_option or (name == "task" and not following.startswith("{")):
             rest.append(word)
@@ -99,17 +100,6 @@ def _no_value(name: str) -> str:
         f"{name}: expected {expected} after it, got nothing; a value that begins with - is written "
         f"--{name}=-..."
     )
-
-
-def kind_of(name: str) -> Any:
-    """The annotated type of an option that the config itself defines; None for other options."""
-    section, _, option = name.rpartition(".")
-    owner = {"": RunConfig, "evaluation": EvaluationConfig}.get(section)
-    if owner is None:
-        owner = field_kinds(RunConfig).get(section)
-    if not (isinstance(owner, type) and dataclasses.is_dataclass(owner)):
-        return None
-    return field_kinds(owner).get(option)
 
 
 class ConfigFile(NamedTuple):
@@ -168,7 +158,7 @@ def _no_sections(data: Mapping[str, Any]) -> list[str]:
     """One error for each entry of a config file that should have options but does not."""
     errors = [
         f"{name}: expected options, got {data[name]!r:.80}"
-        for name in ("model", "training", "evaluation", "hardware")
+        for name in SECTIONS
         if name in data and not isinstance(data[name], Mapping)
     ]
     for place in sorted(component_places()):
@@ -339,7 +329,7 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
         if _is_mapping(text) and not isinstance(value, dict):
             raise ConfigError(f"{name}: {text!r:.80} is not YAML{_yaml_fault(text)}")
         return value if isinstance(value, dict) else text
-    if name in ("model", "training", "evaluation", "hardware"):
+    if name in SECTIONS:
         if isinstance(value, dict):
             return value
         raise ConfigError(f"{name}: expected one of its options, as in --{name}.NAME VALUE")
@@ -421,18 +411,6 @@ def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
         for name in dict.fromkeys(names)
         if names.count(name) > 1 and (kind := kind_of(name)) is not None and item_kind(kind)
     ]
-
-
-def all_options() -> list[str]:
-    """The dotted names of all options of a config. A component is one option."""
-    names: list[str] = []
-    for name, kind in field_kinds(RunConfig).items():
-        owner = EvaluationConfig if name == "evaluation" else kind
-        if isinstance(owner, type) and dataclasses.is_dataclass(owner):
-            names += [f"{name}.{option}" for option in field_kinds(owner)]
-        else:
-            names.append(name)
-    return names
 
 
 def import_given(given: Namespace) -> None:

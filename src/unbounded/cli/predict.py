@@ -117,7 +117,6 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     """The output lines, batch by batch."""
     import torch
 
-    from unbounded.evaluation.memory_room import warn_of_room
     from unbounded.evaluation.predictions import (
         predictions_or_none,
         read_inputs,
@@ -126,6 +125,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     )
     from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.run_folder import RunFolder
+    from unbounded.models.memory_room import warn_of_room
     from unbounded.rnn.on_device import on_device
     from unbounded.tasks import LengthRange
 

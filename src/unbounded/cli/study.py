@@ -18,7 +18,7 @@ from unbounded.cli.executors import (
     executor_of,
     stopped,
 )
-from unbounded.cli.names import NAMES
+from unbounded.cli.names import names_of
 from unbounded.cli.overlay import Words, compose_config, import_modules, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, collected
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from unbounded.experiments.trials.studies import Trial
     from unbounded.experiments.trials.study_file import StudyFile
     from unbounded.studies.study_folder import StudyFolder
-
-#: The studies in the package, which are the papers of `unbounded reproduce`.
-PAPERS: Final = NAMES["papers"]
 
 _DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.
 
@@ -109,7 +106,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Return 0 if every run is finished, 1 if one failed, 75 if some are left.
     """
-    if any(word in PAPERS for word in arguments[:1]):  # the package has this study
+    if any(word in names_of("papers") for word in arguments[:1]):  # the package has this study
         from unbounded.cli import reproduce
 
         return reproduce.run(arguments)

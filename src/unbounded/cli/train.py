@@ -16,8 +16,8 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import Namespace
 
 from unbounded.cli.harden import hardened_text
-from unbounded.cli.names import NAMES, PLACES
-from unbounded.cli.overlay import Composed, Words, all_options, compose_config, sorted_words
+from unbounded.cli.names import PLACES, names_of
+from unbounded.cli.overlay import Composed, Words, compose_config, sorted_words
 from unbounded.cli.parsing import Parser, UsageError, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
@@ -29,11 +29,10 @@ from unbounded.experiments.config.compose import (
 )
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
+    SECTIONS,
     EvaluationConfig,
-    HardwareConfig,
-    ModelConfig,
     RunConfig,
-    TrainingConfig,
+    all_options,
     to_dict,
 )
 from unbounded.files import printable
@@ -56,12 +55,6 @@ Another component (memory, ...) replaces the preset's with all its options; see 
 _PRINT: Final = "--print_config"
 #: Prefix of the error for missing data of a task.
 _NO_DATA: Final = "--data: give"
-_SECTIONS: Final[dict[str, type]] = {
-    "model": ModelConfig,
-    "training": TrainingConfig,
-    "evaluation": EvaluationConfig,
-    "hardware": HardwareConfig,
-}
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -121,7 +114,7 @@ def _parser(epilog: str = "") -> Parser:
 def _help_lines(data: Mapping[str, Any], task: str | None) -> Iterator[str]:
     """The options of a config with their values, one line each."""
     yield f"config options, with the values {f'of {task}' if task else 'without a preset'}:"
-    explained = {f"{where}.{name}": text for where, kind in _SECTIONS.items()
+    explained = {f"{where}.{name}": text for where, kind in SECTIONS.items()
                  for name, text in _explained(kind).items()}  # fmt: skip
     explained |= _explained(RunConfig)
     yield "  --task.OPTION VALUE                        an option of the task"
@@ -134,7 +127,7 @@ def _help_lines(data: Mapping[str, Any], task: str | None) -> Iterator[str]:
             value = getattr(EvaluationConfig(), option)
         text = explained[name].partition(". ")[0].rstrip(".")
         if name in _KINDS and name != "task":
-            text = ", ".join(NAMES[_KINDS[name]])
+            text = ", ".join(names_of(_KINDS[name]))
         shown = f"  --{name} {_short(value)}"
         yield f"{shown:<44} {textwrap.shorten(text, _COLUMNS - 45, placeholder=' ...')}"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,28 @@ from unbounded.training.objective import OBJECTIVES
 Judge = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 #: Maps logits [B, T, V], targets and mask [B, T] to numbers [B, K].
 Look = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The device and the processes that score a model.
+
+    Fields:
+        device: the model's device.
+        share: this process's rank and the number of processes.
+        total: sums a tensor over all processes; needed with several.
+        check: is called regularly; may raise to interrupt.
+    """
+
+    device: torch.device
+    share: tuple[int, int] = (0, 1)
+    total: Callable[[Tensor], Tensor] | None = None
+    check: Callable[[], None] | None = None
+
+
+_CPU: Final = Place(torch.device("cpu"))
+#: Most padded tokens of a pass.
+_CHUNK_TOKENS: Final = 32768
 
 
 @dataclass(frozen=True)
@@ -94,7 +117,7 @@ def score(
     count: int,
     start: int = 0,
     device: torch.device | str = "cpu",
-    chunk_tokens: int = 32768,
+    chunk_tokens: int = _CHUNK_TOKENS,
     share: tuple[int, int] = (0, 1),
     total: Callable[[Tensor], Tensor] | None = None,
     check: Callable[[], None] | None = None,
@@ -131,17 +154,9 @@ def score(
         scores = judge(predict(logits).cpu(), targets, mask)
         return torch.stack([values.double() for values in scores], dim=1)
 
-    numbers, nan = numbers_of(
-        model,
-        task.batch(seed, split, start, count, lengths),
-        look,
-        2,
-        device=device,
-        chunk_tokens=chunk_tokens,
-        share=share,
-        total=total,
-        check=check,
-    )
+    batch = task.batch(seed, split, start, count, lengths)
+    place = Place(torch.device(device), share, total, check)
+    numbers, nan = numbers_of(model, batch, look, 2, place, chunk_tokens=chunk_tokens)
     exact_match, partial_accuracy = (numbers * ~nan.unsqueeze(1)).unbind(dim=1)
     return score_of(exact_match, partial_accuracy, nan)
 
@@ -151,12 +166,9 @@ def numbers_of(
     batch: Batch,
     look: Look,
     width: int,
+    place: Place = _CPU,
     *,
-    device: torch.device | str = "cpu",
-    chunk_tokens: int = 32768,
-    share: tuple[int, int] = (0, 1),
-    total: Callable[[Tensor], Tensor] | None = None,
-    check: Callable[[], None] | None = None,
+    chunk_tokens: int = _CHUNK_TOKENS,
 ) -> tuple[Tensor, Tensor]:
     """Numbers of each sequence of a batch, in the order of the batch.
 
@@ -166,26 +178,27 @@ def numbers_of(
         look: maps logits (on the device), targets and mask (on the CPU) to K numbers of each
             sequence, float64 on the CPU.
         width: K.
-        device, chunk_tokens, share, total, check: as for `score`.
+        place: device and processes.
+        chunk_tokens: as for `score`.
     Returns:
         the numbers, float64 [B, K], and whether a counted logit is NaN, bool [B].
     """
-    rank, processes = share
+    rank, processes = place.share
     model, _ = with_room(model, batch.inputs.shape[1])
     numbers = torch.zeros(len(batch.lengths), width + 1, dtype=torch.float64)
     with torch.no_grad():
         for number, rows in enumerate(_chunks(batch.lengths, chunk_tokens)):
-            if check is not None:
-                check()
+            if place.check is not None:
+                place.check()
             if number % processes == rank:
                 steps = int(batch.lengths[rows].max())
-                inputs = batch.inputs[rows, :steps].to(device)
+                inputs = batch.inputs[rows, :steps].to(place.device)
                 logits = logits_or_nan(model, inputs, batch.lengths[rows])
                 mask = batch.mask[rows, :steps]
                 numbers[rows, :-1] = look(logits, batch.targets[rows, :steps], mask)
                 numbers[rows, -1] = (logits.isnan().any(-1).cpu() & mask).any(-1).double()
-    if processes > 1 and total is not None:
-        numbers = total(numbers.to(device)).cpu()
+    if processes > 1 and place.total is not None:
+        numbers = place.total(numbers.to(place.device)).cpu()
     return numbers[:, :-1], numbers[:, -1] > 0
 
 
@@ -198,26 +211,23 @@ def mean_nats(
     model: nn.Module,
     batch: Batch,
     objective: str,
-    *,
-    device: torch.device | str = "cpu",
-    chunk_tokens: int = 32768,
-    check: Callable[[], None] | None = None,
+    place: Place = _CPU,
 ) -> float:
     """The mean loss of a batch, in nats per counted step; infinite if logits are NaN.
 
     Args:
         model: as in `logits_of`.
-        objective: of the task.
-        batch, device, chunk_tokens, check: as for `score`.
+        batch, objective: of the task.
+        place: the device; one process computes the mean.
     """
     model, _ = with_room(model, batch.inputs.shape[1])
     nats = 0.0
     with torch.no_grad():
-        for rows in _chunks(batch.lengths, chunk_tokens):
-            if check is not None:
-                check()
+        for rows in _chunks(batch.lengths, _CHUNK_TOKENS):
+            if place.check is not None:
+                place.check()
             steps = int(batch.lengths[rows].max())
-            inputs, targets, mask = (field[rows, :steps].to(device) for field in batch[:3])
+            inputs, targets, mask = (field[rows, :steps].to(place.device) for field in batch[:3])
             logits = logits_or_nan(model, inputs, batch.lengths[rows])
             nats += float(OBJECTIVES[objective].loss(logits, targets, mask))
     return math.inf if math.isnan(nats) else nats / int(batch.mask.sum())

@@ -83,7 +83,6 @@ def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: i
         count: sequences of each stream that are scored, 0..count-1.
     Returns:
         bool [B, count].
-        bool [B, count].
     Raises:
         ShapeError: the three shapes differ.
     """

@@ -33,8 +33,8 @@ from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
 from unbounded.tasks.task import check_task
+from unbounded.verification.findings import shortened
 from unbounded.verification.network import Network
-from unbounded.verification.shared import shortened
 from unbounded.verification.verify import check_alphabet, rule_error
 
 Outcome = tuple[Hashable, ...]

@@ -1,15 +1,18 @@
-"""Models whose memory is enlarged for longer sequences than in training."""
+"""Memories for longer sequences than in training: enlarge them, or warn that they are small."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from torch import nn
 
 from unbounded.checks import check_module, check_size
-from unbounded.memories import RollingTape, SuperpositionMemory
+from unbounded.errors import RoomWarning, say_once
+from unbounded.memories import RollingTape, SuperpositionMemory, TuringTape
 from unbounded.rnn import MemoryAttention, MemoryLayer
+from unbounded.tasks import LengthRange, Task
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -55,3 +58,31 @@ def _is_short(part: nn.Module, symbols: int) -> bool:
     if not isinstance(memory, SuperpositionMemory | RollingTape) or memory.capacity is None:
         return False
     return memory.capacity < symbols
+
+
+def room_note(cells: int) -> str:
+    """The note for scores of a model to which `with_room` added cells."""
+    return (
+        f"to score these, the memory was given room for {cells} cells, more than its own capacity"
+    )
+
+
+def warn_of_room(model: nn.Module, task: Task, lengths: Iterable[LengthRange]) -> None:
+    """Warn once if a tape has fewer slots than the task may have to keep at once.
+
+    Args:
+        model: the model with the tapes.
+        task: gives the number of symbols to keep.
+        lengths: the scored ranges.
+    """
+    tapes = [part.memory for part in model.modules() if isinstance(part, MemoryLayer)]
+    slots = [tape.slots for tape in tapes if isinstance(tape, TuringTape)]
+    most_held = [task.most_held(span) for span in lengths]
+    most = max((needed for needed in most_held if needed is not None), default=0)
+    if slots and most > min(slots):
+        say_once(
+            f"words of task {task.name} may be up to {most} high, and the tape has {min(slots)} "
+            "slots: it may not stack them all. `unbounded evaluate RUN --model.memory.slots "
+            f"{most + 1}` scores with more.",
+            RoomWarning,
+        )

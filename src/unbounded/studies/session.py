@@ -163,12 +163,11 @@ def budget_minutes(config: RunConfig) -> float:
     times: list[tuple[float, int]] = []
     with tempfile.TemporaryDirectory() as folder:
         state = run_phase(
+            planned,
             RunFolder(folder),
             "timed",
-            planned.task,
             built.trained,
             planned.phase_options(),
-            planned.metric_set,
             evaluator,
             training_hooks(planned, built.model, built.trained, lambda: 0.0),
             Surroundings(

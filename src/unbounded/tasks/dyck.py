@@ -28,7 +28,7 @@ from unbounded.tasks.randomness import (
     whole_number,
 )
 from unbounded.tasks.symbols import all_strings
-from unbounded.tasks.task import Example, Task, symbol_names
+from unbounded.tasks.task import Example, Task, labelled_examples
 
 
 def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:48") -> DyckPrefixes:
@@ -214,19 +214,7 @@ class DyckMembership(Task):
     ) -> list[Example]:
         """See `Task.examples`. The target is the label of each prefix, or only of the full word."""
         batch = self.batch(seed, split, start, size, lengths)
-        return [
-            Example(
-                tuple(self.input_vocabulary[token] for token in row[:length]),
-                tuple(str(label) for label in labels[mask].tolist()),
-            )
-            for row, labels, mask, length in zip(
-                batch.inputs.tolist(),
-                batch.targets,
-                batch.mask,
-                batch.lengths.tolist(),
-                strict=True,
-            )
-        ]
+        return labelled_examples(batch, self.input_vocabulary, "01")
 
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
         """A Dyck word and a word that is not one, each of 12 symbols as in the paper's Figure 3."""
@@ -428,11 +416,8 @@ class DyckPrefixes(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
         """See `Task.examples`. The target is the label of each prefix."""
-        words, labels, steps = self._draw(seed, split, start, size, lengths)
-        names = symbol_names(self.input_vocabulary, words, steps)
-        return [
-            Example(*sides) for sides in zip(names, symbol_names("01", labels, steps), strict=True)
-        ]
+        batch = self.batch(seed, split, start, size, lengths)
+        return labelled_examples(batch, self.input_vocabulary, "01")
 
     def count_of(self, length: int, symbols: int) -> int:
         """See `Task.count_of`. The result counts every string of brackets, balanced or not."""

@@ -25,7 +25,7 @@ from unbounded.tasks.randomness import (
     bounded,
 )
 from unbounded.tasks.symbols import all_strings
-from unbounded.tasks.task import Example, Task, symbol_names
+from unbounded.tasks.task import Example, Task, labelled_examples
 
 #: The groups, as products. A factor is a symmetric, alternating or cyclic group of this size.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -120,12 +120,8 @@ class WordProblem(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
         """See `Task.examples`. The target has a symbol for each prefix."""
-        inputs, targets, _, counts = self.batch(seed, split, start, size, lengths)
-        sides = (
-            symbol_names(self.input_vocabulary, side.numpy(), counts.numpy())
-            for side in (inputs, targets)
-        )
-        return [Example(*pair) for pair in zip(*sides, strict=True)]
+        batch = self.batch(seed, split, start, size, lengths)
+        return labelled_examples(batch, self.input_vocabulary, self.output_vocabulary)
 
     def count_of(self, length: int, symbols: int) -> int:
         """See `Task.count_of`. The result counts strings over all elements."""

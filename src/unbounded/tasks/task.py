@@ -42,6 +42,17 @@ def symbol_names(
     return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]
 
 
+def labelled_examples(batch: Batch, inputs: Sequence[str], targets: Sequence[str]) -> list[Example]:
+    """The rows of a batch in symbols: the inputs, and the targets at the steps that count."""
+    return [
+        Example(
+            tuple(inputs[token] for token in row[:length].tolist()),
+            tuple(targets[token] for token in labels[mask].tolist()),
+        )
+        for row, labels, mask, length in zip(*batch, strict=True)
+    ]
+
+
 def check_task(value: object) -> None:
     """Raise DTypeError unless an argument `task` is a Task."""
     check_kind("task", value, Task, "Make one with unbounded.tasks.make_task('copy').")

@@ -30,7 +30,7 @@ class Progress:
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """This event means that validation sequences are about to be scored."""
 
-    def metric_set(self, what: str, share: float) -> None:
+    def scoring(self, what: str, share: float) -> None:
         """This event means that `what` is scored next, after training, with the share `share` done.
 
         At the end, `what` is empty.
@@ -115,7 +115,7 @@ class PlainLines(Progress):
         if self._now() - self._last_line_at > _QUIET_SECONDS:
             self.say(f"scoring {count} sequences of length {lengths}")
 
-    def metric_set(self, what: str, share: float) -> None:
+    def scoring(self, what: str, share: float) -> None:
         """Print what is scored next, and at intervals the finished share and the remaining time."""
         now = self._now()
         if what != self._current:
@@ -199,7 +199,7 @@ class Bar(Progress):
         """Show what is being scored."""
         self._bar.update(self._work, description=f"scoring {count} at {lengths}")
 
-    def metric_set(self, what: str, share: float) -> None:
+    def scoring(self, what: str, share: float) -> None:
         """Advance a second bar, because the bar for training is complete."""
         if self._scoring is None:
             self._bar.update(

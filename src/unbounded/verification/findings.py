@@ -1,10 +1,10 @@
-"""The findings at one length, and functions that assess a batch."""
+"""The findings at one length, and functions that assess a batch and merge findings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,10 @@ from unbounded.tasks import Batch
 from unbounded.verification.margins import ReadVectorRange, margins_of
 from unbounded.verification.network import Network
 
+#: Greatest number of padded tokens in a batch.
+CHUNK_TOKENS: Final = 65536
+#: Greatest number of symbols of a sequence that are shown.
+_SHOWN: Final = 40
 #: Greatest number of places at which values over the steps are shown.
 _PLACES = 50
 
@@ -82,13 +86,29 @@ class Assessment:
     certainty_steps: Tensor | None
     displaced_steps: Tensor | None
 
-    @property
-    def right(self) -> Tensor:
-        """Which sequences are correct, bool [B].
 
-        Each target must be the likeliest, without a tie.
-        """
-        return self.margin > 0
+def finding_of(
+    length: int,
+    every: bool,
+    margin: Tensor,
+    certainty: Tensor | None,
+    displaced: float | None,
+    text: Callable[[int], str],
+    course: list[dict[str, Any]] | None = None,
+) -> Finding:
+    """The finding on sequences [B]; `text` maps a row to its sequence in symbols."""
+    right = margin > 0  # each target must be the likeliest, without a tie
+    return Finding(
+        length,
+        every,
+        len(right),
+        int(right.sum()),
+        float(margin.min()),
+        None if certainty is None else float(certainty.min()),
+        displaced,
+        None if bool(right.all()) else text(int(right.int().argmin())),
+        course,
+    )
 
 
 def assess(
@@ -143,6 +163,32 @@ def course_of(assessment: Assessment) -> list[dict[str, Any]]:
             row["most_displaced"] = _number(assessment.displaced_steps[stretch].amax())
         rows.append(row)
     return rows
+
+
+def joined(parts: list[Finding]) -> Finding:
+    """Merge the findings of one kind at one length."""
+
+    def all_of(name: str) -> list[float]:
+        return [value for part in parts if (value := getattr(part, name)) is not None]
+
+    return replace(
+        parts[0],
+        count=sum(part.count for part in parts),
+        right=sum(part.right for part in parts),
+        margin=min(part.margin for part in parts),
+        certainty=min(all_of("certainty"), default=None),
+        displaced=max(all_of("displaced"), default=None),
+        wrong=next((part.wrong for part in parts if part.wrong is not None), None),
+    )
+
+
+def shortened(symbols: list[str]) -> str:
+    """Format symbols as a text, without the middle if there are many symbols."""
+    if len(symbols) <= _SHOWN:
+        return " ".join(symbols)
+    half = _SHOWN // 2
+    left, right = " ".join(symbols[:half]), " ".join(symbols[-half:])
+    return f"{left} ... {right} ({len(symbols)} symbols)"
 
 
 def _joined(parts: list[Tensor | None], axis: int) -> Tensor | None:

@@ -25,10 +25,17 @@ from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out_alone
 from unbounded.tasks.task import check_task
-from unbounded.verification.findings import Finding, assess, course_of
+from unbounded.verification.findings import (
+    CHUNK_TOKENS,
+    Finding,
+    assess,
+    course_of,
+    finding_of,
+    joined,
+    shortened,
+)
 from unbounded.verification.margins import ReadVectorRange
 from unbounded.verification.options import VerifyOptions
-from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 from unbounded.verification.words import word_findings
 
 # Number of n for which read vectors are measured, evenly spaced on a logarithmic scale.
@@ -111,19 +118,10 @@ def _every(
     findings = []
     for n, _ in listed:
         rows = (owner == n).nonzero()[:, 0]
-        right, margin = assessment.right[rows], assessment.margin[rows]
-        findings.append(
-            Finding(
-                n,
-                True,
-                len(rows),
-                int(right.sum()),
-                float(margin.min()),
-                None if assessment.certainty is None else float(assessment.certainty[rows].min()),
-                assessment.displaced if len(listed) == 1 else None,
-                None if bool(right.all()) else _text(task, batch, int(rows[right.int().argmin()])),
-            )
-        )
+        certainty = None if assessment.certainty is None else assessment.certainty[rows]
+        displaced = assessment.displaced if len(listed) == 1 else None
+        text = partial(_text, task, Batch(*(field[rows] for field in batch)))
+        findings.append(finding_of(n, True, assessment.margin[rows], certainty, displaced, text))
     return findings
 
 
@@ -151,19 +149,14 @@ def _drawn(
             read_vector=read_vector,
             check=partial(look, name, done / options.count),
         )
-        wrong = None
-        if not bool(assessment.right.all()):
-            wrong = _text(task, batch, int(assessment.right.int().argmin()))
         parts.append(
-            Finding(
+            finding_of(
                 n,
                 False,
-                size,
-                int(assessment.right.sum()),
-                float(assessment.margin.min()),
-                None if assessment.certainty is None else float(assessment.certainty.min()),
+                assessment.margin,
+                assessment.certainty,
                 assessment.displaced,
-                wrong,
+                partial(_text, task, batch),
                 course_of(assessment) if not done else None,
             )
         )

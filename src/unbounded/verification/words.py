@@ -7,6 +7,7 @@ continuations. Only the answers to sources are computed separately for each stri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +16,18 @@ from unbounded.errors import ConfigError
 from unbounded.memories import index_state
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, Task, TransductionTask
-from unbounded.verification.findings import Finding, assess, course_of
+from unbounded.verification.findings import (
+    CHUNK_TOKENS,
+    Finding,
+    assess,
+    course_of,
+    finding_of,
+    joined,
+    shortened,
+)
 from unbounded.verification.margins import ReadVectorRange, answer_margins
 from unbounded.verification.network import Network
 from unbounded.verification.options import VerifyOptions
-from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 
 Look = Callable[[str, float], None]
 
@@ -101,21 +109,8 @@ def _every(
         tree_rows = slice(start, start + _TREE)
         part = Batch(*(field[tree_rows] for field in batch))
         margins, certainty = walk(network, part, prompt_steps[0], task.objective)
-        right = margins > 0
-        wrong = None if bool(right.all()) else _text(task, part, int(right.int().argmin()))
-        least = None if certainty is None else float(certainty.min())
-        parts.append(
-            Finding(
-                length,
-                True,
-                len(right),
-                int(right.sum()),
-                float(margins.min()),
-                least,
-                displaced,
-                wrong,
-            )
-        )
+        text = partial(_text, task, part)
+        parts.append(finding_of(length, True, margins, certainty, displaced, text))
     return joined(parts)
 
 
@@ -183,10 +178,6 @@ def _drawn(
     done = 0
     while done < options.count:
         name = f"{options.count} drawn strings of length {length}"
-
-        def check(name: str = name, done: int = done) -> None:
-            look(name, done / options.count)
-
         one = task.batch(options.seed, "test", done, 1, lengths)
         size = max(1, min(options.count - done, CHUNK_TOKENS // one.inputs.shape[1]))
         if done < _READ:
@@ -197,19 +188,16 @@ def _drawn(
             batch,
             task.objective,
             read_vector=read_vector if done < _READ else None,
-            check=check,
+            check=partial(look, name, done / options.count),
         )
-        right = assessment.right
         parts.append(
-            Finding(
+            finding_of(
                 length,
                 False,
-                size,
-                int(right.sum()),
-                float(assessment.margin.min()),
-                None if assessment.certainty is None else float(assessment.certainty.min()),
+                assessment.margin,
+                assessment.certainty,
                 assessment.displaced,
-                None if bool(right.all()) else _text(task, batch, int(right.int().argmin())),
+                partial(_text, task, batch),
                 None if done else course_of(assessment),
             )
         )

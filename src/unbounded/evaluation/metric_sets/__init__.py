@@ -12,7 +12,6 @@ from unbounded.evaluation.metric_sets.base import (
     Evaluator,
     Examples,
     MetricSet,
-    Place,
 )
 from unbounded.evaluation.metric_sets.bits import Bits
 from unbounded.evaluation.metric_sets.by_length import ByLength
@@ -21,6 +20,7 @@ from unbounded.evaluation.metric_sets.membership import Membership, labels
 from unbounded.evaluation.metric_sets.perplexity import Perplexity
 from unbounded.evaluation.metric_sets.recognition import Recognised
 from unbounded.evaluation.metric_sets.sequences import Sequences
+from unbounded.evaluation.score import Place
 
 __all__ = [
     "METRIC_SETS",

@@ -26,7 +26,6 @@ from unbounded.evaluation.metric_sets.base import (
     Row,
     Texts,
     label_of,
-    roles_of,
 )
 from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact
 from unbounded.tasks import LengthRange
@@ -86,10 +85,8 @@ slightly below 0 at these."""
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`."""
-        ranges = evaluation_plan.lengths or self.ranges(evaluator)
-        roles = roles_of(evaluator, ranges)
         rows = []
-        for lengths, count, look in evaluation_plan.in_turn(ranges):
+        for row, lengths, count, look in self.begun_rows(evaluator, evaluation_plan):
             per_n, parts = [], []
             there = [n for n in lengths if not evaluator.task.range_errors(LengthRange(n, n))]
             for n in there[:: evaluation_plan.every]:
@@ -98,7 +95,6 @@ slightly below 0 at these."""
                 numbers = self._numbers(evaluator, examples, lengths)
                 parts.append(numbers)
                 per_n.append({"n": n, **_of_strings(numbers)})
-            row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
             rows.append({**row, **_of_strings(torch.cat(parts)), "per_n": per_n})
         return rows
 

@@ -23,7 +23,6 @@ from unbounded.evaluation.metric_sets.base import (
     MetricSet,
     Row,
     Texts,
-    roles_of,
     row_of,
 )
 from unbounded.evaluation.metrics import check_scored, sequence_scores
@@ -87,23 +86,16 @@ class Answers(MetricSet):
         "times" is a range's longest length divided by the longest in training.
         """
         rows = []
-        ranges = evaluation_plan.lengths or self.ranges(evaluator)
-        roles = roles_of(evaluator, ranges)
-        for lengths, _, _ in evaluation_plan.in_turn(ranges):
+        for row, lengths, _, _ in self.begun_rows(evaluator, evaluation_plan):
             numbers = self._numbers(evaluator, evaluation_plan.examples(lengths))
-            row = {
-                "lengths": str(lengths),
-                "role": roles[lengths],
-                "times": lengths.maximum / evaluator.train_lengths.maximum,
-            }
-            rows.append({**row, **_numbers_of_answers(*numbers)})
+            times = lengths.maximum / evaluator.train_lengths.maximum
+            rows.append({**row, "times": times, **_numbers_of_answers(*numbers)})
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
         numbers = self._numbers(evaluator, evaluator.validation())
-        facts = {"lengths": str(evaluator.validation_lengths), **_numbers_of_answers(*numbers)}
-        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
+        return self.validation_facts(evaluator, _numbers_of_answers(*numbers))
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """Share of incorrect validation symbols; the loss breaks ties."""

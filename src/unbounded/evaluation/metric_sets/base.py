@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation.score import Look, mean_nats, numbers_of
+from unbounded.evaluation.score import Look, Place, mean_nats, numbers_of
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.hook import Score
 
@@ -46,23 +46,6 @@ class Examples:
         """The batch of a task."""
         batch: Batch = task.batch(self.seed, self.split, self.start, self.count, self.lengths)
         return batch
-
-
-@dataclass(frozen=True)
-class Place:
-    """The device and the processes that score a model.
-
-    Fields:
-        device: the model's device.
-        share: this process's rank and the number of processes.
-        total: sums a tensor over all processes; needed with several.
-        check: is called regularly; may raise to interrupt.
-    """
-
-    device: torch.device
-    share: tuple[int, int] = (0, 1)
-    total: Callable[[Tensor], Tensor] | None = None
-    check: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +89,7 @@ class Evaluator:
     def numbers(self, batch: Batch, look: Look, width: int) -> tuple[Tensor, Tensor]:
         """Compute numbers of each sequence in a batch, in the evaluator's place (`numbers_of`)."""
         if self.for_longer is None:
-            return self._numbers(self.model, batch, look, width)
+            return numbers_of(self.model, batch, look, width, self.place)
         numbers = torch.zeros(len(batch.lengths), width, dtype=torch.float64)
         nan = torch.zeros(len(batch.lengths), dtype=torch.bool)
         is_longer = batch.lengths > self._steps_of_training
@@ -114,7 +97,7 @@ class Evaluator:
             if rows.any():
                 model = self.model if other is None else other(self.model)
                 part = Batch(*(field[rows] for field in batch))
-                numbers[rows], nan[rows] = self._numbers(model, part, look, width)
+                numbers[rows], nan[rows] = numbers_of(model, part, look, width, self.place)
         return numbers, nan
 
     @cached_property
@@ -128,21 +111,6 @@ class Evaluator:
         longest = next(there, lengths.maximum)
         batch = task.batch(self.seed, "train", 0, _SOME, LengthRange(longest, longest))
         return int(batch.lengths.max()) + lengths.maximum - longest
-
-    def _numbers(
-        self, model: nn.Module, batch: Batch, look: Look, width: int
-    ) -> tuple[Tensor, Tensor]:
-        place = self.place
-        return numbers_of(
-            model,
-            batch,
-            look,
-            width,
-            device=place.device,
-            share=place.share,
-            total=place.total,
-            check=place.check,
-        )
 
 
 @dataclass(frozen=True)
@@ -280,10 +248,8 @@ class MetricSet(ABC):
 
     def validate(self, evaluator: Evaluator) -> float:
         """The loss on the fixed set of validation examples, in nats per token."""
-        batch, place = self.validation_batch(evaluator), evaluator.place
-        return mean_nats(
-            evaluator.model, batch, evaluator.task.objective, device=place.device, check=place.check
-        )
+        batch = self.validation_batch(evaluator)
+        return mean_nats(evaluator.model, batch, evaluator.task.objective, evaluator.place)
 
     def validation_error(self, evaluator: Evaluator) -> float:
         """The validation error for hardening, which is better if lower.
@@ -312,6 +278,23 @@ class MetricSet(ABC):
     def ranges(self, evaluator: Evaluator) -> Sequence[LengthRange]:
         """The ranges of a report for which none are given: of training and of the test."""
         return tuple(dict.fromkeys((evaluator.train_lengths, evaluator.task.test_lengths)))
+
+    def begun_rows(
+        self, evaluator: Evaluator, evaluation_plan: EvaluationPlan
+    ) -> Iterator[tuple[dict[str, Any], LengthRange, int, Callable[[float], None]]]:
+        """Yield the first entries of each row of a report, and its range as `in_turn` does."""
+        ranges = evaluation_plan.lengths or self.ranges(evaluator)
+        roles = roles_of(evaluator, ranges)
+        for lengths, count, look in evaluation_plan.in_turn(ranges):
+            row: dict[str, Any] = {"lengths": str(lengths), "role": roles[lengths]}
+            if "every" in self.fields:
+                row["every"] = evaluation_plan.every
+            yield row, lengths, count, look
+
+    def validation_facts(self, evaluator: Evaluator, numbers: Row) -> dict[str, Any]:
+        """The entry of `facts` with numbers of the validation examples, and their loss."""
+        facts = {"lengths": str(evaluator.validation_lengths), **numbers}
+        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
 
     def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
         """The rows that the columns show, by their names."""

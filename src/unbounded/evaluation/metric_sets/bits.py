@@ -21,7 +21,6 @@ from unbounded.evaluation.metric_sets.base import (
     MetricSet,
     Row,
     Texts,
-    roles_of,
     row_of,
 )
 from unbounded.evaluation.metrics import check_scored
@@ -70,20 +69,17 @@ split, at the training range / at the test range."""
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`."""
         rows = []
-        ranges = evaluation_plan.lengths or self.ranges(evaluator)
-        # The row of the training range defines success.
-        roles = {**roles_of(evaluator, ranges), evaluator.train_lengths: "train"}
-        for lengths, _, _ in evaluation_plan.in_turn(ranges):
+        for row, lengths, _, _ in self.begun_rows(evaluator, evaluation_plan):
             numbers = self._numbers(evaluator, evaluation_plan.examples(lengths))
-            row = {"lengths": str(lengths), "role": roles[lengths]}
+            if lengths == evaluator.train_lengths:  # this row defines success
+                row["role"] = "train"
             rows.append({**row, **_numbers_of_sequences(*numbers)})
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
         numbers = _numbers_of_sequences(*self._numbers(evaluator, evaluator.validation()))
-        facts = {"lengths": str(evaluator.validation_lengths), **numbers}
-        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
+        return self.validation_facts(evaluator, numbers)
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """Incorrect bits per validation sequence; the loss breaks ties."""

@@ -24,7 +24,6 @@ from unbounded.evaluation.metric_sets.base import (
     Texts,
     label_of,
     optional,
-    roles_of,
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan
@@ -90,16 +89,13 @@ many sequences of the test split."""
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`."""
-        ranges = evaluation_plan.lengths or self.ranges(evaluator)
-        roles = roles_of(evaluator, ranges)
         rows = []
-        for lengths, _, look in evaluation_plan.in_turn(ranges):
+        for row, lengths, _, look in self.begun_rows(evaluator, evaluation_plan):
             numbers_at: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
             for n in range(lengths.minimum, lengths.maximum + 1, evaluation_plan.every):
                 look((n - lengths.minimum) / len(lengths))
                 examples = evaluation_plan.examples(LengthRange(n, n))
                 numbers_at[n] = self._numbers(evaluator, examples)
-            row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
             rows.append({**row, **_row(numbers_at, getattr(evaluator.task, "chance", None))})
         return rows
 
@@ -107,16 +103,13 @@ many sequences of the test split."""
         """See `MetricSet.facts`."""
         lengths, count = evaluator.validation_lengths, evaluator.validation_count
         score = self.assess(evaluator, lengths, 0, count)
-        return {
-            "validation": {
-                "lengths": str(lengths),
-                "count": score.count,
-                "right": score.right,
-                "exact_match": score.exact_match,
-                "token_accuracy": score.partial_accuracy,
-                "nats_per_token": self.validate(evaluator),
-            }
+        numbers = {
+            "count": score.count,
+            "right": score.right,
+            "exact_match": score.exact_match,
+            "token_accuracy": score.partial_accuracy,
         }
+        return self.validation_facts(evaluator, numbers)
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """Share of incorrect validation symbols; the loss breaks ties."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from unbounded.evaluation.memory_room import room_note
 from unbounded.evaluation.metric_sets.base import (
     SURENESS,
     EvaluationPlan,
@@ -26,6 +25,7 @@ from unbounded.evaluation.streams import (
     score_streams,
     stream_loss,
 )
+from unbounded.models.memory_room import room_note
 from unbounded.tasks import Batch, LengthRange
 
 #: Number of parallel streams that share the validation sequences.

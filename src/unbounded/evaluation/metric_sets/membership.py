@@ -204,8 +204,7 @@ below 0: 1 or -1 where it follows the path."""
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
         numbers = _numbers_of_words(self._numbers(evaluator, evaluator.validation()))
-        facts = {"lengths": str(evaluator.validation_lengths), **numbers}
-        return {"validation": {**facts, "nats_per_token": self.validate(evaluator)}}
+        return self.validation_facts(evaluator, numbers)
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
         """1 minus the area on validation words; the loss breaks ties."""

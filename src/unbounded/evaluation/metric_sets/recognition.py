@@ -20,7 +20,6 @@ from unbounded.evaluation.metric_sets.base import (
     Row,
     Texts,
     Values,
-    roles_of,
     row_of,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
@@ -91,15 +90,12 @@ string."""
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`."""
-        ranges = evaluation_plan.lengths or self.ranges(evaluator)
-        roles = roles_of(evaluator, ranges)
         rows = []
-        for lengths, count, _ in evaluation_plan.in_turn(ranges):
+        for row, lengths, count, _ in self.begun_rows(evaluator, evaluation_plan):
             there = evaluator.task.available(evaluation_plan.split, lengths)
             numbers = self._numbers(
                 evaluator, evaluation_plan.examples(lengths, count=there or count)
             )
-            row = {"lengths": str(lengths), "role": roles[lengths], "every": evaluation_plan.every}
             bands = []
             for band in bands_of(lengths, evaluation_plan.every):
                 own = numbers[_is_in(numbers[:, _SYMBOLS], band)]

@@ -51,23 +51,6 @@ _LONGEST_LOOKED_AT = 10_000
 _TriedRanges = dict[tuple[str, ...], list[str]]
 
 
-def _backend_errors(config: RunConfig, instead: str) -> list[str]:
-    """The reasons why a named device's kernels cannot serve a run."""
-    hardware, memory = config.hardware, config.model.memory
-    backend, device = hardware.backend, hardware.device
-    if device not in ("auto", backend):
-        return [f"hardware.backend: {backend} contradicts hardware.device {device}{instead}"]
-    if backend != "cuda":
-        return []
-    name = memory["name"]
-    if name not in (*gpu.MEMORIES, "quiet_deque"):
-        return [f"hardware.backend: no kernel for CUDA is built for memory {name}{instead}"]
-    if not torch.cuda.is_available():
-        return [f"hardware.backend: cuda was asked for and torch finds no CUDA device{instead}"]
-    reason = gpu.why_not(None, torch.cuda.current_device())
-    return [] if reason is None else [f"hardware.backend: {reason}{instead}"]
-
-
 def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task | None, list[str]]:
     """The task of a config, None if it cannot be built, and all errors, one line each.
 
@@ -103,7 +86,8 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     if isinstance(named, list) and all(isinstance(text, str) for text in named):
         with collected(found, "evaluation.lengths"):
             ranges(named)
-    found += _hardware_errors(config)
+    if config.hardware.backend in ("cpu", "cuda") and (reason := _why_no_kernels(config)):
+        found.append(f"hardware.backend: {reason}; give auto or reference")
     found += per_symbol_update_errors(config)
     found += temperature_errors(config)
     if task is not None:
@@ -111,16 +95,22 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     return task, found
 
 
-def _hardware_errors(config: RunConfig) -> list[str]:
-    """The reasons why a named device's kernels cannot serve a run."""
-    if config.hardware.backend not in ("cpu", "cuda"):
-        return []
-    instead = "; give auto or reference"
-    if (name := config.model.controller["name"]) in ONLY_BASELINES:
-        return [f"hardware.backend: no kernel is built for {name}{instead}"]
+def _why_no_kernels(config: RunConfig) -> str | None:
+    """The reason why a named device's kernels cannot serve a run; None if they can."""
+    backend, device = config.hardware.backend, config.hardware.device
+    if (controller := config.model.controller["name"]) in ONLY_BASELINES:
+        return f"no kernel is built for {controller}"
     if config.training.precision != "no":
-        return [f"hardware.backend: the kernels train in full precision only{instead}"]
-    return _backend_errors(config, instead)
+        return "the kernels train in full precision only"
+    if device not in ("auto", backend):
+        return f"{backend} contradicts hardware.device {device}"
+    if backend != "cuda":
+        return None
+    if (memory := config.model.memory["name"]) not in (*gpu.MEMORIES, "quiet_deque"):
+        return f"no kernel for CUDA is built for memory {memory}"
+    if not torch.cuda.is_available():
+        return "cuda was asked for and torch finds no CUDA device"
+    return gpu.why_not(None, torch.cuda.current_device())
 
 
 def errors(config: RunConfig) -> list[str]:

@@ -335,6 +335,36 @@ class RunConfig:
         name_components(self)
 
 
+#: The sections of a config.
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+    "hardware": HardwareConfig,
+}
+#: The sections that a `RunConfig` holds as dataclasses. The task's metric set determines which
+#: options of evaluation are valid.
+_TYPED: Final = {name: kind for name, kind in SECTIONS.items() if name != "evaluation"}
+
+
+def kind_of(name: str) -> Any:
+    """The annotated type of an option that the config itself defines; None for other options."""
+    section, _, option = name.rpartition(".")
+    owner = SECTIONS.get(section) if section else RunConfig
+    return None if owner is None else field_kinds(owner).get(option)
+
+
+def all_options() -> list[str]:
+    """The dotted names of all options of a config. A component is one option."""
+    return [
+        option
+        for name in field_kinds(RunConfig)
+        for option in (
+            [f"{name}.{own}" for own in field_kinds(SECTIONS[name])] if name in SECTIONS else [name]
+        )
+    ]
+
+
 def to_dict(config: RunConfig) -> dict[str, Any]:
     """The config as plain data."""
     return dataclasses.asdict(config)
@@ -371,10 +401,10 @@ def unchecked(data: Mapping[str, Any]) -> RunConfig:
     """Build a config from plain data without type checks. Unknown options are left out."""
     sections = {
         name: kind(**_known(data[name], kind))
-        for name, kind in _SECTIONS.items()
+        for name, kind in _TYPED.items()
         if isinstance(data.get(name), Mapping)
     }
-    own = {name: value for name, value in _known(data, RunConfig).items() if name not in _SECTIONS}
+    own = {name: value for name, value in _known(data, RunConfig).items() if name not in _TYPED}
     return RunConfig(**copy.deepcopy(own), **sections)
 
 
@@ -388,13 +418,6 @@ def _known(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name in names}
 
 
-_SECTIONS: Final[dict[str, type[Any]]] = {
-    "model": ModelConfig,
-    "training": TrainingConfig,
-    "hardware": HardwareConfig,
-}
-
-
 def _unknown(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
     """One line for each unknown option of a section, and for each section without options."""
     errors: list[str] = []
@@ -404,9 +427,9 @@ def _unknown(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
             what = f"{where.rstrip('.') or 'a config'} has no option {name!r}"
             hint = moved_hint(f"{where}{name}") or did_you_mean(name, names)
             errors.append(f"{what}.{hint} Valid: {', '.join(names)}.")
-        elif not where and name in _SECTIONS:
+        elif not where and name in _TYPED:
             if isinstance(value, Mapping):
-                errors += _unknown(value, _SECTIONS[name], f"{name}.")
+                errors += _unknown(value, _TYPED[name], f"{name}.")
             else:
                 errors.append(f"{name}: expected options, got {value!r:.80}")
     return errors

@@ -14,7 +14,6 @@ from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.following import following
-from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place
 from unbounded.experiments.config.check import evaluation_errors, evaluation_of, ranges
@@ -28,6 +27,7 @@ from unbounded.experiments.run.ram_check import count_errors
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, batches_before
 from unbounded.models.discrete import discretized, sequence_model
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.memory_room import warn_of_room
 from unbounded.models.model_parts import changed_memory_errors
 from unbounded.rnn.on_device import on_device
 from unbounded.tasks import LengthRange

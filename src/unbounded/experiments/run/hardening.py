@@ -174,9 +174,8 @@ def harden_model(
     run = f"{folder.parent.name}/{folder.name}"
     try:
         state = run_phase(
-            RunFolder(folder), run, planned.task, trained, options, metric_set, evaluator, hooks,
-            around,
-        )  # fmt: skip
+            planned, RunFolder(folder), run, trained, options, evaluator, hooks, around
+        )
     except NonFiniteError as error:
         as_trained.restore()
         around.progress.say(f"the trained model stays: {error}")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from accelerate import Accelerator
 from torch import nn
 
-from unbounded.evaluation.metric_sets import Evaluator, MetricSet
+from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.experiments.config.check_training import has_gates
 from unbounded.experiments.config.components import build
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.files import make_folder
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks import Task
 from unbounded.training import Accuracy, WhenStalled
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import Checkpoints
@@ -48,12 +48,11 @@ class Surroundings:
 
 
 def run_phase(
+    planned: Plan,
     folder: RunFolder,
     run: str,
-    task: Task,
     trained: Trained,
     options: PhaseOptions,
-    metric_set: MetricSet,
     evaluator: Evaluator,
     hooks: Mapping[str, Hook],
     around: Surroundings,
@@ -64,11 +63,12 @@ def run_phase(
     """Train from the newest checkpoint in the folder, or from scratch, to the end.
 
     Args:
+        planned: the run.
         folder: for checkpoints and metrics; created if missing. The hardening of a run has its own,
             inside the run's.
         run: the run's identifier; checkpoints of other runs are rejected.
-        task, trained, options, hooks: as for `Trainer`; a curriculum with a state is added.
-        metric_set, evaluator: score the model on fresh validation examples.
+        trained, options, hooks: as for `Trainer`; a curriculum with a state is added.
+        evaluator: scores the model on fresh validation examples.
         around: accelerator and observers.
         saved: called after each checkpoint.
         used: threads and kernels of this process, recorded in the state; None records none.
@@ -112,13 +112,13 @@ def run_phase(
     if state.batch:
         progress.say(f"continuing after batch {state.batch}")
     trainer = Trainer(
-        task,
+        planned.task,
         trained,
         around.accelerator,
         options,
         log=log,
         checkpoints=checkpoints,
-        assess=lambda lengths, start, count: metric_set.assess(evaluator, lengths, start, count),
+        assess=partial(planned.metric_set.assess, evaluator),
         hooks=hooks,
         progress=progress,
         request=around.request,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from unbounded.errors import ConfigError
@@ -91,7 +91,7 @@ class Plan:
         return hardening
 
     def phase_options(self) -> PhaseOptions:
-        """The options of the training phase."""
+        """The options of the training phase. Those with a name in the config have its value."""
         training = self.config.training
         lengths = build(
             "training.curriculum",
@@ -99,24 +99,12 @@ class Plan:
             lengths=self.train_lengths,
             seed=self.config.seed,
         )
-        return PhaseOptions(
-            seed=self.config.seed,
-            lengths=lengths,
-            batch_size=training.batch_size,
-            batches=training.batches,
-            symbols=training.symbols,
-            minutes=training.minutes,
-            length_bucketing=training.length_bucketing,
-            clip=training.clip,
-            clip_by=training.clip_by,
-            chunk_steps=training.chunk_steps,
-            reduction=training.reduction,
-            update=training.update,
-            label_smoothing=training.label_smoothing,
-            report_every=training.report_every,
-            checkpoint_every=training.checkpoint_every,
-            keep_checkpoints=training.keep_checkpoints,
-        )
+        own = {
+            item.name: getattr(training, item.name)
+            for item in fields(PhaseOptions)
+            if hasattr(training, item.name)
+        }
+        return PhaseOptions(**{**own, "seed": self.config.seed, "lengths": lengths})
 
 
 def reads_only(model: ModelConfig) -> bool:

@@ -262,12 +262,11 @@ class Run:
             begin(self._folder, config, kept, shown.say, shown.warn)
         evaluator = planned.evaluator(self._model, make_place(self._accelerator, request))
         state = run_phase(
+            planned,
             self._folder,
             self._folder.name,
-            planned.task,
             trained,
             planned.phase_options(),
-            planned.metric_set,
             evaluator,
             training_hooks(planned, self._model, trained, lambda: planned.validation(evaluator)),
             Surroundings(self._accelerator, shown, request, self._listener()),
@@ -340,7 +339,7 @@ class Run:
     def _scored(self, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
         """Score the model as `scored` does, and show progress."""
         planned = self._plan
-        return scored(planned, evaluator, own_evaluation_plan(planned.config, shown.metric_set))
+        return scored(planned, evaluator, own_evaluation_plan(planned.config, shown.scoring))
 
     def _report(self, state: LoopState, evaluator: Evaluator, shown: Progress) -> dict[str, Any]:
         config, metric_set = self._plan.config, self._plan.task.metric_set

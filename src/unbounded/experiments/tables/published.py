@@ -19,11 +19,11 @@ PAPERS = {
     "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
     "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
     "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
-    "exact": "Networks hardened to be correct at 100 times the training length (of no paper)",
     "chomsky15": "Neural Networks and the Chomsky Hierarchy (fifteen tasks), with every memory",
     "flare18": "Training Neural Networks as Recognizers of Formal Languages, with every memory",
     "known": "Memories of later papers on tasks they are known for (VRNS, DNC, DeltaProduct)",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
+    "exact": "Networks hardened to be correct at 100 times the training length (of no paper)",
 }
 
 

@@ -20,13 +20,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS, component_places, joined, nested
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
-from unbounded.experiments.config.schema import (
-    EvaluationConfig,
-    HardwareConfig,
-    ModelConfig,
-    TrainingConfig,
-    unknown_options,
-)
+from unbounded.experiments.config.schema import all_options, unknown_options
 from unbounded.experiments.trials.grid import (
     Draw,
     DrawKind,
@@ -39,7 +33,6 @@ from unbounded.experiments.trials.grid import (
 )
 from unbounded.experiments.trials.studies import Trial
 from unbounded.files import read_text
-from unbounded.options import field_kinds
 
 #: Keys in a study's file.
 KEYS: Final = (
@@ -199,23 +192,9 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def known_options() -> list[str]:
-    """The dotted names of the options of a config that a study may set."""
-    names = ["task", "hardening"]
-    sections = {
-        "model": ModelConfig,
-        "training": TrainingConfig,
-        "evaluation": EvaluationConfig,
-        "hardware": HardwareConfig,
-    }
-    for section, kind in sections.items():
-        names += [f"{section}.{name}" for name in field_kinds(kind)]
-    return names
-
-
 def option_error(name: str) -> str:
     """The error in an option's name; empty if the name itself shows no error."""
-    known = known_options()
+    known = [option for option in all_options() if option not in ("id", "seed")]
     if name in known:
         return ""
     place = next((place for place in component_places() if name.startswith(f"{place}.")), None)

@@ -7,31 +7,78 @@ from typing import Final
 
 from unbounded.experiments.config import plain_yaml
 
+#: The tasks by family. Each task occurs once.
+FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "sources and targets (Grefenstette et al. 2015)": (
+        "copy",
+        "reversal",
+        "bigram_flip",
+        "svo_sov",
+        "gender",
+    ),
+    "answers without feedback (Yang 2016; Yang & Rush 2017)": (
+        "answer_copy",
+        "answer_reverse",
+        "answer_bigram_flip",
+        "answer_odd_first",
+        "answer_double",
+        "answer_addition",
+        "answer_repeat_copy",
+        "answer_priority_sort",
+    ),
+    "programs (Zaremba & Sutskever 2014)": ("programs", "small_loops"),
+    "streams (Joulin & Mikolov 2015)": (
+        "anbn",
+        "anbncn",
+        "anbncndn",
+        "anb2n",
+        "anbmc_sum",
+        "anbmc_product",
+        "anbmcndm",
+        "memorization",
+        "binary_addition",
+        "penn_treebank",
+    ),
+    "brackets (Deleu & Dureau 2016)": ("dyck_prefixes", "dyck"),
+    "bits (Graves et al. 2014)": (
+        "ntm_copy",
+        "repeat_copy",
+        "associative_recall",
+        "vector_priority_sort",
+        "dynamic_ngrams",
+    ),
+    "the Chomsky hierarchy (Delétang et al. 2023)": (
+        "even_pairs",
+        "modular_arithmetic",
+        "parity_check",
+        "cycle_navigation",
+        "modular_arithmetic_brackets",
+        "reverse_string",
+        "solve_equation",
+        "stack_manipulation",
+        "duplicate_string",
+        "missing_duplicate_string",
+        "odds_first",
+        "chomsky_binary_addition",
+        "binary_multiplication",
+        "compute_sqrt",
+        "bucket_sort",
+    ),
+    "state tracking (Merrill et al. 2024; Beck et al. 2024)": (
+        "word_problem",
+        "next_parity",
+        "next_cycle_navigation",
+        "next_modular_arithmetic",
+    ),
+    "recognition (Butoi et al. 2025)": ("flare",),
+    "language modelling (DuSell & Chiang 2020, 2023)": ("stack_language",),
+    "associative recall (Arora et al. 2023)": ("mqar",),
+    "your own data": ("pairs", "text"),
+}
+
 COUNTING: Final = ("streams.yaml", "counting.yaml")
-#: Tasks that share one preset, without changes of their own.
-QUESTIONS: Final = (
-    "even_pairs",
-    "modular_arithmetic",
-    "parity_check",
-    "cycle_navigation",
-    "modular_arithmetic_brackets",
-    "reverse_string",
-    "solve_equation",
-    "stack_manipulation",
-    "duplicate_string",
-    "missing_duplicate_string",
-    "odds_first",
-    "chomsky_binary_addition",
-    "binary_multiplication",
-    "compute_sqrt",
-    "bucket_sort",
-)
-STATE_TRACKING: Final = (
-    "word_problem",
-    "next_parity",
-    "next_cycle_navigation",
-    "next_modular_arithmetic",
-)
+_CHOMSKY: Final = FAMILIES["the Chomsky hierarchy (Delétang et al. 2023)"]
+_STATE_TRACKING: Final = FAMILIES["state tracking (Merrill et al. 2024; Beck et al. 2024)"]
 #: Preset files of each task; later files change earlier ones, and tasks may share files. A custom
 #: task uses the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
@@ -69,11 +116,11 @@ PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "dynamic_ngrams": ("questions.yaml", "dynamic_ngrams.yaml"),
     "penn_treebank": ("streams.yaml", "penn_treebank.yaml"),
     "text": ("streams.yaml", "text.yaml"),
-    **dict.fromkeys(QUESTIONS, "questions.yaml"),
+    **dict.fromkeys(_CHOMSKY, "questions.yaml"),
     "flare": ("questions.yaml", "flare.yaml"),
     "mqar": ("questions.yaml", "mqar.yaml"),
     "stack_language": ("questions.yaml", "stack_language.yaml"),
-    **dict.fromkeys(STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
+    **dict.fromkeys(_STATE_TRACKING, ("questions.yaml", "state_tracking.yaml")),
 }
 
 #: Protocols. Each has a folder of files that change the presets of the same names.
