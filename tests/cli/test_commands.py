@@ -167,6 +167,18 @@ def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> No
     assert "hidden_size: 5" in out  # the option
 
 
+def test_an_option_of_a_mapping_has_a_dotted_name(capsys: Capture) -> None:
+    given = ["train", "parity_check", "--model.memory", "turing_tape"]
+    changes = ["--evaluation.memory", "{slots: 8, shift: zero}", "--evaluation.memory.slots=9"]
+    assert main([*given, *changes, "--print_config"]) == 0
+    config = plain_yaml.load(capsys.readouterr().out)
+    assert config["evaluation"]["memory"] == {"slots": 9, "shift": "zero"}
+    wrong = failing(capsys, *given, "--evaluation.memory.slot", "9")
+    assert "evaluation.memory: memory 'turing_tape' has no option 'slot'" in wrong
+    wrong = failing(capsys, *given, "--evaluation.count.slots", "9")
+    assert "unknown option '--evaluation.count.slots'" in wrong
+
+
 def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) -> None:
     given = ["--protocol", "paper", "--training.clip", "7", "--print_config"]
     assert main(["train", "anbn", *given]) == 0

@@ -336,6 +336,8 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
     place, _, option = name.rpartition(".")
     if place in component_places():
         return _component_value(place, option, text, data)
+    if place not in SECTIONS and (owner := kind_of(place)) is not None and fits({}, owner):
+        return value
     kind = kind_of(name)
     if kind is None:
         hint = moved_hint(name)
