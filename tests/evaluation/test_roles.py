@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from tests.evaluation.evaluators import evaluator_of
-from unbounded.evaluation.metric_sets import Evaluator
+from unbounded.evaluation.metric_sets import Evaluator, metric_set_of
 from unbounded.evaluation.metric_sets.base import default_lengths, roles_of
 from unbounded.tasks import LengthRange, make_task
 
@@ -45,6 +45,23 @@ def test_without_it_the_stop_rules_range_is_the_test_unless_it_is_trainings() ->
 
 def test_one_range_for_both_is_the_test() -> None:
     assert roles(evaluator("1:3", "1:3", "1:3"), "1:3") == ["test"]
+
+
+def test_one_range_for_both_is_in_both_columns() -> None:
+    metric_set = metric_set_of("sequences")
+    rows = [
+        {"lengths": "1:3", "role": "test", "exact_match": 0.5, "prefix_accuracy": 0.75},
+        {"lengths": "2:3", "role": "other", "exact_match": 0.25, "prefix_accuracy": 0.5},
+    ]
+    assert metric_set.values({"rows": rows, "train_lengths": "1:3"}) == {
+        "train_exact_match": 0.5,
+        "train_prefix_accuracy": 0.75,
+        "test_exact_match": 0.5,
+        "test_prefix_accuracy": 0.75,
+    }
+    assert metric_set.further(rows) == {"2:3": (0.25, 0.5)}
+    apart = metric_set.values({"rows": rows, "train_lengths": "1:2"})
+    assert apart["train_exact_match"] is None
 
 
 def test_no_range_is_added_that_the_task_cannot_draw() -> None:

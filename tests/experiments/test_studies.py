@@ -103,16 +103,22 @@ def test_no_trial_ends_by_an_accuracy(name):
 
 def test_the_studies_of_what_the_paper_leaves_open():
     """Lengths as the grammars draw them, padded draws, the deque, 512 units, deep LSTMs."""
+    unrestricted = load_study("grefenstette2015", "unrestricted").trials
     lengths = {
         trial.task: (trial.config.task["train_lengths"], trial.config.evaluation["lengths"])
-        for trial in load_study("grefenstette2015", "unrestricted").trials
+        for trial in unrestricted
     }
+    # The few long sentences are learned last.
+    assert {trial.config.training.stop["perplexity"] for trial in unrestricted} == {1.0001}
     assert lengths == {
         "svo_sov_unrestricted": ("3:128", ["3:128", "8:64", "65:128"]),
         "gender_unrestricted": ("5:128", ["5:128", "8:64", "65:128"]),
     }
     padded = load_study("grefenstette2015", "padded").trials
-    assert {trial.config.task["odd_lengths"] for trial in padded} == {"padded"}
+    assert {(trial.model, trial.config.task["odd_lengths"]) for trial in padded} == {
+        *((model, "padded") for model in ("lstm-1", "stack", "queue", "deque")),
+        ("queue", "unpaired"),
+    }
     deques = [trial.config for trial in load_study("grefenstette2015", "deque").trials]
     differing = [
         (c.model.hidden_size, c.training.clip_by, c.model.output_initialization) for c in deques
@@ -129,6 +135,12 @@ def test_the_studies_of_what_the_paper_leaves_open():
     rates = [5e-3, 1e-3, 5e-4, 1e-4, 5e-5]
     assert [t.config.training.learning_rate for t in sizes] == rates * 6
     assert {t.config.model.hidden_size for t in sizes} == {512}
+    outputs = {t.cell: t.config.model.output_initialization for t in sizes}
+    assert {cell for cell, output in outputs.items() if output == "torch"} == {
+        "copy/lstm-1",
+        "copy/stack",
+        "reversal/lstm-1",
+    }
     # Together with long, every task has every depth.
     cells = {
         *load_study("grefenstette2015", "deep").cells,

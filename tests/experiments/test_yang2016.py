@@ -93,6 +93,10 @@ def test_the_grid_is_that_of_the_second_paper():
             32,
             "norm",
         )
+        # The best weights by validation are kept, and the rate only decays.
+        kept = training.plateau
+        assert (kept["name"], kept["measure"], kept["restore"]) == ("halve", "errors", False)
+        assert kept["every"] * kept["patience"] >= training.batches
         assert trial.config.model.memory["action_gate"] is True
     values = published("yang2016").values
     for task in EIGHT[5:]:

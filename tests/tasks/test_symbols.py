@@ -90,6 +90,29 @@ def test_all_padded_pairs_are_listed():
     assert RandomSymbols("bigram_flip", 3, odd_lengths="padded").most_symbols == 3
 
 
+@pytest.mark.parametrize("lengths", [TRAIN, TEST, LengthRange(9, 9), LengthRange(5, 8)])
+def test_the_last_symbol_of_an_unpaired_draw_gets_a_random_partner(lengths):
+    task = make_task("bigram_flip", odd_lengths="unpaired", symbols=5)
+    examples = task.examples(3, "test", 0, 4000, lengths)
+    assert {len(source) for source, _ in examples} == set(lengths)
+    partners = [target[-2] for source, target in examples if len(source) % 2]
+    for source, target in examples:
+        whole = source + (target[-2:-1] if len(source) % 2 else ())
+        assert target == flipped(whole)
+    counts = np.unique(partners, return_counts=True)[1]
+    assert len(counts) == 5
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_all_unpaired_pairs_are_listed():
+    task = make_task("bigram_flip", odd_lengths="unpaired", symbols=3)
+    assert (task.count_of(3, 2), task.count_of(4, 2)) == (16, 16)
+    batch = task.every(3, 2)
+    assert batch.lengths.tolist() == [3 + 4 + 2] * 16
+    # <s> a b c ||| b a d c
+    assert batch.inputs[11].tolist() == [0, 3, 2, 3, 1, 5, 6, 6, 6]
+
+
 def test_an_unknown_choice_for_odd_lengths():
     with pytest.raises(ChoiceError, match=r"unknown odd_lengths 'pad'. Did you mean 'padded'"):
         RandomSymbols("bigram_flip", odd_lengths="pad")

@@ -71,6 +71,8 @@ def bigram_flip(
     Args:
         odd_lengths: "left_out" draws only even lengths: 66, 68, ..., 128 of 65:128. "padded" draws
             all, and a source of odd length ends with one more symbol, "pad", before its target.
+            "unpaired" draws all too, and adds a random symbol to a target of odd length, as the
+            partner of the last symbol.
 
     Everything else is as for `copy`.
     """

@@ -33,7 +33,7 @@ ORDERS: Final[dict[str, Callable[[Integers, Integers], Integers]]] = {
 }
 _EVEN_ONLY = frozenset({"bigram_flip"})
 #: How odd draws are treated if an order needs even lengths.
-ODD_LENGTHS: Final = ("left_out", "padded")
+ODD_LENGTHS: Final = ("left_out", "padded", "unpaired")
 PADDING: Final = "pad"
 
 
@@ -43,7 +43,9 @@ class RandomSymbols(PairSource):
     The length is uniform over the range. Bigram flip has only even lengths. The paper requires even
     lengths and does not say how they are drawn. By default, lengths are uniform over the even
     numbers of the range. With `odd_lengths="padded"`, every length is drawn, and a source of odd
-    length ends with the additional symbol "pad". Example i has the same symbols for every range of
+    length ends with the additional symbol "pad". With "unpaired", every length is drawn too, and a
+    source of odd length stays as it is. Its target has one more symbol, a random partner of the
+    last symbol, which nothing predicts. Example i has the same symbols for every range of
     lengths, truncated to its length.
 
     Args:
@@ -51,7 +53,7 @@ class RandomSymbols(PairSource):
         symbols: number of symbols, at least 1; the paper has 128. Both sides name them s0, s1, ...
         unit: number of symbols per unit of length: 2 for lengths in bigrams.
         drawn: number of symbols that occur, the first ones; None for all.
-        odd_lengths: "left_out" or "padded"; of an order that needs even lengths.
+        odd_lengths: "left_out", "padded" or "unpaired"; of an order that needs even lengths.
 
     Raises:
         ChoiceError: there is no such order or choice.
@@ -74,13 +76,15 @@ class RandomSymbols(PairSource):
         self.odd_lengths = odd_lengths
         self._needs_even = order in _EVEN_ONLY and self.unit % 2 == 1
         self._pads = self._needs_even and odd_lengths == "padded"
+        self._unpaired = self._needs_even and odd_lengths == "unpaired"
+        self._even_only = self._needs_even and odd_lengths == "left_out"
         padding = (PADDING,) if self._pads else ()
         self.source_vocabulary = (*(f"s{number}" for number in range(self.symbols)), *padding)
         self.target_vocabulary = self.source_vocabulary
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`."""
-        step = 2 if self._needs_even and not self._pads else 1
+        step = 2 if self._even_only else 1
         shortest = lengths.minimum + lengths.minimum % step
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
@@ -88,10 +92,10 @@ class RandomSymbols(PairSource):
                 f"lengths: {self.order} has only even lengths, and {lengths} contains none"
             )
         indices = start + np.arange(size)
-        length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)
+        most = self.unit * lengths.maximum + self._unpaired
+        length_words, words = stream.sequence_words(indices, most)
         chosen = self.unit * (shortest + step * bounded(length_words, count))
-        width = int(chosen.max())
-        source = bounded(words[:, :width], self.drawn)
+        source = bounded(words[:, : int(chosen.max()) + self._unpaired], self.drawn)
         return self._ordered(source, chosen)
 
     @property
@@ -104,9 +108,9 @@ class RandomSymbols(PairSource):
 
         The result counts every string if the order supports its length.
         """
-        if length < 1 or (self._needs_even and not self._pads and length % 2):
+        if length < 1 or (self._even_only and length % 2):
             return 0
-        return int(min(symbols, self.symbols) ** (self.unit * length))
+        return int(min(symbols, self.symbols) ** self._drawn_symbols(length))
 
     def over(self, symbols: int) -> RandomSymbols:
         """See `PairSource.over`."""
@@ -115,20 +119,28 @@ class RandomSymbols(PairSource):
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
-        source = all_strings(min(symbols, self.symbols), self.unit * length)
+        source = all_strings(min(symbols, self.symbols), self._drawn_symbols(length))
         return self._ordered(source, np.full(len(source), self.unit * length))
 
     def _ordered(self, source: Integers, lengths: Integers) -> Pairs:
-        """Pair sources [K, L] of the given lengths, padded if necessary, with their targets."""
+        """Pair sources [K, L] of the given lengths, padded if necessary, with their targets.
+
+        An unpaired source has its partner at the place after its last symbol.
+        """
+        target_lengths = lengths + lengths % 2 if self._needs_even else lengths
         if self._pads:
-            is_odd = lengths % 2 == 1
+            is_odd = target_lengths > lengths
             source = np.pad(source, ((0, 0), (0, int(lengths.max() % 2))))
             source[is_odd, lengths[is_odd]] = self.symbols
-            lengths = lengths + is_odd
+            lengths = target_lengths
         width = source.shape[1]
-        places = ORDERS[self.order](np.arange(width), lengths[:, None])
+        places = ORDERS[self.order](np.arange(width), target_lengths[:, None])
         target = np.take_along_axis(source, np.clip(places, 0, width - 1), axis=1)
-        return Pairs(source, lengths, target, lengths)
+        return Pairs(source, lengths, target, target_lengths)
+
+    def _drawn_symbols(self, length: int) -> int:
+        """The number of random symbols in a pair of a given length."""
+        return self.unit * length + (length % 2 if self._unpaired else 0)
 
 
 def all_strings(symbols: int, length: int) -> Integers:

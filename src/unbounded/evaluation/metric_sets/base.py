@@ -305,12 +305,19 @@ class MetricSet(ABC):
         return float(value)
 
     def values(self, report: Mapping[str, Any]) -> Values:
-        """The columns of a table, from a report."""
+        """The columns of a table, from a report.
+
+        If training and test have the same lengths, both columns show the test row.
+        """
+        shown = dict(self.rows_shown(report["rows"]))
+        tested = shown.get("test")
+        if "train" in shown and tested and tested["lengths"] == report.get("train_lengths"):
+            shown["train"] = tested
         return {
             self.column.format(row=name, measure=measure): (
                 None if row is None else self.number(row[field])
             )
-            for name, row in self.rows_shown(report["rows"]).items()
+            for name, row in shown.items()
             for measure, field in self.measures.items()
         }
 
