@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file
 from unbounded.experiments.trials.studies import Study, Trial, make_study
 
 TINY: dict[str, Any] = {
@@ -74,4 +74,4 @@ def made_up_report(
 
 
 def write_report(out: Path, trial: Trial, **values: Any) -> None:
-    add_to_study_file(out / RUNS, {trial.name: made_up_report(trial, **values)})
+    add_to_runs_file(out / RUNS, {trial.name: made_up_report(trial, **values)})

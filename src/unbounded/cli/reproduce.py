@@ -114,7 +114,7 @@ def reproduce(
 
     # Imported late, because these import torch and matplotlib.
     from unbounded.experiments.tables import reproduce as work
-    from unbounded.experiments.tables.study_file import RUNS
+    from unbounded.experiments.tables.runs_file import RUNS
     from unbounded.studies.executors import Executor
     from unbounded.training.signals import Interrupted
 

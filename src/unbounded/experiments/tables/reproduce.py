@@ -20,7 +20,7 @@ from unbounded.experiments.tables.automata import (
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_reports, read_results, with_ids
-from unbounded.experiments.tables.study_file import RUNS, VERIFIED, pack_study_file
+from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, pack_runs_file
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
@@ -142,7 +142,7 @@ def reproduce(
         finally:
             table, written = write_table(study, out)
             for name in (RUNS, VERIFIED):
-                pack_study_file(out / name)
+                pack_runs_file(out / name)
     written += draw_tasks(study, out)
     return Reproduction(table, tuple(failed), tuple(written))
 
