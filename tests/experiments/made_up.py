@@ -7,7 +7,7 @@ from typing import Any
 
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file
-from unbounded.experiments.trials.studies import Study, Trial, make_study
+from unbounded.experiments.trials.studies import Outcome, Study, Trial, make_study
 
 TINY: dict[str, Any] = {
     "about": "a few batches",
@@ -75,3 +75,7 @@ def made_up_report(
 
 def write_report(out: Path, trial: Trial, **values: Any) -> None:
     add_to_runs_file(out / RUNS, {trial.name: made_up_report(trial, **values)})
+
+
+def ended(trial: Trial, minutes: float, exit_code: int = 0) -> Outcome:
+    return Outcome(trial, exit_code, Path("log"), 60 * minutes)

@@ -15,7 +15,7 @@ from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.run_folder import OUTCOMES, REMADE, RunFolder
 from unbounded.experiments.run.verification import is_verified, verification_of
-from unbounded.experiments.tables.measures import Measures, measures
+from unbounded.experiments.tables.measures import Measures, measures, spent
 from unbounded.experiments.tables.runs_file import (
     AGAIN,
     RUNS,
@@ -272,13 +272,12 @@ def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
         if point[curve] is not None
     }
     longest = report["train_lengths"]
-    # The batches and minutes of the phases add up.
-    phases = [report] if phase is report else [report, phase]
+    batches, minutes = spent(report, trial.phase)
     return Measured(
         trial=trial,
         measures=measures(report, trial.phase),
-        batches=sum(int(part["batches"]) for part in phases),
-        minutes=sum(float(part["minutes"]) for part in phases),
+        batches=batches,
+        minutes=minutes,
         stopped=str(phase["stopped"]) + _outcome(phase),
         curves=Curves.from_json(report["curves"]),
         trained_to=LengthRange.parse(longest).maximum if longest else None,

@@ -283,8 +283,7 @@ def _in_processes(
     with watching(len(trials), len(trials) - len(todo), root, say, left, quiet) as watch:
 
         def ended(outcome: Outcome) -> None:
-            left.ended(outcome.trial, outcome.seconds / 60, outcome.exit_code == 0)
-            watch.done(f"{outcome.trial.name}: code {outcome.exit_code}")
+            watch.ended(outcome, f"{outcome.trial.name}: code {outcome.exit_code}")
 
         outcomes = train_trials(
             todo,

@@ -84,6 +84,11 @@ class Outcome:
     log: Path
     seconds: float
 
+    @property
+    def success_text(self) -> str:
+        """A line about a run that finished."""
+        return f"finished {self.trial.name} in {self.seconds / 60:.1f} minutes"
+
 
 @dataclass(frozen=True)
 class Study:
