@@ -13,7 +13,7 @@ from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageE
 from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
 from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, add_to_runs_file
-from unbounded.experiments.trials import studies
+from unbounded.experiments.trials import paper_studies
 from unbounded.training.signals import Interrupted
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     study = tiny_study(seeds=[0])
-    monkeypatch.setattr(studies, "load_study", lambda paper, name, data=None: study)
+    monkeypatch.setattr(paper_studies, "load_study", lambda paper, name, data=None: study)
     monkeypatch.chdir(tmp_path)
     return study
 
@@ -258,7 +258,7 @@ def test_something_is_said_before_anything_is_read(monkeypatch, capsys):
         assert capsys.readouterr().err == "planning grefenstette2015, study laptop ...\n"
         raise ConfigError(["enough"])
 
-    monkeypatch.setattr(studies, "load_study", nothing)
+    monkeypatch.setattr(paper_studies, "load_study", nothing)
     with pytest.raises(ConfigError, match="enough"):
         reproduce.run(["grefenstette2015"])
 

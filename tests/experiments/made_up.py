@@ -7,7 +7,8 @@ from typing import Any
 
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file
-from unbounded.experiments.trials.studies import Outcome, Study, Trial, make_study
+from unbounded.experiments.trials.paper_studies import Study, make_study
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 TINY: dict[str, Any] = {
     "about": "a few batches",

@@ -28,7 +28,7 @@ from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import missing
 from unbounded.experiments.tables.runs_file import VERIFIED, add_to_runs_file
 from unbounded.experiments.tables.verified import verifications
-from unbounded.experiments.trials.studies import make_study
+from unbounded.experiments.trials.paper_studies import make_study
 from unbounded.files import json_text, write_text
 
 STUDY = {"about": "one", "tasks": ["anbn"], "models": ["own-hardened"], "seeds": [1]}
@@ -170,7 +170,7 @@ def test_a_study_extracts_of_its_own_tasks_alone():
 
 
 def test_the_study_that_is_shipped_counts_a_thousand_words_of_copy_and_reversal():
-    from unbounded.experiments.trials.studies import load_study
+    from unbounded.experiments.trials.paper_studies import load_study
 
     counts = {t.cell: t.verify.get("count", 100) for t in load_study("exact", "laptop").trials}
     assert counts["copy/own-hardened"] == counts["reversal/own-hardened"] == 1000

@@ -13,7 +13,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.tasks.languages import LANGUAGES
 
 STUDIES = {paper: load_study(paper, "laptop") for paper in ("chomsky15", "flare18")}

@@ -22,8 +22,9 @@ from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, 
 from unbounded.experiments.tables.results import copy_reports, read_results
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
 from unbounded.experiments.tables.table_data import run_json
+from unbounded.experiments.trials.paper_studies import Study, load_study, make_study
 from unbounded.experiments.trials.selection import select
-from unbounded.experiments.trials.studies import Outcome, Study, Trial, load_study, make_study
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 PAPER = published("joulin2015")
 TINY: dict[str, Any] = {

@@ -8,7 +8,7 @@ from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.results import with_ids
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.memories import MEMORIES
 from unbounded.tasks import TASKS
 

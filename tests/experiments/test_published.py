@@ -12,7 +12,7 @@ from unbounded.experiments.tables.published import PAPERS, published
 from unbounded.experiments.tables.reproduce import write_table
 from unbounded.experiments.tables.results import with_ids
 from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, read_runs_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.tasks import TASKS
 
 

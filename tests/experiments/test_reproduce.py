@@ -20,7 +20,7 @@ from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.tables.results import copy_reports
 from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, read_runs_file
-from unbounded.experiments.trials.studies import Outcome
+from unbounded.experiments.trials.trial import Outcome
 from unbounded.training.signals import Interrupted
 from unbounded.verification import VerifyOptions
 
@@ -189,7 +189,7 @@ def test_after_kill_9_the_same_call_goes_on(tmp_path, capsys):
     program = (
         "from pathlib import Path\n"
         "from unbounded.experiments.tables.reproduce import reproduce\n"
-        "from unbounded.experiments.trials.studies import make_study\n"
+        "from unbounded.experiments.trials.paper_studies import make_study\n"
         f"study = make_study('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "reproduce(study, study.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"

@@ -27,8 +27,8 @@ from unbounded.experiments.config.presets import PRESETS
 from unbounded.files import write_text
 
 if TYPE_CHECKING:
-    from unbounded.experiments.trials.studies import Trial
     from unbounded.experiments.trials.study_file import StudyFile
+    from unbounded.experiments.trials.trial import Trial
     from unbounded.studies.study_folder import StudyFolder
 
 _DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.

@@ -17,7 +17,7 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run_folder import OUTCOMES, RunFolder
 from unbounded.experiments.tables.measures import Measures, measures, spent
 from unbounded.experiments.trials.claims import newest_claims
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.studies.study_folder import StudyFolder
 
 

@@ -17,7 +17,6 @@ from unbounded.experiments.run.phase import Surroundings, run_phase, training_ho
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import ClaimRecord, newest_claims
-from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,
@@ -26,6 +25,7 @@ from unbounded.experiments.trials.time_left import (
     rest_minutes,
     with_jobs,
 )
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.work import run_is_finished
 from unbounded.experiments.trials.workers import PlanWatch

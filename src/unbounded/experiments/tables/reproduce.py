@@ -24,7 +24,7 @@ from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, pack_runs_fil
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
-from unbounded.experiments.trials.studies import Outcome, Study, Trial
+from unbounded.experiments.trials.paper_studies import Study
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,
@@ -33,6 +33,7 @@ from unbounded.experiments.trials.time_left import (
     rest_minutes,
     with_jobs,
 )
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix

@@ -23,7 +23,7 @@ from unbounded.experiments.tables.runs_file import (
     add_to_runs_file,
     read_runs_file,
 )
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.files import storage_errors
 from unbounded.tasks import LengthRange

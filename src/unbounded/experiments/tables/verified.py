@@ -11,7 +11,8 @@ from unbounded.experiments.run.verification import check_verification
 from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.runs_file import AGAIN, VERIFIED, read_runs_file
-from unbounded.experiments.trials.studies import Study, Trial
+from unbounded.experiments.trials.paper_studies import Study
+from unbounded.experiments.trials.trial import Trial
 
 #: Pairs of a verified trial and its verification report.
 Verified = Sequence[tuple[Trial, Mapping[str, Any]]]

@@ -24,8 +24,8 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, finished_minutes
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.files import json_text, make_folder, write_text

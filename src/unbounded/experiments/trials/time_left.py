@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from unbounded.experiments.run.run_folder import RunFolder
-from unbounded.experiments.trials.studies import Outcome, Trial
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 # The newest record of metrics.jsonl is in its last few hundred bytes.
 _TAIL_BYTES = 2048

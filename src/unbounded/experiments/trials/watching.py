@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import TimeLeft, estimate, newest, scored_now
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
