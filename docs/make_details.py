@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from unbounded.experiments.tables.measures import measures
-from unbounded.experiments.tables.study_file import read_study_file
+from unbounded.experiments.tables.runs_file import read_runs_file
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -282,7 +282,7 @@ def runs() -> tuple[Run, ...]:
     """Every run once, in the order of the files."""
     known: dict[str, Run] = {}
     for file in FILES:
-        for name, report in read_study_file(RESULTS / f"{file}.jsonl.xz").items():
+        for name, report in read_runs_file(RESULTS / f"{file}.jsonl.xz").items():
             known.setdefault(name, Run(name, file, report, related(report["config"])))
     return tuple(known.values())
 

@@ -27,7 +27,7 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.results import read_results
 from unbounded.experiments.tables.table_data import run_json, summaries, table_json
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.figures import (
     draw_action_table,
     draw_actions,

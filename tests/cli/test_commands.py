@@ -20,7 +20,8 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.trials.studies import Trial, load_study
+from unbounded.experiments.trials.paper_studies import load_study
+from unbounded.experiments.trials.trial import Trial
 
 
 def test_help_shows_an_example(capsys: Capture) -> None:

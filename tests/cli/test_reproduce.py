@@ -12,8 +12,8 @@ from unbounded.cli import reproduce
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
 from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
-from unbounded.experiments.tables.study_file import RUNS, VERIFIED, add_to_study_file
-from unbounded.experiments.trials import studies
+from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, add_to_runs_file
+from unbounded.experiments.trials import paper_studies
 from unbounded.training.signals import Interrupted
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     study = tiny_study(seeds=[0])
-    monkeypatch.setattr(studies, "load_study", lambda paper, name, data=None: study)
+    monkeypatch.setattr(paper_studies, "load_study", lambda paper, name, data=None: study)
     monkeypatch.chdir(tmp_path)
     return study
 
@@ -166,15 +166,15 @@ def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
     write_report(tmp_path, second)
     path = tmp_path / VERIFIED
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
-    add_to_study_file(path, {first.name: {**found, "options": {"count": 1000}}})
+    add_to_runs_file(path, {first.name: {**found, "options": {"count": 1000}}})
     assert work.missing((first, second), tmp_path) == (second,)
     # One with fewer words, or that was broken off, is not the one that is asked for.
-    add_to_study_file(path, {first.name: {**found, "options": {"count": 100}}})
+    add_to_runs_file(path, {first.name: {**found, "options": {"count": 100}}})
     assert work.missing((first, second), tmp_path) == (first, second)
     broken_off = {**found, "finished": False, "options": {"count": 1000}}
-    add_to_study_file(path, {first.name: broken_off})
+    add_to_runs_file(path, {first.name: broken_off})
     assert work.missing((first, second), tmp_path) == (first, second)
-    add_to_study_file(path, {first.name: {"format": FORMAT}})
+    add_to_runs_file(path, {first.name: {"format": FORMAT}})
     with pytest.raises(
         CheckpointError,
         match=r"is not a verification report of version .* delete it: `unbounded reproduce`",
@@ -258,7 +258,7 @@ def test_something_is_said_before_anything_is_read(monkeypatch, capsys):
         assert capsys.readouterr().err == "planning grefenstette2015, study laptop ...\n"
         raise ConfigError(["enough"])
 
-    monkeypatch.setattr(studies, "load_study", nothing)
+    monkeypatch.setattr(paper_studies, "load_study", nothing)
     with pytest.raises(ConfigError, match="enough"):
         reproduce.run(["grefenstette2015"])
 

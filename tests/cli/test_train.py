@@ -97,7 +97,7 @@ def test_a_run_on_streams_says_what_can_be_done_next(
     assert "hardened" in said
     assert failing(capsys, *arguments).endswith("--overwrite hardens it again\n")
     # A hardened model that is worse is not taken: there is only what was trained.
-    place = "unbounded.experiments.run.hardening.worse_sets"
+    place = "unbounded.experiments.run.hardening_phase.worse_sets"
     monkeypatch.setattr(place, lambda sets, before, after: ["lengths 2:4"])
     options = ["--harden", "--hardening.batches", "1", "--restarts", "1"]
     assert main([*command, *options]) == 0

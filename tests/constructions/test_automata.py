@@ -8,7 +8,7 @@ import torch
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import ConfigError
 from unbounded.evaluation import score
-from unbounded.evaluation.metric_sets.answers import answer_scores
+from unbounded.evaluation.metric_sets.answer_scores import answer_scores
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.languages import LANGUAGES
 from unbounded.verification import VerifyOptions, findings_of

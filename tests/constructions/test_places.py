@@ -10,7 +10,7 @@ import torch
 from unbounded import constructions
 from unbounded.errors import ConfigError
 from unbounded.evaluation import score, score_streams
-from unbounded.evaluation.metric_sets.answers import answer_scores
+from unbounded.evaluation.metric_sets.answer_scores import answer_scores
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 

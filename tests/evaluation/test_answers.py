@@ -13,7 +13,7 @@ from tests.constructions import model_of
 from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ShapeError
 from unbounded.evaluation import EvaluationPlan, answer_to, answers_of, metric_set_of, with_room
-from unbounded.evaluation.metric_sets.answers import answer_scores
+from unbounded.evaluation.metric_sets.answer_scores import answer_scores
 from unbounded.tasks import make_task
 
 SIZES, PROGRAMS = metric_set_of("answers"), metric_set_of("programs")

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file
-from unbounded.experiments.trials.studies import Study, Trial, make_study
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file
+from unbounded.experiments.trials.paper_studies import Study, make_study
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 TINY: dict[str, Any] = {
     "about": "a few batches",
@@ -74,4 +75,8 @@ def made_up_report(
 
 
 def write_report(out: Path, trial: Trial, **values: Any) -> None:
-    add_to_study_file(out / RUNS, {trial.name: made_up_report(trial, **values)})
+    add_to_runs_file(out / RUNS, {trial.name: made_up_report(trial, **values)})
+
+
+def ended(trial: Trial, minutes: float, exit_code: int = 0) -> Outcome:
+    return Outcome(trial, exit_code, Path("log"), 60 * minutes)

@@ -26,9 +26,9 @@ from unbounded.experiments.tables.automata import (
 )
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import missing
-from unbounded.experiments.tables.study_file import VERIFIED, add_to_study_file
+from unbounded.experiments.tables.runs_file import VERIFIED, add_to_runs_file
 from unbounded.experiments.tables.verified import verifications
-from unbounded.experiments.trials.studies import make_study
+from unbounded.experiments.trials.paper_studies import make_study
 from unbounded.files import json_text, write_text
 
 STUDY = {"about": "one", "tasks": ["anbn"], "models": ["own-hardened"], "seeds": [1]}
@@ -102,7 +102,7 @@ def test_an_automaton_of_other_weights_than_the_verified_ones_is_missing(study, 
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     for digest, there in ((made[1]["weights_sha256"], True), ("0" * 64, False), (None, True)):
         verification = {**found, "weights_sha256": digest}
-        add_to_study_file(out / VERIFIED, {trial.name: verification})
+        add_to_runs_file(out / VERIFIED, {trial.name: verification})
         assert bool(read_automata(study, out)) is there
         assert missing([trained], out) == (() if there else (trained,))
 
@@ -128,7 +128,7 @@ def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, i
         shutil.rmtree(run / "model-hardened")
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     verification = {**found, "weights_sha256": "0" * 64}
-    add_to_study_file(out / VERIFIED, {name: verification})
+    add_to_runs_file(out / VERIFIED, {name: verification})
     if not is_hardened:
         (run / "report.json").rename(tmp_path / "report.json")
         extracted(study, tmp_path)
@@ -170,7 +170,7 @@ def test_a_study_extracts_of_its_own_tasks_alone():
 
 
 def test_the_study_that_is_shipped_counts_a_thousand_words_of_copy_and_reversal():
-    from unbounded.experiments.trials.studies import load_study
+    from unbounded.experiments.trials.paper_studies import load_study
 
     counts = {t.cell: t.verify.get("count", 100) for t in load_study("exact", "laptop").trials}
     assert counts["copy/own-hardened"] == counts["reversal/own-hardened"] == 1000

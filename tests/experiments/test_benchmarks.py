@@ -12,8 +12,8 @@ from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.tasks.languages import LANGUAGES
 
 STUDIES = {paper: load_study(paper, "laptop") for paper in ("chomsky15", "flare18")}
@@ -101,7 +101,7 @@ def test_the_overview_has_the_two_columns_of_the_paper_file(tmp_path: Path) -> N
         "stopped": "budget",
         "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
     }
-    add_to_study_file(tmp_path / RUNS, {trial.name: report})
+    add_to_runs_file(tmp_path / RUNS, {trial.name: report})
     text, _ = write_table(study, tmp_path)
     lines = [line.split("|") for line in text.splitlines() if line.startswith("|")]
     (head,) = (cells for cells in lines if cells[1:3] == [" task ", " RNN "])
@@ -117,7 +117,7 @@ def test_the_overview_has_the_two_columns_of_the_paper_file(tmp_path: Path) -> N
 def test_the_page_counts_the_runs_of_the_tables() -> None:
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs" / "benchmarks.md").read_text()
-    counts = {paper: len(read_study_file(root / "results" / paper / RUNS)) for paper in STUDIES}
+    counts = {paper: len(read_runs_file(root / "results" / paper / RUNS)) for paper in STUDIES}
     assert (
         f"The first {counts['chomsky15']} runs of Chomsky-15 and the first {counts['flare18']} of "
         "FLaRe-18 show"

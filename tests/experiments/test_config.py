@@ -18,7 +18,7 @@ from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.run.evaluate import own_evaluation_plan
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.models.discrete import deciding_layers
 from unbounded.tasks import TASKS, LengthRange, StreamTask
 from unbounded.tasks.transduction import TransductionTask

@@ -11,7 +11,7 @@ import torch
 from tests.experiments.tiny import tiny
 from unbounded.experiments.run import evaluate, run
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.finished_run_hardening import harden_run
 from unbounded.experiments.run.numerics import denormals_are_zero
 from unbounded.experiments.run.run import train_run
 

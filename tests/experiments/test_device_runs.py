@@ -15,7 +15,7 @@ from tests.experiments.tiny import assert_same_run, interrupted, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.finished_run_hardening import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.tasks import TASKS

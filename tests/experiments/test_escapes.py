@@ -6,7 +6,7 @@ from tests.experiments.made_up import tiny_study, write_report
 from unbounded.evaluation.report import aligned, table
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.reproduce import write_table
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
 from unbounded.files import markdown_cell
 
 
@@ -26,9 +26,9 @@ def test_a_report_cannot_write_into_a_table(tmp_path) -> None:
     study = tiny_study()
     trial = study.trials[0]
     write_report(tmp_path, trial, test=(1.0, 1.0), perplexity=1.02, batches=1000, minutes=2.0)
-    report = read_study_file(tmp_path / RUNS)[trial.name]
+    report = read_runs_file(tmp_path / RUNS)[trial.name]
     bad = "ok |\n\n# Injected\n<img onerror=x>"
-    add_to_study_file(tmp_path / RUNS, {trial.name: {**report, "stopped": bad}})
+    add_to_runs_file(tmp_path / RUNS, {trial.name: {**report, "stopped": bad}})
     shown, _ = write_table(study, tmp_path)
     assert "Injected" not in shown or "# Injected" not in shown.splitlines()
     assert "<img" not in shown

@@ -40,10 +40,10 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import composed, overlay, preset_of, with_hardening
 from unbounded.experiments.config.schema import ModelConfig
-from unbounded.experiments.run import harden, hardening
+from unbounded.experiments.run import finished_run_hardening, hardening_phase
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.harden import harden_run
-from unbounded.experiments.run.hardening import (
+from unbounded.experiments.run.finished_run_hardening import harden_run
+from unbounded.experiments.run.hardening_phase import (
     far_evaluators,
     hardening_lengths,
     kept_lengths,
@@ -76,7 +76,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def nothing_is_worse(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny model that is hardened in a few batches gets worse; these tests are of its files."""
-    monkeypatch.setattr(hardening, "worse_sets", lambda sets, before, after: [])
+    monkeypatch.setattr(hardening_phase, "worse_sets", lambda sets, before, after: [])
 
 
 def compare_as(monkeypatch: pytest.MonkeyPatch, share: Callable[[ComparisonSet], Share]) -> None:
@@ -85,7 +85,7 @@ def compare_as(monkeypatch: pytest.MonkeyPatch, share: Callable[[ComparisonSet],
     def comparison(metric_set: MetricSet, model: nn.Module, sets: list[ComparisonSet]) -> Any:
         return {each.name: share(each) for each in sets}
 
-    monkeypatch.setattr(hardening, "compare", comparison)
+    monkeypatch.setattr(hardening_phase, "compare", comparison)
 
 
 def copied(folder: Path, root: Path) -> Path:
@@ -236,7 +236,7 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
         return shares if asked == 1 else {**shares, "two symbols, lengths 4:6": Share(990, 1000)}
 
     asked = 0
-    monkeypatch.setattr(hardening, "compare", comparison)
+    monkeypatch.setattr(hardening_phase, "compare", comparison)
     report = harden_run(folder, {**CHANGES, "far": 2}, quiet=True)
     hardened = report["hardened"]
     assert hardened["harm"]
@@ -511,12 +511,12 @@ def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(
 ) -> None:
     shares = chain([Share(1, 1000)], repeat(Share(0, 1000)))
     monkeypatch.setattr(
-        hardening,
+        hardening_phase,
         "compare",
         lambda metric_set, model, sets: dict.fromkeys([one.name for one in sets], next(shares)),
     )
-    monkeypatch.setattr(hardening, "worse_sets", lambda sets, before, after: [])
-    monkeypatch.setattr(hardening, "least_saturated", lambda model, batch, device: 1.0)
+    monkeypatch.setattr(hardening_phase, "worse_sets", lambda sets, before, after: [])
+    monkeypatch.setattr(hardening_phase, "least_saturated", lambda model, batch, device: 1.0)
     report = harden_run(copied(trained, tmp_path), {**CHANGES, "tolerance": 1.0}, quiet=True)
     assert report["hardened"]["harm"] is True
 
@@ -530,7 +530,7 @@ def test_a_hardening_may_have_another_optimizer(
         asked.append((options["name"], options["options"]))
         return make_optimizer(*given, **options)
 
-    monkeypatch.setattr(hardening, "make_optimizer", noting)
+    monkeypatch.setattr(hardening_phase, "make_optimizer", noting)
     folder = copied(trained, tmp_path)
     harden_run(folder, {**CHANGES, "optimizer": "sgd"}, quiet=True)
     harden_run(folder, CHANGES, quiet=True, overwrite=True)
@@ -629,7 +629,7 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
 
     asked: list[tuple[str, int]] = []
     monkeypatch.setattr(Lengths, "assess", right_on_all)
-    monkeypatch.setattr("unbounded.experiments.run.hardening.remove_unused", asked_once)
+    monkeypatch.setattr("unbounded.experiments.run.hardening_phase.remove_unused", asked_once)
     config = tiny_streams(batches=1)
     config.hardening = {
         "name": "gradual",
@@ -651,7 +651,9 @@ def test_it_runs_where_the_training_was_to_run(
     config = RunFolder(folder).config()
     seen = []
     monkeypatch.setattr(RunFolder, "config", lambda _: config)
-    monkeypatch.setattr(harden, "plan", lambda own, task: seen.append(own) or plan(own, task))
+    monkeypatch.setattr(
+        finished_run_hardening, "plan", lambda own, task: seen.append(own) or plan(own, task)
+    )
     for backend, device in (("reference", "cpu"), ("cpu", "cuda")):
         config.hardware.backend, config.hardware.device = backend, device
         harden_run(folder, CHANGES, quiet=True, overwrite=True)

@@ -20,10 +20,11 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_reports, read_results
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
 from unbounded.experiments.tables.table_data import run_json
+from unbounded.experiments.trials.paper_studies import Study, load_study, make_study
 from unbounded.experiments.trials.selection import select
-from unbounded.experiments.trials.studies import Outcome, Study, Trial, load_study, make_study
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 PAPER = published("joulin2015")
 TINY: dict[str, Any] = {
@@ -96,7 +97,7 @@ def write(out: Path, trial: Trial, percent: float, nats: float, hardened: float 
         "stopped": "budget",
         "curves": {"perplexity": [[1, 2.0]], "exact_match": {}, "partial_accuracy": {}},
     }
-    add_to_study_file(out / RUNS, {trial.name: report})
+    add_to_runs_file(out / RUNS, {trial.name: report})
 
 
 @pytest.mark.parametrize(
@@ -250,9 +251,9 @@ def test_a_report_without_the_hardening_is_named(tmp_path: Path) -> None:
     study = tiny_study()
     trial = study.trials[0]
     write(tmp_path, trial, 100, 0.1)
-    report = read_study_file(tmp_path / RUNS)[trial.name]
+    report = read_runs_file(tmp_path / RUNS)[trial.name]
     del report["hardened"]
-    add_to_study_file(tmp_path / RUNS, {trial.name: report})
+    add_to_runs_file(tmp_path / RUNS, {trial.name: report})
     with pytest.raises(CheckpointError, match=f"{trial.name} is not a trial's report"):
         write_table(study, tmp_path)
 
@@ -288,7 +289,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert "4 of 4 runs are finished" in result.table
     assert "## Table 4: Penn Treebank" in result.table
     assert "124.0 / 118.0" in result.table
-    reports = read_study_file(out / RUNS)
+    reports = read_runs_file(out / RUNS)
     assert len(reports) == 4
     assert str(tmp_path) not in json.dumps(reports)
     again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=said.append)

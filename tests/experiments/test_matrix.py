@@ -7,8 +7,8 @@ from pathlib import Path
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.results import with_ids
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.memories import MEMORIES
 from unbounded.tasks import TASKS
 
@@ -37,7 +37,7 @@ def test_each_cell_is_scored_at_twice_the_training_lengths():
 def test_reports_of_before_are_still_those_of_its_trials():
     """What was added to the study renamed no run."""
     folder = Path(__file__).resolve().parents[2] / "results/matrix"
-    names = set(read_study_file(folder / RUNS))
+    names = set(read_runs_file(folder / RUNS))
     assert len(names) > 20
     assert names <= {trial.name for trial in with_ids(STUDY.trials, folder)}
 
@@ -71,7 +71,7 @@ def test_the_table_and_the_picture(tmp_path: Path):
             "stopped": "budget",
             "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
         }
-        add_to_study_file(tmp_path / RUNS, {trial.name: report})
+        add_to_runs_file(tmp_path / RUNS, {trial.name: report})
     text, _ = write_table(STUDY, tmp_path)
     assert "| task | Stack | Queue | DeQue |" in text
     assert "| Copy | 0.50 / 0.25 |  |" in text

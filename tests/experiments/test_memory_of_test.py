@@ -15,7 +15,7 @@ from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import evaluate
 from unbounded.experiments.run.evaluate import evaluate_run, with_memory
-from unbounded.experiments.run.hardening import far_evaluators
+from unbounded.experiments.run.hardening_phase import far_evaluators
 from unbounded.experiments.run.run import train_run
 from unbounded.models import MemoryModel
 
@@ -64,7 +64,9 @@ def test_hardening_checks_longer_strings_with_the_options(monkeypatch) -> None:
     made = config(30)
     made.hardening = {"name": "gradual", "far": 4}
     own = planned(made)
-    evaluator = evaluate.tested(own.evaluator(own.model(), Place(torch.device("cpu"))), made)
+    evaluator = evaluate.with_test_memory(
+        own.evaluator(own.model(), Place(torch.device("cpu"))), made
+    )
     (far,) = far_evaluators(own, evaluator)
     assert str(far.validation_lengths) == "12:12"
     own.metric_set.assess(evaluator, evaluator.train_lengths, 0, 5)

@@ -13,8 +13,8 @@ from unbounded.evaluation.report import outcome
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.memories import MEMORIES
 from unbounded.tasks import make_task, optimal_probabilities
 
@@ -142,7 +142,7 @@ def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
     small = [t for t in study.trials if t.model == "lstm" and t.config.model.hidden_size == 10][:1]
     # Committed reports have areas that float32 made greater than 1.
     for trial, auc in zip([*tapes, *small], (1.0000001, 0.9, 1.0, 0.7), strict=True):
-        add_to_study_file(tmp_path / RUNS, {trial.name: dyck_report(trial, auc)})
+        add_to_runs_file(tmp_path / RUNS, {trial.name: dyck_report(trial, auc)})
     text, _ = write_table(study, tmp_path)
     row = next(line for line in text.splitlines() if line.startswith("| Dyck words | NTM |"))
     assert "1.000 / 1.000 / –" in row
@@ -156,7 +156,7 @@ def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
 def test_dynamic_ngrams_of_the_page_are_those_of_the_runs_and_the_bound():
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/reproducing/graves2014.md").read_text("utf-8")
-    reports = read_study_file(root / "results/graves2014/dynamic_ngrams.jsonl.xz").values()
+    reports = read_runs_file(root / "results/graves2014/dynamic_ngrams.jsonl.xz").values()
     task = make_task("dynamic_ngrams")
     batch = task.batch(1, "test", 0, 1000)
     bound = -task.log_probabilities(batch, task.test_lengths).mean() / math.log(2)

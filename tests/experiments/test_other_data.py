@@ -15,7 +15,7 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.finished_run_hardening import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.restarts import train_restarts

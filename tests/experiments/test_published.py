@@ -11,8 +11,8 @@ from unbounded.evaluation import METRIC_SETS
 from unbounded.experiments.tables.published import PAPERS, published
 from unbounded.experiments.tables.reproduce import write_table
 from unbounded.experiments.tables.results import with_ids
-from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
-from unbounded.experiments.trials.studies import load_study
+from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, read_runs_file
+from unbounded.experiments.trials.paper_studies import load_study
 from unbounded.tasks import TASKS
 
 
@@ -134,7 +134,7 @@ MODELS = {
 def treebank_reports(study: str) -> dict[str, dict]:
     """The reports of a study's four models, under the names of the page."""
     results = Path(__file__).resolve().parents[2] / f"results/joulin2015-{study}"
-    runs = read_study_file(results / RUNS).values()
+    runs = read_runs_file(results / RUNS).values()
     own = [report for report in runs if report["task"] == "penn_treebank"]
     reports = {MODELS[report["model"]]: report for report in own}
     assert len(own) == len(reports) == len(MODELS)
@@ -237,7 +237,7 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
         ),
     }
     found = dict.fromkeys(said, "not run")
-    reports = read_study_file(root / "results/joulin2015-choices" / RUNS)
+    reports = read_runs_file(root / "results/joulin2015-choices" / RUNS)
     choices = load_study("joulin2015", "choices", "corpus").trials
     for trial in with_ids(choices, root / "results/joulin2015-choices"):
         if trial.name not in reports:

@@ -19,8 +19,8 @@ from unbounded.experiments.run.verification import verify_run
 from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.tables.results import copy_reports
-from unbounded.experiments.tables.study_file import RUNS, VERIFIED, read_study_file
-from unbounded.experiments.trials.studies import Outcome
+from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, read_runs_file
+from unbounded.experiments.trials.trial import Outcome
 from unbounded.training.signals import Interrupted
 from unbounded.verification import VerifyOptions
 
@@ -52,7 +52,7 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     assert "no run to resume" not in "".join(logs)
     names = {path.relative_to(tmp_path / "out").as_posix() for path in result.written}
     assert names == {"table.md", "table.json", "figures/convergence_copy.svg"}
-    report = read_study_file(tmp_path / "out" / RUNS)[study.trials[0].name]
+    report = read_runs_file(tmp_path / "out" / RUNS)[study.trials[0].name]
     assert [row["lengths"] for row in report["rows"][:2]] == ["2:4", "5:6"]
     assert str(tmp_path) not in json.dumps(report)
 
@@ -90,7 +90,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert asked == [[(study.trials[0], {"count": 3})]]
     assert "0 of 1 runs are already finished" in said
     name = study.trials[0].name
-    found = read_study_file(tmp_path / "out" / VERIFIED)[name]
+    found = read_runs_file(tmp_path / "out" / VERIFIED)[name]
     assert [row["how"] for row in found["rows"]].count("every") == 3
     assert {row["count"] for row in found["rows"] if row["how"] == "drawn"} == {3}
     assert "| Copy, Queue-LSTM | 0 | 1:3, 2 symbols | 0 of 14 | " in result.table
@@ -189,7 +189,7 @@ def test_after_kill_9_the_same_call_goes_on(tmp_path, capsys):
     program = (
         "from pathlib import Path\n"
         "from unbounded.experiments.tables.reproduce import reproduce\n"
-        "from unbounded.experiments.trials.studies import make_study\n"
+        "from unbounded.experiments.trials.paper_studies import make_study\n"
         f"study = make_study('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "reproduce(study, study.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"

@@ -197,7 +197,7 @@ def test_hardening_follows_training_and_is_reported(
 
     monkeypatch.setattr(run.Trackers, "listener", listener)
     # After two batches the model is right on nothing, and would not be taken.
-    monkeypatch.setattr("unbounded.experiments.run.hardening.mean_share", lambda shares: 1.0)
+    monkeypatch.setattr("unbounded.experiments.run.hardening_phase.mean_share", lambda shares: 1.0)
     folder = train_run(config, root=tmp_path, quiet=True, log_with=["tensorboard"]).folder
     for name, where in (("", folder), ("hardening/", folder / "hardening")):
         assert heard[name] == read_metrics(where / "metrics.jsonl")

@@ -9,8 +9,8 @@ from tests.experiments.made_up import TINY, tiny_study
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import check_all
+from unbounded.experiments.trials.paper_studies import load_study, make_study
 from unbounded.experiments.trials.selection import select
-from unbounded.experiments.trials.studies import load_study, make_study
 
 
 def test_the_laptop_study_is_every_task_with_five_models_and_three_seeds():

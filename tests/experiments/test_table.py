@@ -11,7 +11,7 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.tables.measures import Measures
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.results import Measured, Summary, read_results, summarise
-from unbounded.experiments.tables.study_file import RUNS, add_to_study_file, read_study_file
+from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
 from unbounded.experiments.tables.table_data import run_json
 from unbounded.figures.curves import Curves
 
@@ -82,14 +82,14 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     study = tiny_study()
     fill(tmp_path, study)
     assert "memory" not in rows_of(write_table(study, tmp_path)[0], "| run |")[0]
-    reports = read_study_file(tmp_path / RUNS)
+    reports = read_runs_file(tmp_path / RUNS)
     name = next(
         name for name in reports if name.startswith("copy-queue") and name.endswith("seed0")
     )
     told = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
     other = {"unscored": {"push": 0.1}}
     report = {**reports[name], "memory_use": {"2:4": other, "5:6": told}}
-    add_to_study_file(tmp_path / RUNS, {name: report})
+    add_to_runs_file(tmp_path / RUNS, {name: report})
     text, _ = write_table(study, tmp_path)
     head, _, *runs = rows_of(text, "| run |")
     column = [run[head.index("memory")] for run in runs]

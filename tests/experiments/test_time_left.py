@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.experiments.made_up import tiny_study
+from tests.experiments.made_up import ended, tiny_study
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, in_words, with_jobs
 
 
@@ -41,11 +41,11 @@ def test_without_a_measured_run_the_budget_says_the_time(tmp_path):
     # 50 and 20 minutes in all, of which 10 are over; the third one takes 35.
     assert left.minutes() == pytest.approx((40 + 10 + 35) / 2)
     # It ends early, and says how long the others take.
-    left.ended(first, 12.0, finished=True)
+    left.ended(ended(first, 12.0))
     left.look([second, third])
     assert left.minutes() == pytest.approx(12)
-    left.ended(second, 1.0, finished=False)
-    left.ended(third, 12.0, finished=True)
+    left.ended(ended(second, 1.0, 1))
+    left.ended(ended(third, 12.0))
     assert left.minutes() == 0
 
 
@@ -61,7 +61,7 @@ def test_a_run_that_goes_on_has_its_rest_left(tmp_path):
     trained(tmp_path, first, 90)
     assert left.minutes() == pytest.approx(10)
     # What a part took is no measure of a whole run.
-    left.ended(first, 25.0, finished=True)
+    left.ended(ended(first, 25.0))
     assert expected.of(first) == 40.0
 
 

@@ -6,7 +6,7 @@ import json
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from tests.experiments.made_up import tiny_study
+from tests.experiments.made_up import ended, tiny_study
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, newest
 from unbounded.experiments.trials.watching import Bars, Lines
 
@@ -37,8 +37,8 @@ def test_lines_name_each_beginning_and_end_once(tmp_path):
     lines = Lines(5, 2, said.append, nothing_known(tmp_path))
     for running in ([first], [first, second], [second]):
         lines.look(running)
-    lines.done("finished it")
-    assert said == [f"training {first.name}", f"training {second.name}", "[3/5] finished it"]
+    lines.ended(ended(first, 1.0, exit_code=1), "FAILED it")
+    assert said == [f"training {first.name}", f"training {second.name}", "[3/5] FAILED it"]
 
 
 def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
@@ -51,10 +51,9 @@ def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
     for clock[0] in (0.0, 590.0, 610.0, 620.0):
         lines.look([first])
     assert said[1:] == [f"[0/2] training {first.name}, about 2.3 hours left"]
-    left.ended(first, 90.0, finished=True)
-    lines.done("FAILED it\n    its log")
+    lines.ended(ended(first, 90.0), "FAILED it\n    its log")
     assert said[2:] == ["[1/2] FAILED it, about 60 minutes left\n    its log"]
-    lines.done("finished it")
+    lines.ended(ended(second, 60.0), "finished it")
     assert said[3:] == ["[2/2] finished it"]
 
 
@@ -84,6 +83,6 @@ def test_bars_follow_the_trials(tmp_path):
     assert every.fields["numbers"] == "about 35 minutes left"
     bars.look([second])
     assert [task.description for task in progress.tasks] == ["all runs", second.name]
-    bars.done("finished [it]")
+    bars.ended(ended(second, 20.0), "finished [it]")
     assert progress.tasks[0].completed == 3
     assert "finished [it]" in screen.getvalue()

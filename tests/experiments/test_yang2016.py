@@ -15,8 +15,8 @@ from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import effective
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import write_table
+from unbounded.experiments.trials.paper_studies import Study, load_study
 from unbounded.experiments.trials.selection import select
-from unbounded.experiments.trials.studies import Study, load_study
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import TASKS
 

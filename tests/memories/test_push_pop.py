@@ -17,7 +17,7 @@ from tests.memories import oracle
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.memories.toy import check_gradients
 from tests.tolerances import assert_close
-from unbounded.memories.push_pop.reference import pop_strengths, read_weights
+from unbounded.memories.push_pop.reference import read_weights, strengths_after_pop
 from unbounded.memories.register import Register
 
 DOUBLE = torch.float64
@@ -143,9 +143,13 @@ def above(strengths, i):
 def test_equation_16_with_its_diagonal_corrected_and_17(seed):
     """d s_t[i] / d s_{t-1}[n], whose printed case i < n must read i <= n, and d s_t[i] / d u_t."""
     old, pop = random_case(seed)
-    new = pop_strengths(old.unsqueeze(0), pop.unsqueeze(0), "top")[0]
-    by_old = jacobian(lambda s: pop_strengths(s.unsqueeze(0), pop.unsqueeze(0), "top")[0], old)
-    by_pop = jacobian(lambda u: pop_strengths(old.unsqueeze(0), u.unsqueeze(0), "top")[0], pop)
+    new = strengths_after_pop(old.unsqueeze(0), pop.unsqueeze(0), "top")[0]
+    by_old = jacobian(
+        lambda s: strengths_after_pop(s.unsqueeze(0), pop.unsqueeze(0), "top")[0], old
+    )
+    by_pop = jacobian(
+        lambda u: strengths_after_pop(old.unsqueeze(0), u.unsqueeze(0), "top")[0], pop
+    )
     for i in range(6):
         left = float(pop) - above(old, i)
         assert by_pop[i] == (-1.0 if new[i] > 0 and left > 0 else 0.0)
@@ -208,7 +212,7 @@ def test_ties_give_the_derivative_to_the_left_argument(end):
     assert exact.grad.item() == 1  # min(s, 1): the whole gradient to s
     strengths = torch.tensor([[0.5]], dtype=DOUBLE, requires_grad=True)
     pop = torch.tensor([0.5], dtype=DOUBLE, requires_grad=True)
-    pop_strengths(strengths, pop, end).sum().backward()
+    strengths_after_pop(strengths, pop, end).sum().backward()
     assert strengths.grad is not None
     assert pop.grad is not None
     assert strengths.grad.item() == 0  # max(0, 0): the left argument is the constant

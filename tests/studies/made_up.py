@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unbounded.experiments.tables.measures import Measures
-from unbounded.studies.results import StudyRun
+from unbounded.studies.run_results import StudyRun
 
 
 def run(

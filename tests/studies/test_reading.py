@@ -19,7 +19,7 @@ from unbounded.experiments.trials.study_file import make_study_file
 from unbounded.studies import StudyFolder, frame, study_runs
 from unbounded.studies.page import write_study_page
 from unbounded.studies.plot import draw_study
-from unbounded.studies.table import Table, table_of
+from unbounded.studies.study_table import Table, table_of
 
 
 def test_a_study_is_a_data_frame(finished: Any) -> None:

@@ -14,8 +14,8 @@ from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.trials.claims import CLAIMS, ClaimRecord
 from unbounded.experiments.trials.study_file import make_study_file
 from unbounded.studies import StudyFolder, study_runs
-from unbounded.studies.results import cells_of
-from unbounded.studies.table import table_of
+from unbounded.studies.run_results import cells_of
+from unbounded.studies.study_table import table_of
 
 AXES = {"model.memory": ["stack", "queue"], "training.learning_rate": [0.1, 0.2]}
 

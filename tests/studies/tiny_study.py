@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.study_file import StudyFile, make_study_file, study_trials
+from unbounded.experiments.trials.trial import Trial
 from unbounded.studies.study_folder import StudyFolder
 
 TINY: dict[str, Any] = {

@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     if errors:
         raise ConfigError(errors)
     from unbounded.evaluation import table
-    from unbounded.experiments.run.harden import harden_run
+    from unbounded.experiments.run.finished_run_hardening import harden_run
     from unbounded.experiments.run.run_folder import RunFolder
     from unbounded.training import Interrupted
 

@@ -20,7 +20,7 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
-    from unbounded.experiments.trials.studies import Outcome, Trial
+    from unbounded.experiments.trials.trial import Outcome, Trial
     from unbounded.studies.executors import Executor
 
 _DESCRIPTION = """Train the runs of a paper's table, and write published and measured values.
@@ -88,8 +88,8 @@ def reproduce(
     """
     # The imports and checks below take seconds.
     print(f"planning {paper}, study {study} ...", file=sys.stderr, flush=True)
+    from unbounded.experiments.trials.paper_studies import load_study
     from unbounded.experiments.trials.selection import on_hardware, select
-    from unbounded.experiments.trials.studies import load_study
 
     chosen_study = load_study(paper, study, data)
     # Writing a table does not need a corpus.
@@ -114,7 +114,7 @@ def reproduce(
 
     # Imported late, because these import torch and matplotlib.
     from unbounded.experiments.tables import reproduce as work
-    from unbounded.experiments.tables.study_file import RUNS
+    from unbounded.experiments.tables.runs_file import RUNS
     from unbounded.studies.executors import Executor
     from unbounded.training.signals import Interrupted
 

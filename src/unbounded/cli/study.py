@@ -27,8 +27,8 @@ from unbounded.experiments.config.presets import PRESETS
 from unbounded.files import write_text
 
 if TYPE_CHECKING:
-    from unbounded.experiments.trials.studies import Trial
     from unbounded.experiments.trials.study_file import StudyFile
+    from unbounded.experiments.trials.trial import Trial
     from unbounded.studies.study_folder import StudyFolder
 
 _DESCRIPTION = """Train the runs of a study, and report them. A study is a YAML file, or options.
@@ -236,7 +236,7 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
 
 def _trials(study: StudyFile) -> tuple[Trial, ...]:
     from unbounded.experiments.trials.study_file import study_trials
-    from unbounded.studies.results import check_table_metric
+    from unbounded.studies.run_results import check_table_metric
     from unbounded.studies.session import check_trials
 
     trials = study_trials(study)
@@ -304,8 +304,8 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
 def _report(study: StudyFile, folder: StudyFolder) -> int:
     """Print and write the table, and return 1 if a run failed."""
     from unbounded.studies.frame import write_tables
-    from unbounded.studies.results import study_runs
-    from unbounded.studies.table import table_of
+    from unbounded.studies.run_results import study_runs
+    from unbounded.studies.study_table import table_of
 
     runs = study_runs(folder)
     table = table_of(study, runs)
@@ -330,8 +330,8 @@ _MOST_FAILED: Final = 10
 def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     """Write a table, a plot or the page, without training."""
     from unbounded.studies.frame import latex, write_tables
-    from unbounded.studies.results import study_runs
-    from unbounded.studies.table import table_of
+    from unbounded.studies.run_results import study_runs
+    from unbounded.studies.study_table import table_of
 
     runs = study_runs(folder)
     written: list[object] = []

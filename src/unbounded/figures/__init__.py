@@ -5,13 +5,13 @@ do not run models.
 """
 
 from unbounded.figures.actions import draw_action_table, draw_actions, read_actions
-from unbounded.figures.answers import draw_answers
 from unbounded.figures.automaton import draw_automaton
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.course import draw_course, draw_key_course
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.keys import KeyTrace, draw_keys, read_keys
 from unbounded.figures.lengths import draw_lengths
+from unbounded.figures.marked_answers import draw_answers
 from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory, draw_worked_example
 from unbounded.figures.run import draw_run

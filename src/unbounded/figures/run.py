@@ -8,10 +8,10 @@ from pathlib import Path
 from unbounded.errors import CheckpointError
 from unbounded.evaluation.answers import Answer, answers_from_json
 from unbounded.figures.actions import draw_actions, has_actions, read_actions
-from unbounded.figures.answers import draw_answers
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import read_curves
 from unbounded.figures.keys import draw_keys, has_keys
+from unbounded.figures.marked_answers import draw_answers
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.tape import draw_tape
 from unbounded.figures.traces import has_strengths

@@ -5,7 +5,7 @@ docs/studies.md.
 """
 
 from unbounded.studies.frame import load
-from unbounded.studies.results import StudyRun, study_runs
+from unbounded.studies.run_results import StudyRun, study_runs
 from unbounded.studies.study_folder import StudyFolder
 
 __all__ = ["StudyFolder", "StudyRun", "load", "study_runs"]

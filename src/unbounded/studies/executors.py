@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.plan_file import read_plan
-from unbounded.experiments.trials.studies import Outcome, Trial
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
 from unbounded.training.signals import Interrupted, stop_requests

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unbounded.errors import LabError
 from unbounded.files import replacing, write_text
-from unbounded.studies.results import StudyRun, study_runs
+from unbounded.studies.run_results import StudyRun, study_runs
 from unbounded.studies.study_folder import StudyFolder
-from unbounded.studies.table import Table
+from unbounded.studies.study_table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ from unbounded.experiments.trials.study_file import StudyFile
 from unbounded.explorer.page import escaped
 from unbounded.figures.curves import read_curves
 from unbounded.files import json_text, write_text
-from unbounded.studies.results import StudyRun
+from unbounded.studies.run_results import StudyRun
 from unbounded.studies.study_folder import StudyFolder
-from unbounded.studies.table import short
+from unbounded.studies.study_table import short
 
 #: Greatest number of points of a curve in the page.
 _POINTS: Final = 60

@@ -10,8 +10,8 @@ from typing import Any
 from unbounded.errors import ConfigError, did_you_mean
 from unbounded.experiments.trials.study_file import StudyFile
 from unbounded.figures.sweep import draw_sweep
-from unbounded.studies.results import StudyRun, check_metric
-from unbounded.studies.table import axis_text, short
+from unbounded.studies.run_results import StudyRun, check_metric
+from unbounded.studies.study_table import axis_text, short
 
 
 def draw_study(

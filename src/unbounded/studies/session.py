@@ -17,15 +17,15 @@ from unbounded.experiments.run.phase import Surroundings, run_phase, training_ho
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import ClaimRecord, newest_claims
-from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,
     estimate,
     finished_minutes,
-    share_done,
+    rest_minutes,
     with_jobs,
 )
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.work import run_is_finished
 from unbounded.experiments.trials.workers import PlanWatch
@@ -103,14 +103,7 @@ def _state(trial: Trial, runs: Path, is_finished: bool, claim: ClaimRecord | Non
 
 def _time(trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: int) -> str:
     measured = finished_minutes(trials, runs)
-    expected = RunMinutes(trials, measured)
-    minutes = [expected.of(trial) for trial in waiting]
-    known = [
-        number * (1 - share_done(trial, runs))
-        for number, trial in zip(minutes, waiting, strict=True)
-        if number is not None
-    ]
-    if known:
+    if known := rest_minutes(waiting, RunMinutes(trials, measured), runs):
         total = estimate(with_jobs(known, jobs))
         return f"{total} with --jobs {jobs}, from the minutes of {len(measured)} finished runs"
     budgets = _timed_budgets(waiting)
@@ -197,15 +190,7 @@ def progress_of(
     with watching(len(trials), watched.finished, runs, say, left) as shown:
 
         def ended(outcome: Outcome) -> None:
-            name, minutes, succeeded = (
-                outcome.trial.name,
-                outcome.seconds / 60,
-                outcome.exit_code == 0,
-            )
-            left.ended(outcome.trial, minutes, succeeded)
-            if succeeded:
-                shown.done(f"finished {name} in {minutes:.1f} minutes")
-            else:
-                shown.done(f"FAILED {name}; the others continue. See {outcome.log}")
+            failure = f"FAILED {outcome.trial.name}; the others continue. See {outcome.log}"
+            shown.ended(outcome, failure if outcome.exit_code else outcome.success_text)
 
         yield shown.look, ended

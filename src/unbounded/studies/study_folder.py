@@ -12,8 +12,8 @@ import yaml
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.trials.plan_file import PLAN, read_plan, write_plan
-from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.study_file import StudyFile, make_study_file
+from unbounded.experiments.trials.trial import Trial
 from unbounded.files import make_folder, read_text, write_text
 
 #: Keys in a study's file that change only what is shown, and not the runs.

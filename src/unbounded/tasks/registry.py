@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from unbounded.custom_components import find_part
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.options import fits, option_errors, options_of
-from unbounded.tasks import algorithmic, answers, bit_tasks, dyck, state_tracking
+from unbounded.tasks import algorithmic, answer_layout, bit_tasks, dyck, state_tracking
 from unbounded.tasks.associative_queries import mqar
 from unbounded.tasks.chomsky import CHOMSKY
 from unbounded.tasks.derivation import GrammarPairs
@@ -197,16 +197,16 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "svo_sov": svo_sov,
     "gender": gender,
     "pairs": pairs,
-    "answer_copy": answers.answer_copy,
-    "answer_reverse": answers.answer_reverse,
-    "answer_bigram_flip": answers.answer_bigram_flip,
-    "answer_odd_first": answers.answer_odd_first,
-    "answer_double": answers.answer_double,
-    "answer_addition": answers.answer_addition,
-    "answer_repeat_copy": answers.answer_repeat_copy,
-    "answer_priority_sort": answers.answer_priority_sort,
-    "programs": answers.programs,
-    "small_loops": answers.small_loops,
+    "answer_copy": answer_layout.answer_copy,
+    "answer_reverse": answer_layout.answer_reverse,
+    "answer_bigram_flip": answer_layout.answer_bigram_flip,
+    "answer_odd_first": answer_layout.answer_odd_first,
+    "answer_double": answer_layout.answer_double,
+    "answer_addition": answer_layout.answer_addition,
+    "answer_repeat_copy": answer_layout.answer_repeat_copy,
+    "answer_priority_sort": answer_layout.answer_priority_sort,
+    "programs": answer_layout.programs,
+    "small_loops": answer_layout.small_loops,
     "anbn": algorithmic.anbn,
     "anbncn": algorithmic.anbncn,
     "anbncndn": algorithmic.anbncndn,

@@ -6,7 +6,7 @@ from typing import Final
 
 from unbounded.custom_components import find_part
 from unbounded.evaluation.metric_sets.above_bound import AboveBound
-from unbounded.evaluation.metric_sets.answers import Programs, Sizes
+from unbounded.evaluation.metric_sets.answer_scores import Programs, Sizes
 from unbounded.evaluation.metric_sets.base import (
     EvaluationPlan,
     Evaluator,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from unbounded.evaluation.metric_sets.answers import answer_scores
+from unbounded.evaluation.metric_sets.answer_scores import answer_scores
 from unbounded.evaluation.metric_sets.base import (
     ROLES,
     SURENESS,
@@ -178,7 +178,7 @@ def _row(
             }
         )
     accuracy = sum(at["token_accuracy"] for at in per_n) / len(per_n)
-    # More decimals would be half of a study's file, and no table or figure shows them.
+    # More decimals would be half of a file of runs, and no table or figure shows them.
     per_n = [{**at, "token_accuracy": round(at["token_accuracy"], _DECIMALS)} for at in per_n]
     return {
         "count": sum(at["count"] for at in per_n),

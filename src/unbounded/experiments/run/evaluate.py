@@ -67,7 +67,7 @@ def scored(planned: Plan, evaluator: Evaluator, evaluation_plan: EvaluationPlan)
     if follows is not None:
         facts["read_head_follows_path"] = follows
     used = used_memory(planned, evaluator, evaluation_plan)
-    evaluator = tested(evaluator, planned.config)
+    evaluator = with_test_memory(evaluator, planned.config)
     warn_of_room(longer_model(evaluator), planned.task, evaluation_plan.lengths or ())
     return {"rows": planned.metric_set.rows(evaluator, evaluation_plan), **facts, **used}
 
@@ -124,7 +124,7 @@ def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:
     return other.train(model.training)
 
 
-def tested(evaluator: Evaluator, config: RunConfig) -> Evaluator:
+def with_test_memory(evaluator: Evaluator, config: RunConfig) -> Evaluator:
     """The evaluator of a run's test, with the memory options that `evaluation.memory` has."""
     if not (options := evaluation_of(config).memory):
         return evaluator
@@ -213,7 +213,7 @@ def evaluate_run(
 
     evaluator = planned.evaluator(model, Place(evaluator_device, check=lambda: looking(*now)))
     if not memory:
-        evaluator = tested(evaluator, config)
+        evaluator = with_test_memory(evaluator, config)
     evaluation_plan = own_evaluation_plan(config, look)
     evaluation_plan = replace(
         evaluation_plan, split=split, seed=config.seed if seed is None else seed

@@ -25,7 +25,7 @@ from unbounded.experiments.run.card import run_card
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.evaluate import own_evaluation_plan, scored
 from unbounded.experiments.run.examples import write_answers, write_trace
-from unbounded.experiments.run.hardening import harden_model
+from unbounded.experiments.run.hardening_phase import harden_model
 from unbounded.experiments.run.kept_config import (
     begin,
     check_same_run,

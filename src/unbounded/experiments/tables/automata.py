@@ -16,7 +16,8 @@ from unbounded.experiments.run.verification import is_stale
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.verified import verifications
-from unbounded.experiments.trials.studies import Study, Trial
+from unbounded.experiments.trials.paper_studies import Study
+from unbounded.experiments.trials.trial import Trial
 from unbounded.files import read_text, storage_errors, write_text
 
 #: Pairs of a trial with an extracted automaton, and the data of its `automaton.json`.

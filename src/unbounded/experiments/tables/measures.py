@@ -62,3 +62,10 @@ def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
         exact_match,
         use_text(part, tested.get("lengths", "")),
     )
+
+
+def spent(report: Mapping[str, Any], phase: str = "trained") -> tuple[int, float]:
+    """The batches and minutes of a run. Those of a hardening are added to those of training."""
+    phases = [report] if phase == "trained" else [report, report[phase]]
+    batches = sum(int(part["batches"]) for part in phases)
+    return batches, sum(float(part["minutes"]) for part in phases)

@@ -20,19 +20,20 @@ from unbounded.experiments.tables.automata import (
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_reports, read_results, with_ids
-from unbounded.experiments.tables.study_file import RUNS, VERIFIED, pack_study_file
+from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, pack_runs_file
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json, table_text
 from unbounded.experiments.tables.verified import read_verified, verifications
-from unbounded.experiments.trials.studies import Outcome, Study, Trial
+from unbounded.experiments.trials.paper_studies import Study
 from unbounded.experiments.trials.time_left import (
     RunMinutes,
     TimeLeft,
     finished_minutes,
     in_words,
-    share_done,
+    rest_minutes,
     with_jobs,
 )
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
@@ -126,15 +127,12 @@ def reproduce(
     with watching(len(by_run), finished, runs, say, left) as watch:
 
         def ended(outcome: Outcome) -> None:
-            name, minutes = outcome.trial.name, outcome.seconds / 60
-            succeeded = outcome.exit_code == 0
-            left.ended(outcome.trial, minutes, succeeded)
-            if succeeded and not copy_reports([outcome.trial], runs, out):
-                watch.done(f"finished {name} in {minutes:.1f} minutes")
+            if outcome.exit_code == 0 and not copy_reports([outcome.trial], runs, out):
+                watch.ended(outcome, outcome.success_text)
                 write_table(study, out)
             else:
                 failed.append(outcome)
-                watch.done(_failure(outcome))
+                watch.ended(outcome, _failure(outcome))
 
         try:
             (train or train_trials)(waiting, runs, jobs, watch=watch.look, ended=ended)
@@ -142,7 +140,7 @@ def reproduce(
         finally:
             table, written = write_table(study, out)
             for name in (RUNS, VERIFIED):
-                pack_study_file(out / name)
+                pack_runs_file(out / name)
     written += draw_tasks(study, out)
     return Reproduction(table, tuple(failed), tuple(written))
 
@@ -306,19 +304,16 @@ def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int
     check_all(trial.config for trial in trials)
     study, trials = _with_ids(study, out), with_ids(trials, out)
     lines = [f"{study.paper}, study {study.name}: {study.about}"]
-    to_train = to_verify = 0
+    to_verify = 0
     by_run = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
     widest = max((len(trial.name) for trial in by_run), default=0)
     measured = {**_measured_minutes(study, out), **finished_minutes(study.trials, runs)}
-    expected = RunMinutes(study.trials, measured)
-    minutes: list[float | None] = []
+    waiting = []
     for trial in by_run:
         folder = RunFolder.of(runs, trial.config)
         trained = folder.is_finished
-        to_train += not trained
         if not trained:
-            total = expected.of(trial)
-            minutes.append(None if total is None else total * (1 - share_done(trial, runs)))
+            waiting.append(trial)
         state = "finished" if trained else "resumes" if folder.path.is_dir() else "to do"
         if trained and trial.verify is not None and not is_verified(folder, trial.verify):
             to_verify += 1
@@ -329,9 +324,8 @@ def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int
             budget = f"{training.symbols:>7} symbols"
         lines.append(f"  {state:<8}  {budget}  {trial.name:<{widest}}  {trial.cell}")
     verifying = f", {to_verify} trained but not verified" if to_verify else ""
-    lines.append(f"{to_train} of {len(by_run)} runs to train{verifying}")
-    known = [estimate for estimate in minutes if estimate is not None]
-    if known:
+    lines.append(f"{len(waiting)} of {len(by_run)} runs to train{verifying}")
+    if known := rest_minutes(waiting, RunMinutes(study.trials, measured), runs):
         source = f"{len(measured)} finished runs on their hardware"
         if len(measured) == 1:
             source = "1 finished run on its hardware"
@@ -339,6 +333,6 @@ def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int
             f"about {in_words(with_jobs(known, jobs))} of training with --jobs {jobs}, estimated "
             f"from the minutes of {source}"
         )
-    elif to_train:
+    elif waiting:
         lines.append(f"time unknown: no run of this study has a report in {runs} or {out}")
     return "\n".join(lines)

@@ -15,15 +15,15 @@ from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.run_folder import OUTCOMES, REMADE, RunFolder
 from unbounded.experiments.run.verification import is_verified, verification_of
-from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.experiments.tables.study_file import (
+from unbounded.experiments.tables.measures import Measures, measures, spent
+from unbounded.experiments.tables.runs_file import (
     AGAIN,
     RUNS,
     VERIFIED,
-    add_to_study_file,
-    read_study_file,
+    add_to_runs_file,
+    read_runs_file,
 )
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.files import storage_errors
 from unbounded.tasks import LengthRange
@@ -119,8 +119,8 @@ def copy_reports(trials: Iterable[Trial], runs: Path, out: Path) -> list[Trial]:
             verification = verification_of(RunFolder.of(runs, trial.config))
             assert verification is not None
             verified[trial.name] = verification
-    add_to_study_file(out / VERIFIED, verified)
-    add_to_study_file(out / RUNS, reports)
+    add_to_runs_file(out / VERIFIED, verified)
+    add_to_runs_file(out / RUNS, reports)
     return waiting
 
 
@@ -135,7 +135,7 @@ def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
     report["curves"] = read_curves(folder.path).to_json()
     try:
         _measured(trial, report)
-    except OUTCOMES as error:  # a malformed report would make the study's file unreadable
+    except OUTCOMES as error:  # a malformed report would make the file of runs unreadable
         raise CheckpointError(
             f"{folder.report_file} is not a trial's report: {error!r}. {REMADE}"
         ) from error
@@ -143,7 +143,7 @@ def _finished_report(trial: Trial, runs: Path) -> dict[str, Any] | None:
 
 
 def with_ids(trials: Iterable[Trial], out: Path) -> tuple[Trial, ...]:
-    """The trials; a trial whose run is in the study's file has the id of that run.
+    """The trials; a trial whose run is in the file of runs has the id of that run.
 
     A run belongs to the trial with the same config. A run keeps its original id, so a new format of
     configs does not rename the run.
@@ -163,7 +163,7 @@ def _key(config: RunConfig) -> tuple[str, int]:
 
 
 def _by_config(path: Path) -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
-    """The runs of a study's file: config hash and seed -> name and report.
+    """The runs in a file: config hash and seed -> name and report.
 
     Do not change the result.
     """
@@ -184,7 +184,7 @@ def _read_by_config(
     The modification time in the arguments keeps the cache up to date.
     """
     reports: dict[tuple[str, int], tuple[str, dict[str, Any]]] = {}
-    for name, report in read_study_file(path).items():
+    for name, report in read_runs_file(path).items():
         try:
             config = from_dict(report["config"])
         except OUTCOMES as error:
@@ -194,7 +194,7 @@ def _read_by_config(
 
 
 def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
-    """The measurements of all trials with a report in the study's file, by key.
+    """The measurements of all trials with a report in the file of runs, by key.
 
     A report belongs to the trial with the same config, regardless of the run's name.
 
@@ -272,13 +272,12 @@ def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
         if point[curve] is not None
     }
     longest = report["train_lengths"]
-    # The batches and minutes of the phases add up.
-    phases = [report] if phase is report else [report, phase]
+    batches, minutes = spent(report, trial.phase)
     return Measured(
         trial=trial,
         measures=measures(report, trial.phase),
-        batches=sum(int(part["batches"]) for part in phases),
-        minutes=sum(float(part["minutes"]) for part in phases),
+        batches=batches,
+        minutes=minutes,
         stopped=str(phase["stopped"]) + _outcome(phase),
         curves=Curves.from_json(report["curves"]),
         trained_to=LengthRange.parse(longest).maximum if longest else None,

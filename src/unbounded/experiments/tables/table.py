@@ -24,7 +24,7 @@ from unbounded.experiments.tables.table_data import (
     progress,
 )
 from unbounded.experiments.tables.verified import Verified, verified_grid
-from unbounded.experiments.trials.studies import Study
+from unbounded.experiments.trials.paper_studies import Study
 
 NOT_RUN = "not run"
 #: The heading of the table's last part, which has a row for each run.

@@ -9,7 +9,7 @@ from typing import Any
 from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.results import Measured, Summary, baseline_at, summarise
-from unbounded.experiments.trials.studies import Study
+from unbounded.experiments.trials.paper_studies import Study
 from unbounded.files import json_text
 
 FORMAT = "unbounded-table"

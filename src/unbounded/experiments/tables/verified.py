@@ -10,8 +10,9 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.run.verification import check_verification
 from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.published import Published
-from unbounded.experiments.tables.study_file import AGAIN, VERIFIED, read_study_file
-from unbounded.experiments.trials.studies import Study, Trial
+from unbounded.experiments.tables.runs_file import AGAIN, VERIFIED, read_runs_file
+from unbounded.experiments.trials.paper_studies import Study
+from unbounded.experiments.trials.trial import Trial
 
 #: Pairs of a verified trial and its verification report.
 Verified = Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -46,7 +47,7 @@ def verifications(out: Path) -> dict[str, dict[str, Any]]:
         CheckpointError: the file of verifications is damaged; the message says what to do.
     """
     path = out / VERIFIED
-    kept = read_study_file(path)
+    kept = read_runs_file(path)
     for data in kept.values():
         try:
             check_verification(data, path)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.identity import with_id
 from unbounded.experiments.config.schema import from_dict, to_dict
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.files import json_text, read_text, write_text
 
 #: Name of the file in a study's folder.

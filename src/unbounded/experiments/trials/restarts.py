@@ -24,8 +24,8 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.tables.markdown import grid, number_cell
 from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.experiments.trials.studies import Outcome, Trial
 from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, finished_minutes
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.workers import train_trials
 from unbounded.files import json_text, make_folder, write_text
@@ -283,8 +283,7 @@ def _in_processes(
     with watching(len(trials), len(trials) - len(todo), root, say, left, quiet) as watch:
 
         def ended(outcome: Outcome) -> None:
-            left.ended(outcome.trial, outcome.seconds / 60, outcome.exit_code == 0)
-            watch.done(f"{outcome.trial.name}: code {outcome.exit_code}")
+            watch.ended(outcome, f"{outcome.trial.name}: code {outcome.exit_code}")
 
         outcomes = train_trials(
             todo,

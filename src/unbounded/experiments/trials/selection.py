@@ -14,7 +14,8 @@ from unbounded.checks import check_choice
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.schema import to_dict
-from unbounded.experiments.trials.studies import Study, Trial
+from unbounded.experiments.trials.paper_studies import Study
+from unbounded.experiments.trials.trial import Trial
 from unbounded.kernels import PRECISIONS
 
 DEVICES = ("auto", "cpu", "cuda")

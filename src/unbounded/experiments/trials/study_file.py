@@ -31,7 +31,7 @@ from unbounded.experiments.trials.grid import (
     grid_runs,
     label_of,
 )
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.files import read_text
 
 #: Keys in a study's file.

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from unbounded.experiments.run.run_folder import RunFolder
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 # The newest record of metrics.jsonl is in its last few hundred bytes.
 _TAIL_BYTES = 2048
@@ -67,6 +67,15 @@ def finished_minutes(trials: Iterable[Trial], runs: Path) -> dict[str, float]:
     }
 
 
+def rest_minutes(waiting: Iterable[Trial], expected: RunMinutes, runs: Path) -> list[float]:
+    """The expected minutes until each run has ended; none if no run of the study is measured."""
+    return [
+        minutes * (1 - share_done(trial, runs))
+        for trial in waiting
+        if (minutes := expected.of(trial)) is not None
+    ]
+
+
 def share_done(trial: Trial, runs: Path) -> float:
     """The finished share of a run's budget, in [0, 1]; 0 if unknown."""
     training = trial.config.training
@@ -120,18 +129,13 @@ class TimeLeft:
         for name in set(self._running) - names:
             del self._running[name]
 
-    def ended(self, trial: Trial, minutes: float, finished: bool) -> None:
-        """Record the end of a run.
-
-        Args:
-            trial: the trial.
-            minutes: minutes of this session.
-            finished: whether it finished; a failed run does not count as measured.
-        """
+    def ended(self, outcome: Outcome) -> None:
+        """Record the end of a run. A failed or resumed run does not count as measured."""
+        trial = outcome.trial
         _, _, begun = self._running.pop(trial.name, (trial, 0.0, 0.0))
         self._waiting.pop(trial.name, None)
-        if finished and begun == 0.0:
-            self._expected.add(trial, minutes)
+        if outcome.exit_code == 0 and begun == 0.0:
+            self._expected.add(trial, outcome.seconds / 60)
 
     def minutes(self) -> float | None:
         """Minutes until all runs have ended; None if unknown."""

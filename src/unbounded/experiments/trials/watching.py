@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from unbounded.experiments.trials.studies import Trial
 from unbounded.experiments.trials.time_left import TimeLeft, estimate, newest, scored_now
+from unbounded.experiments.trials.trial import Outcome, Trial
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -25,8 +25,8 @@ class Watch(Protocol):
     def look(self, running: Sequence[Trial]) -> None:
         """Update the running trials."""
 
-    def done(self, text: str) -> None:
-        """Report the end of a trial, with its outcome as `text`."""
+    def ended(self, outcome: Outcome, text: str) -> None:
+        """Record the end of a trial, and show `text` about it."""
 
 
 class Lines:
@@ -66,8 +66,9 @@ class Lines:
             names = ", ".join(trial.name for trial in running)
             self._say(f"[{self._ended}/{self._total}] training {names}{_left_text(self._left)}")
 
-    def done(self, text: str) -> None:
-        """Print the outcome of a trial, and how many trials have ended."""
+    def ended(self, outcome: Outcome, text: str) -> None:
+        """Print a text about a trial that ended, and how many trials have ended."""
+        self._left.ended(outcome)
         self._ended += 1
         left = _left_text(self._left) if self._ended < self._total else ""
         first, newline, rest = text.partition("\n")
@@ -113,8 +114,9 @@ class Bars:
             self._bars.update(self._bar_of[trial.name], completed=batch, numbers=scored or numbers)
         self._bars.update(self._all, numbers=_left_text(self._left).removeprefix(", "))
 
-    def done(self, text: str) -> None:
-        """Print the outcome of a trial."""
+    def ended(self, outcome: Outcome, text: str) -> None:
+        """Print a text about a trial that ended."""
+        self._left.ended(outcome)
         self._bars.advance(self._all)
         self._bars.console.print(text, markup=False, highlight=False)
 

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Self
 from unbounded.errors import ConfigError, RunBusyError, StorageError, UnboundedError
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import Claims, Clock, State
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.files import storage_errors, write_text
 from unbounded.training.signals import Interrupted, StopRequest, stop_requests
 

@@ -18,7 +18,7 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.claims import newest_claims
 from unbounded.experiments.trials.plan_file import write_plan
-from unbounded.experiments.trials.studies import Outcome, Trial
+from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.work import (
     EXIT_CONTINUE,
     EXIT_FAILED,

@@ -61,7 +61,7 @@ def strength_nearer(strengths: Tensor, end: End) -> Tensor:
     return F.pad(strengths[..., 1:].flip(-1), (1, 0)).cumsum(-1).flip(-1)
 
 
-def pop_strengths(strengths: Tensor, pop: Tensor, end: End) -> Tensor:
+def strengths_after_pop(strengths: Tensor, pop: Tensor, end: End) -> Tensor:
     """Remove the quantity `pop` from the strengths, starting at `end`.
 
     s_t[i] = max(0, s_{t-1}[i] - max(0, u_t - sum_{nearer j} s_{t-1}[j]))         (2), (4), (7), (8)
@@ -223,9 +223,9 @@ class NeuralStack(PushPopMemory[StackState]):
         self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
         self.check_state(state, state.strengths.shape[0], instruction.value)
-        popped = pop_strengths(state.strengths, instruction.pop, "top")
+        remaining = strengths_after_pop(state.strengths, instruction.pop, "top")
         values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
-        strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
+        strengths = torch.cat([remaining, instruction.push.unsqueeze(1)], dim=1)
         read_vector = read_rows(read_weights(strengths, "top"), values)
         return read_vector, StackState(values, strengths)
 
@@ -278,9 +278,9 @@ class NeuralQueue(PushPopMemory[QueueState]):
         self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
         self.check_state(state, state.strengths.shape[0], instruction.value)
-        popped = pop_strengths(state.strengths, instruction.pop, "bottom")
+        remaining = strengths_after_pop(state.strengths, instruction.pop, "bottom")
         values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
-        strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
+        strengths = torch.cat([remaining, instruction.push.unsqueeze(1)], dim=1)
         read_vector = read_rows(read_weights(strengths, "bottom"), values)
         return read_vector, QueueState(values, strengths)
 
@@ -403,8 +403,8 @@ class NeuralDeque(RowMemory[DequeState, TwoEndedPushPop]):
         self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
         self.check_state(state, state.strengths.shape[0], instruction.top_value)
-        popped = pop_strengths(state.strengths, instruction.top_pop, "top")
-        popped = pop_strengths(popped, instruction.bottom_pop, "bottom")
+        remaining = strengths_after_pop(state.strengths, instruction.top_pop, "top")
+        remaining = strengths_after_pop(remaining, instruction.bottom_pop, "bottom")
         values = torch.cat(
             [
                 instruction.bottom_value.unsqueeze(1),
@@ -414,7 +414,8 @@ class NeuralDeque(RowMemory[DequeState, TwoEndedPushPop]):
             dim=1,
         )
         strengths = torch.cat(
-            [instruction.bottom_push.unsqueeze(1), popped, instruction.top_push.unsqueeze(1)], dim=1
+            [instruction.bottom_push.unsqueeze(1), remaining, instruction.top_push.unsqueeze(1)],
+            dim=1,
         )
         top = read_rows(read_weights(strengths, "top"), values)
         bottom = read_rows(read_weights(strengths, "bottom"), values)

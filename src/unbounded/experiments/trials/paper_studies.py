@@ -1,22 +1,19 @@
-"""Studies: the trials that reproduce a paper's table, with their configs, from data files."""
+"""The papers' studies: the trials that reproduce a table, from the data files in `studies/`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config.compose import PARTS
-from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.tables.published import Published, published, read_data
 from unbounded.experiments.trials.grid import Grid, Rule, Value, grid_runs
+from unbounded.experiments.trials.trial import Trial
 
 #: Names of the grid lists of a study, and the config option that each list varies.
 _GRIDS = {
@@ -29,60 +26,6 @@ _GRIDS = {
     "symbol_initializations": "model.symbol_initialization",
     "schedules": "training.schedule",
 }
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run of a study.
-
-    Fields:
-        task, model: names as in the published table.
-        config: the config; its hash and seed name the run folder.
-        phase: "trained", or "hardened" for the run's hardened model.
-        lacks_data: whether its corpus is missing, so it cannot be trained.
-        verify: non-default options of its verification; None for no verification.
-        axes: the values of a study's axes, by name; empty for a paper's table.
-    """
-
-    task: str
-    model: str
-    config: RunConfig
-    phase: str = "trained"
-    lacks_data: bool = False
-    verify: Mapping[str, Any] | None = None
-    axes: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def cell(self) -> str:
-        """The table cell that the trial belongs to, "task/model"."""
-        return f"{self.task}/{self.model}"
-
-    @cached_property
-    def name(self) -> str:
-        """The name of the run folder; two phases of one run share it."""
-        return run_name(self.config)
-
-    @property
-    def key(self) -> str:
-        """A key that is unique within a study."""
-        return f"{self.cell}/{self.name}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a trial ended.
-
-    Fields:
-        trial: the trial.
-        exit_code: 0 if the run is finished.
-        log: file with its output.
-        seconds: wall-clock time.
-    """
-
-    trial: Trial
-    exit_code: int
-    log: Path
-    seconds: float
 
 
 @dataclass(frozen=True)

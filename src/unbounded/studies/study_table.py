@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.trials.study_file import StudyFile
-from unbounded.studies.results import Cell, StudyRun, cells_of, check_metric, metrics_of
+from unbounded.studies.run_results import Cell, StudyRun, cells_of, check_metric, metrics_of
 
 _EMPTY: Final = "–"
 

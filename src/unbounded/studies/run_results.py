@@ -15,9 +15,9 @@ from unbounded.evaluation.score import wilson
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run_folder import OUTCOMES, RunFolder
-from unbounded.experiments.tables.measures import Measures, measures
+from unbounded.experiments.tables.measures import Measures, measures, spent
 from unbounded.experiments.trials.claims import newest_claims
-from unbounded.experiments.trials.studies import Trial
+from unbounded.experiments.trials.trial import Trial
 from unbounded.studies.study_folder import StudyFolder
 
 
@@ -84,16 +84,9 @@ def study_runs(folder: StudyFolder) -> list[StudyRun]:
             runs.append(_run(trial, state, error=error))
             continue
         try:
-            phases = [report, *([report["hardened"]] if "hardened" in report else [])]
-            runs.append(
-                _run(
-                    trial,
-                    "finished",
-                    numbers=measures(report, "hardened" if len(phases) > 1 else "trained"),
-                    batches=sum(int(part["batches"]) for part in phases),
-                    minutes=sum(float(part["minutes"]) for part in phases),
-                )
-            )
+            phase = "hardened" if "hardened" in report else "trained"
+            numbers, (batches, minutes) = measures(report, phase), spent(report, phase)
+            runs.append(_run(trial, "finished", numbers=numbers, batches=batches, minutes=minutes))
         except OUTCOMES as wrong:
             path = RunFolder.of(folder.runs, trial.config).report_file
             raise CheckpointError(f"{path} is not a run's report: {wrong!r}") from wrong

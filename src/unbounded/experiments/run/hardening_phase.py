@@ -22,7 +22,7 @@ from unbounded.evaluation.comparison import (
 from unbounded.evaluation.metric_sets import Evaluator
 from unbounded.evaluation.removal import remove_unused
 from unbounded.experiments.run.build import make_place
-from unbounded.experiments.run.evaluate import tested
+from unbounded.experiments.run.evaluate import with_test_memory
 from unbounded.experiments.run.phase import Surroundings, noise_hook, run_phase
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import RunFolder
@@ -70,7 +70,7 @@ def harden_model(
     hardening, training = planned.hardening(), planned.config.training
     metric_set, accelerator = planned.metric_set, around.accelerator
     place = make_place(accelerator, around.request)
-    evaluator = tested(planned.evaluator(model, place), planned.config)
+    evaluator = with_test_memory(planned.evaluator(model, place), planned.config)
     evaluator = replace(
         evaluator, validation_count=hardening.validation_count or evaluator.validation_count
     )

@@ -1,4 +1,4 @@
-"""The file of a study: one line of JSON per run, compressed with xz.
+"""A file of runs: one line of JSON per run, compressed with xz.
 
 A running study appends an xz stream for each finished run. `xz -d` reads all streams. At the end of
 the study, the file is packed into one stream. The file is always replaced by a complete new file.
@@ -28,8 +28,8 @@ AGAIN: Final = (
 )
 
 
-def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
-    """The objects in a study's file, by the names of their runs; empty if there is no file.
+def read_runs_file(path: Path) -> dict[str, dict[str, Any]]:
+    """The objects in a file of runs, by the names of their runs; empty if there is no file.
 
     If several streams have an object for one run, the last object is used.
 
@@ -65,7 +65,7 @@ def read_study_file(path: Path) -> dict[str, dict[str, Any]]:
         raise CheckpointError(f"{path} is damaged: {error!r}. {AGAIN}") from error
 
 
-def write_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
+def write_runs_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
     """Write all objects, ordered by the name of their run.
 
     Equal objects always result in the same bytes.
@@ -83,7 +83,7 @@ def _stream(objects: Mapping[str, Mapping[str, Any]]) -> bytes:
     return lzma.compress(text.encode("utf-8"), preset=6 | lzma.PRESET_EXTREME)
 
 
-def pack_study_file(path: Path) -> None:
+def pack_runs_file(path: Path) -> None:
     """Pack a file with appended streams into one stream. A missing file is not created.
 
     Raises:
@@ -92,15 +92,15 @@ def pack_study_file(path: Path) -> None:
     """
     if path.is_file():
         with storage_errors(path, "locking"), _locked(path):
-            write_study_file(path, read_study_file(path))
+            write_runs_file(path, read_runs_file(path))
 
 
 def _locked(path: Path) -> AbstractContextManager[object]:
-    """Lock a study's file by a file next to it, so that two processes do not lose objects."""
+    """Lock a file of runs by a file next to it, so that two processes do not lose objects."""
     return FileLock(path.with_name(f".{path.name}.lock"))
 
 
-def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
+def add_to_runs_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> None:
     """Append objects to a file; they replace objects of the same names.
 
     If the file has the same objects already, nothing is written.
@@ -113,7 +113,7 @@ def add_to_study_file(path: Path, objects: Mapping[str, Mapping[str, Any]]) -> N
         return
     make_folder(path.parent)
     with storage_errors(path, "locking"), _locked(path):
-        before = read_study_file(path)
+        before = read_runs_file(path)
         given: dict[str, Any] = json.loads(json_text(objects))
         new = {name: data for name, data in given.items() if before.get(name) != data}
         if new:
