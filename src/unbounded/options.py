@@ -273,6 +273,12 @@ def bare(kind: Any) -> Any:
     return typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
 
 
+def without_none(kind: Any) -> Any:
+    """The first type of a union, without its range; another type without its range."""
+    kind = bare(kind)
+    return bare(typing.get_args(kind)[0]) if _is_union(kind) else kind
+
+
 def takes_none(kind: Any) -> bool:
     """Whether an annotated type accepts null."""
     kind = bare(kind)

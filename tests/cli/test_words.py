@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
-from unbounded.experiments.config.schema import all_options
+from unbounded.experiments.config.schema import HardeningConfig, all_options
 from unbounded.training.hooks import SCHEDULES
 
 
@@ -170,3 +171,12 @@ def test_help_shows_every_option_of_a_config(capsys: pytest.CaptureFixture[str])
         assert ", ".join(SCHEDULES) in out
     assert main(["train", "copy", "--training.plateu.least", "1"]) == 2
     assert "Did you mean '--training.plateau'" in capsys.readouterr().err
+
+
+def test_harden_has_every_option_of_hardening(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["harden", "--help"])
+    shown = capsys.readouterr().out
+    names = {field.name for field in dataclasses.fields(HardeningConfig)} - {"validation_count"}
+    assert all(f"--{name} " in shown for name in names | {"count"})
+    assert "Offset of random sign on the logits" in shown

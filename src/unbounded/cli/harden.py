@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from unbounded.cli.overlay import import_given
 from unbounded.cli.parsing import Parser, add_import, parse
@@ -21,36 +21,19 @@ examples:
 The inverse temperature of all gates (push, pop, action, shift, ...) grows step by step while the
 other weights train on. If validation gets worse, it returns to an earlier value and takes smaller
 steps. The hardened model goes into RUN/model-hardened and its scores into the run's report; the
-trained RUN/model stays. After Ctrl-C the same command resumes.
+trained RUN/model stays. After Ctrl-C the same command resumes. Options that are left out are those
+of the run's config if it hardens, or else the usual ones of its task.
 """
-#: Options with the same names as fields of `HardeningConfig`: their types and descriptions.
-_OPTIONS: Final[dict[str, tuple[type, str]]] = {
-    "batches": (int, "Budget of fine-tuning, in batches."),
-    "every": (int, "Batches between two increases."),
-    "factor": (float, "Factor on the inverse temperature at each increase; default 1.25."),
-    "saturated": (float, "Value from which a gate counts as saturated; default 0.999."),
-    "tolerance": (
-        float,
-        "Loss of validation score that is accepted before going back; default 0.03.",
-    ),
-    "settle": (
-        int,
-        "Checks in a row with a hardened error of at most 0.001 to stop; 0: no such stop.",
-    ),
-    "enough": (float, "Stop at this validation error of both the model and the hardened model."),
-    "patience": (int, "Checks without a clearly better hardened model to stop; 0: no such stop."),
-    "cool": (int, "Multiples of EVERY batches at the end with a decaying learning rate."),
-    "far": (int, "Also validate at this multiple of the longest training length, 0 to 1000."),
-    "learning_rate": (float, "Learning rate of the fine-tuning."),
-}
 
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The argument parser of this verb."""
-    made = Parser(prog="unbounded harden", description=_DESCRIPTION)
+    made = Parser(
+        prog="unbounded harden", usage="unbounded harden RUN [options]", description=_DESCRIPTION
+    )
     made.add_argument("run", type=str, help="The run's folder, or a prefix of its name in runs/.")
-    for name, (kind, text) in _OPTIONS.items():
-        made.add_argument(f"--{name}", type=kind | None, help=text)
+    for name, (kind, text) in _options().items():
+        made.add_argument(f"--{name}", type=kind | None, help=text[0].upper() + text[1:])
     made.add_argument(
         "--count",
         type=int | None,
@@ -61,6 +44,24 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--overwrite", action="store_true", help="Replace an earlier hardening.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     return made
+
+
+def _options() -> dict[str, tuple[Any, str]]:
+    """The fields of `HardeningConfig` but for that of --count: their types and descriptions."""
+    from docstring_parser import parse as parse_docstring
+
+    from unbounded.experiments.config.schema import HardeningConfig
+    from unbounded.options import field_kinds, without_none
+
+    texts = {
+        each.arg_name: " ".join((each.description or "").split())
+        for each in parse_docstring(HardeningConfig.__doc__ or "").params
+    }
+    return {
+        name: (without_none(kind), texts[name])
+        for name, kind in field_kinds(HardeningConfig).items()
+        if name != "validation_count"
+    }
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -74,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.training import Interrupted
 
     import_given(given)
-    changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    changes = {name: given[name] for name in _options() if given[name] is not None}
     if given.count is not None:
         changes["validation_count"] = given.count
     folder = RunFolder.find(given.run)
