@@ -29,6 +29,8 @@ def test_the_names_of_one_place(capsys: Capture) -> None:
     assert "schedules:" in out
     assert "  cooldown  Keep the learning rate constant until" in out
     assert "copy" not in out
+    assert main(["list", "schedules"]) == 0  # a heading of the list
+    assert capsys.readouterr().out == out
     assert main(["list", "stop", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["stop_rules"]) == {
         *("solved", "converged", "budget")

@@ -75,13 +75,17 @@ def test_lines_on_which_keys_overflow_have_an_empty_output(
     lines = tmp_path / "lines.txt"
     lines.write_text(f"s1 s2\n{'s0 ' * 40}\ns3\n{'s1 ' * 30}\n")
     arguments = ["predict", str(folder), str(lines), "--batch", batch, "--max_length", "4"]
-    assert main(arguments) == 0
+    assert main(arguments) == 1
     out, err = capsys.readouterr()
     outputs = out.split("\n")
     assert [bool(output) for output in outputs] == [True, False, True, False, False]
     assert err == (
         f"{lines}: the memory overflows on 2 of 4 lines, whose outputs are left empty: 2, 4\n"
     )
+    assert main([*arguments, "--probabilities"]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition("\t")[0] for line in shown] == outputs[:4]
+    assert shown[1] == shown[3] == "\t"
 
 
 def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:

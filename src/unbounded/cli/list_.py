@@ -49,6 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     if errors:
         raise ConfigError(errors)
     kinds = {place.rpartition(".")[2]: kind for kind, place in PLACES.items()}
+    kinds.update({kind: kind for kind in REGISTRIES})  # the headings of the list
     if given.name is not None and given.name not in kinds:
         return _show_options(given.name, given.json)
     listed = names()

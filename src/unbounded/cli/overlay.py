@@ -35,6 +35,7 @@ from unbounded.experiments.config.schema import (
     ModelConfig,
     RunConfig,
     all_options,
+    is_entry,
     kind_of,
     to_dict,
     unknown_options,
@@ -336,7 +337,7 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
     place, _, option = name.rpartition(".")
     if place in component_places():
         return _component_value(place, option, text, data)
-    if place not in SECTIONS and (owner := kind_of(place)) is not None and fits({}, owner):
+    if is_entry(name):
         return value
     kind = kind_of(name)
     if kind is None:

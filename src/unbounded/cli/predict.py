@@ -40,8 +40,6 @@ numbers and nothing is written. A line on which the memory overflows has an empt
 
 #: Least number of lines for which a progress bar is shown.
 _LONG = 1000
-#: Greatest number of lines that a message names.
-_NAMED = 10
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -68,21 +66,28 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the outputs, and return 0 if all are written."""
+    """Write the outputs, and return 0, or 1 if the memory overflows on a line."""
     given, errors = parse(parser(arguments), arguments)
     if errors := errors or _errors(given):
         raise ConfigError(errors)
     lines, name = _read(given.file)
     from unbounded.files import replacing
 
-    outputs = _outputs(given, lines, name)
+    failed: list[int] = []
+    outputs = _outputs(given, lines, name, failed)
     if given.out is None:
         for line in outputs:
             print(line)
-        return 0
-    with replacing(Path(given.out)) as draft, draft.open("w", encoding="utf-8") as file:
-        file.writelines(line + "\n" for line in outputs)
-    return 0
+    else:
+        with replacing(Path(given.out)) as draft, draft.open("w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in outputs)
+    if failed:
+        print(
+            f"{name}: the memory overflows on {len(failed)} of {len(lines)} lines, whose outputs "
+            f"are left empty: {', '.join(map(str, failed))}",
+            file=sys.stderr,
+        )
+    return int(bool(failed))
 
 
 def _errors(given: Namespace) -> list[str]:
@@ -113,8 +118,8 @@ def _read(path: str | None) -> tuple[list[str], str]:
     return read_lines(name, advice) if content is None else lines_of(content, name, advice), name
 
 
-def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
-    """The output lines, batch by batch."""
+def _outputs(given: Namespace, lines: list[str], name: str, failed: list[int]) -> Iterator[str]:
+    """The output lines, batch by batch; adds the numbers of lines without an output to `failed`."""
     import torch
 
     from unbounded.evaluation.predictions import (
@@ -148,7 +153,6 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     if task.layout == "labels":  # a length may be half of the symbols
         warn_of_room(model, task, [LengthRange(1, max(1, longest // 2))])
     endless = 0
-    failed: list[int] = []
     for start in _with_bar(range(0, len(inputs), given.batch), len(inputs)):
         outputs = predictions_or_none(
             model,
@@ -160,17 +164,10 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
         for number, output in enumerate(outputs, start=start + 1):
             if output is None:
                 failed.append(number)
-                yield ""
+                yield "\t" if given.probabilities else ""
             else:
                 endless += not output.is_ended
                 yield _line(task, output, given.probabilities)
-    if failed:
-        first = ", ".join(map(str, failed[:_NAMED])) + ", ..." * (len(failed) > _NAMED)
-        print(
-            f"{name}: the memory overflows on {len(failed)} of {len(inputs)} lines, whose outputs "
-            f"are left empty: {first}",
-            file=sys.stderr,
-        )
     if endless:
         print(
             f"{endless} of {len(inputs)} outputs have no end symbol within --max_length; "

@@ -51,8 +51,8 @@ def delta_rule(
     Source: Yang et al. 2024, arXiv:2406.06484, section 3.
     """
     tokens, each = keys.shape[2:4]
-    chunk = CHUNK if keys.device.type == "cpu" else LARGE_CHUNK
-    size = max(1, min(tokens, chunk // each))
+    most = CHUNK if keys.device.type == "cpu" else LARGE_CHUNK
+    size = max(1, min(tokens, most // each))
     missing = -tokens % size
 
     def chunked(tensor: Tensor) -> Tensor:

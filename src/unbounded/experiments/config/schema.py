@@ -17,7 +17,16 @@ from typing import Annotated, Any, Final, Literal
 from unbounded.custom_components import NO_MEMORY, part_of
 from unbounded.errors import ConfigError, did_you_mean
 from unbounded.experiments.config.moved import moved_hint
-from unbounded.options import Count, CountOrNone, Positive, Range, Rate, field_errors, field_kinds
+from unbounded.options import (
+    Count,
+    CountOrNone,
+    Positive,
+    Range,
+    Rate,
+    field_errors,
+    field_kinds,
+    fits,
+)
 
 #: A choice as data: {"name": "cooldown", "batches": 300}. A string NAME is short for {"name":
 #: NAME}.
@@ -352,6 +361,12 @@ def kind_of(name: str) -> Any:
     section, _, option = name.rpartition(".")
     owner = SECTIONS.get(section) if section else RunConfig
     return None if owner is None else field_kinds(owner).get(option)
+
+
+def is_entry(name: str) -> bool:
+    """Whether an option is an entry of one that holds a mapping, as evaluation.memory.slots is."""
+    place = name.rpartition(".")[0]
+    return place not in SECTIONS and fits({}, kind_of(place))
 
 
 def all_options() -> list[str]:

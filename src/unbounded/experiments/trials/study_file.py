@@ -20,7 +20,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS, component_places, joined, nested
 from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
-from unbounded.experiments.config.schema import all_options, unknown_options
+from unbounded.experiments.config.schema import all_options, is_entry, unknown_options
 from unbounded.experiments.trials.grid import (
     Draw,
     DrawKind,
@@ -198,7 +198,7 @@ def option_error(name: str) -> str:
     if name in known:
         return ""
     place = next((place for place in component_places() if name.startswith(f"{place}.")), None)
-    if place is not None:  # the check of the configs knows the options of components
+    if place is not None or is_entry(name):  # the check of the configs knows these options
         return ""
     inside = [option for option in known if option.startswith(f"{name}.")]
     if inside:
