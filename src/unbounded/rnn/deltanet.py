@@ -95,6 +95,19 @@ class DeltaState(NamedTuple):
     recent: Tensor
 
 
+class _Convolution(nn.Conv1d):
+    """A convolution of each channel as products, which take less time than torch's on the CPU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Map [B, T + kernel size - 1, C] to [B, T, C]."""
+        weights = self.weight.squeeze(1).unbind(1)
+        tokens = input.shape[1] - len(weights) + 1
+        mixed = input[:, :tokens] * weights[0]
+        for place, weight in enumerate(weights[1:], start=1):
+            mixed = mixed + input[:, place : place + tokens] * weight
+        return mixed
+
+
 class DeltaPart(SequencePart):
     """The delta rule with queries, keys, values and strengths that are maps of its inputs.
 
@@ -128,9 +141,9 @@ class DeltaPart(SequencePart):
         #: Queries, then the keys of each step, then their values.
         self.projections = nn.Linear(hidden_size, self.channels, bias=False, **place)
         self.strengths = nn.Linear(hidden_size, steps * num_heads, bias=False, **place)
-        self.convolution: nn.Conv1d | None = None
+        self.convolution: _Convolution | None = None
         if conv_size:
-            self.convolution = nn.Conv1d(
+            self.convolution = _Convolution(
                 self.channels, self.channels, conv_size, groups=self.channels, bias=False, **place
             )
         self.norm = nn.RMSNorm(self.head_size, eps=1e-5, **place)
@@ -193,12 +206,7 @@ class DeltaPart(SequencePart):
             return F.silu(projected), recent
         whole = torch.cat([recent.to(projected.dtype), projected], dim=1)
         tokens = projected.shape[1]
-        # On the CPU these products take less time than the module's call.
-        weights = self.convolution.weight.squeeze(1).unbind(1)
-        mixed = whole[:, :tokens] * weights[0]
-        for place, weight in enumerate(weights[1:], start=1):
-            mixed = mixed + whole[:, place : place + tokens] * weight
-        mixed = F.silu(mixed)
+        mixed = F.silu(self.convolution(whole))
         if lengths is None:
             return mixed, whole[:, tokens:]
         ends = lengths.clamp(0, tokens)
