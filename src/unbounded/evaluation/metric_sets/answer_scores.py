@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.metric_sets.base import (
-    SURENESS,
     EvaluationPlan,
     Evaluator,
     Examples,
@@ -24,6 +23,7 @@ from unbounded.evaluation.metric_sets.base import (
     Row,
     Texts,
     row_of,
+    with_loss,
 )
 from unbounded.evaluation.metrics import check_scored, sequence_scores
 from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
@@ -101,7 +101,7 @@ class Answers(MetricSet):
         """Share of incorrect validation symbols; the loss breaks ties."""
         facts = report["validation"]
         wrong = 1 - float(facts["symbol_accuracy"])
-        return wrong + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+        return with_loss(wrong, float(facts["nats_per_token"]))
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether exact match on the test range is 1.00 to two digits."""

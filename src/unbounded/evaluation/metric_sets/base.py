@@ -32,6 +32,11 @@ Values = dict[str, float | None]
 Texts = Mapping[str, str | Callable[[Row], str]]
 
 
+def with_loss(error: float, nats: float) -> float:
+    """The error, and a loss in nats that breaks ties, for at most SURENESS."""
+    return error + SURENESS * min(nats, 1.0)
+
+
 @dataclass(frozen=True)
 class Examples:
     """The examples with some indices: the arguments of `Task.batch`."""
@@ -257,7 +262,7 @@ class MetricSet(ABC):
         The error is the share of incorrect sequences, and the loss breaks ties.
         """
         score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
-        return 1 - float(score.exact_match) + SURENESS * min(self.validate(evaluator), 1.0)
+        return with_loss(1 - float(score.exact_match), self.validate(evaluator))
 
     @abstractmethod
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.metric_sets.base import (
-    SURENESS,
     EvaluationPlan,
     Evaluator,
     Examples,
@@ -22,6 +21,7 @@ from unbounded.evaluation.metric_sets.base import (
     Row,
     Texts,
     row_of,
+    with_loss,
 )
 from unbounded.evaluation.metrics import check_scored
 from unbounded.evaluation.score import Score, nan_fact, score_of, wilson
@@ -85,7 +85,7 @@ split, at the training range / at the test range."""
         """Incorrect bits per validation sequence; the loss breaks ties."""
         facts = report["validation"]
         wrong, nats = facts["bits_wrong_per_sequence"], facts["nats_per_token"]
-        return float(wrong) + SURENESS * min(float(nats), 1.0)
+        return with_loss(float(wrong), float(nats))
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether the number of incorrect bits at the training lengths is low enough."""

@@ -15,7 +15,6 @@ from torch import Tensor
 from unbounded.evaluation.metric_sets.answer_scores import answer_scores
 from unbounded.evaluation.metric_sets.base import (
     ROLES,
-    SURENESS,
     EvaluationPlan,
     Evaluator,
     Examples,
@@ -25,6 +24,7 @@ from unbounded.evaluation.metric_sets.base import (
     label_of,
     optional,
     row_of,
+    with_loss,
 )
 from unbounded.evaluation.metric_sets.membership import against_nan
 from unbounded.evaluation.score import Score, nan_fact, score_of
@@ -115,7 +115,7 @@ many sequences of the test split."""
         """Share of incorrect validation symbols; the loss breaks ties."""
         facts = report["validation"]
         wrong = 1 - float(facts["token_accuracy"])
-        return wrong + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+        return with_loss(wrong, float(facts["nats_per_token"]))
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether the token accuracy on the test range is at least ENOUGH, as in the paper."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from unbounded.evaluation.metric_sets.base import (
-    SURENESS,
     EvaluationPlan,
     Evaluator,
     MetricSet,
     Row,
     Texts,
+    with_loss,
 )
 from unbounded.evaluation.score import nan_fact, wilson
 from unbounded.evaluation.streams import (
@@ -113,7 +113,7 @@ is right: each symbol that the rest determines was the likeliest."""
     def validation_error(self, evaluator: Evaluator) -> float:
         """See `MetricSet.validation_error`. The loss counts only determined symbols."""
         score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
-        return 1 - float(score.exact_match) + SURENESS * min(float(score.nats), 1.0)
+        return with_loss(1 - float(score.exact_match), float(score.nats))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """See `MetricSet.rows`.

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.evaluation.metric_sets.base import (
-    SURENESS,
     EvaluationPlan,
     Evaluator,
     Examples,
@@ -28,6 +27,7 @@ from unbounded.evaluation.metric_sets.base import (
     roles_of,
     row_of,
     table_of,
+    with_loss,
 )
 from unbounded.evaluation.metric_sets.sequences import Sequences
 from unbounded.evaluation.metrics import check_scored
@@ -211,7 +211,7 @@ below 0: 1 or -1 where it follows the path."""
         facts = report["validation"]
         if facts["auc"] is None:
             return None
-        return 1 - float(facts["auc"]) + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+        return with_loss(1 - float(facts["auc"]), float(facts["nats_per_token"]))
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether the area is at least ENOUGH in every band of the test range."""

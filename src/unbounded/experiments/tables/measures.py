@@ -65,7 +65,7 @@ def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
 
 
 def spent(report: Mapping[str, Any], phase: str = "trained") -> tuple[int, float]:
-    """The batches and minutes of a run. Those of a hardening are added to those of training."""
+    """The batches and minutes up to the end of a phase, with the training before it."""
     phases = [report] if phase == "trained" else [report, report[phase]]
     batches = sum(int(part["batches"]) for part in phases)
     return batches, sum(float(part["minutes"]) for part in phases)
