@@ -14,7 +14,7 @@ from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
 from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, add_to_runs_file
 from unbounded.experiments.trials import paper_studies
-from unbounded.training.signals import Interrupted
+from unbounded.signals import Interrupted
 
 ROOT = Path(__file__).parents[2]
 

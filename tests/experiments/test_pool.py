@@ -13,7 +13,7 @@ from tests.experiments.made_up import tiny_study
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.trials.work import WorkOptions, work
 from unbounded.experiments.trials.workers import WORKER, PlanWatch, run_workers, visible_gpus
-from unbounded.training.signals import Interrupted
+from unbounded.signals import Interrupted
 
 # Stands in for a worker: leaves marks of its beginning and of a request to save.
 STOPPED = """

@@ -21,7 +21,7 @@ from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.tables.results import copy_reports
 from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, read_runs_file
 from unbounded.experiments.trials.trial import Outcome
-from unbounded.training.signals import Interrupted
+from unbounded.signals import Interrupted
 from unbounded.verification import VerifyOptions
 
 

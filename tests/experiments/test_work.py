@@ -20,7 +20,7 @@ from unbounded.errors import ConfigError, RunBusyError, StorageError
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.trials.claims import CLAIMS, ClaimRecord, Claims, newest_claims
 from unbounded.experiments.trials.work import EXIT_CONTINUE, Shard, WorkOptions, work
-from unbounded.training.signals import Interrupted
+from unbounded.signals import Interrupted
 
 PLAN = trials(tiny(seeds="0:4"))
 FAST = WorkOptions(heartbeat_s=0.02, dead_after_s=0.3)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
+from unbounded.signals import StopRequest
 from unbounded.tasks import LengthRange, StreamTask
 from unbounded.training import (
     Hook,
@@ -22,7 +23,6 @@ from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.hook import Assess, Record
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.progress import Silent
-from unbounded.training.signals import StopRequest
 from unbounded.training.trainer import Trainer
 
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from jsonargparse import Namespace
 
 from unbounded.cli.parsing import Parser
 from unbounded.errors import ChoiceError, ConfigError, collected
 from unbounded.experiments.config import plain_yaml
+from unbounded.signals import Interrupted
 
 if TYPE_CHECKING:
     from unbounded.studies.executors import Executor
-    from unbounded.training.signals import Interrupted
 
 #: Time at which this process began, in seconds, for the time limit.
 BEGAN: Final = time.monotonic()
@@ -123,32 +120,6 @@ def executor_of(given: Namespace, **options: Any) -> Executor:
         given.ray_address,
         {} if given.gpus is None else {"num_gpus": given.gpus},
     )
-
-
-@contextmanager
-def early_stops() -> Iterator[None]:
-    """Inside the block, signals of schedulers end the command with code 75 at once.
-
-    Until torch is imported and the runs are planned, there is no work to save. By default such a
-    signal would end the command with an exit code for which no script queues the job again.
-    """
-    names = ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU")
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    own = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
-    for number in own:
-        signal.signal(number, _leave)
-    try:
-        yield
-    finally:
-        for number in own:
-            if signal.getsignal(number) is _leave:
-                signal.signal(number, signal.SIG_DFL)
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(EXIT_CONTINUE)
 
 
 def stopped(error: Interrupted, executor: Executor) -> int:

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbounded.cli.executors import (
+    EXIT_CONTINUE,
     add_executor,
-    early_stops,
     executor_errors,
     executor_of,
     stopped,
 )
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
+from unbounded.signals import Interrupted, exit_on_signals
 
 if TYPE_CHECKING:
     from unbounded.experiments.trials.trial import Outcome, Trial
@@ -116,7 +117,6 @@ def reproduce(
     from unbounded.experiments.tables import reproduce as work
     from unbounded.experiments.tables.runs_file import RUNS
     from unbounded.studies.executors import Executor
-    from unbounded.training.signals import Interrupted
 
     if missing:
         trials = work.missing(trials, folder)
@@ -246,9 +246,9 @@ def run(arguments: Sequence[str]) -> int:
         stray = asked and any("unrecognized" in line for line in error.errors)
         raise ConfigError([*error.errors, *([hint] if stray else [])]) from None
     options = given.as_dict()
-    with early_stops():
+    with exit_on_signals(EXIT_CONTINUE):
         options["executor"] = executor_of(given, retry=True, figures=True)
-    return reproduce(**{name: options[name] for name in signature(reproduce).parameters})
+        return reproduce(**{name: options[name] for name in signature(reproduce).parameters})
 
 
 def _default_out(paper: str, study: str) -> Path:

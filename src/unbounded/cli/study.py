@@ -13,7 +13,6 @@ from jsonargparse import Namespace
 from unbounded.cli.executors import (
     EXIT_CONTINUE,
     add_executor,
-    early_stops,
     executor_errors,
     executor_of,
     stopped,
@@ -25,6 +24,7 @@ from unbounded.errors import ChoiceError, ConfigError, RunExistsError, collected
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.files import write_text
+from unbounded.signals import Interrupted, exit_on_signals
 
 if TYPE_CHECKING:
     from unbounded.experiments.trials.study_file import StudyFile
@@ -126,7 +126,8 @@ def run(arguments: Sequence[str]) -> int:
     folder = StudyFolder(out, None if given.runs is None else Path(given.runs))
     if given.table is not None or given.plot is not None or given.page:
         return _read(given, study, folder)
-    return _train(given, study, folder)
+    with exit_on_signals(EXIT_CONTINUE):
+        return _train(given, study, folder)
 
 
 def _new(given: Namespace, errors: list[str]) -> int:
@@ -247,32 +248,30 @@ def _trials(study: StudyFile) -> tuple[Trial, ...]:
 
 def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     print(f"planning {study.name} ...", file=sys.stderr, flush=True)
-    with early_stops():
-        from unbounded.experiments.run.trackers import tracker_errors, tracker_names
-        from unbounded.experiments.trials.workers import PlanWatch
-        from unbounded.studies.executors import run_plan
-        from unbounded.studies.session import plan_text, progress_of
-        from unbounded.training.signals import Interrupted
+    from unbounded.experiments.run.trackers import tracker_errors, tracker_names
+    from unbounded.experiments.trials.workers import PlanWatch
+    from unbounded.studies.executors import run_plan
+    from unbounded.studies.session import plan_text, progress_of
 
-        trials = _trials(study)
-        if given.dry_run:
-            title = f"{study.name}: {study.about}" if study.about else study.name
-            print(plan_text(title, trials, folder.runs, given.jobs))
-            if changed := folder.change_of(study, trials):
-                print(f"{folder} holds an earlier plan of this study: {changed}")
-            return 0
-        log_with = tracker_names(given.log_with) or study.log_with
-        if errors := tracker_errors(log_with):
-            raise ConfigError(errors)
-        trials = folder.begin(study, trials, extend=given.extend)
-        executor = executor_of(
-            given,
-            retry=given.retry,
-            figures=study.figures,
-            modules=study.modules,
-            log_with=log_with,
-        )
-        watched = PlanWatch(trials, folder.runs, retry=given.retry)
+    trials = _trials(study)
+    if given.dry_run:
+        title = f"{study.name}: {study.about}" if study.about else study.name
+        print(plan_text(title, trials, folder.runs, given.jobs))
+        if changed := folder.change_of(study, trials):
+            print(f"{folder} holds an earlier plan of this study: {changed}")
+        return 0
+    log_with = tracker_names(given.log_with) or study.log_with
+    if errors := tracker_errors(log_with):
+        raise ConfigError(errors)
+    trials = folder.begin(study, trials, extend=given.extend)
+    executor = executor_of(
+        given,
+        retry=given.retry,
+        figures=study.figures,
+        modules=study.modules,
+        log_with=log_with,
+    )
+    watched = PlanWatch(trials, folder.runs, retry=given.retry)
     try:
         with progress_of(folder.runs, trials, watched, given.jobs, _say) as (watch, ended):
             is_left = run_plan(

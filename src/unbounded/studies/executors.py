@@ -13,7 +13,7 @@ from unbounded.experiments.trials.plan_file import read_plan
 from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
-from unbounded.training.signals import Interrupted, stop_requests
+from unbounded.signals import Interrupted, stop_requests
 
 #: The executors, each with a line of description.
 EXECUTORS: Final = {

@@ -29,8 +29,8 @@ from unbounded.experiments.trials.trial import Outcome, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.experiments.trials.work import run_is_finished
 from unbounded.experiments.trials.workers import PlanWatch
+from unbounded.signals import StopRequest
 from unbounded.training.progress import Silent
-from unbounded.training.signals import StopRequest
 
 Say = Callable[[str], None]
 

@@ -3,6 +3,7 @@
 The trainer and the checkpoints need accelerate, so import them from their own modules.
 """
 
+from unbounded.signals import Interrupted
 from unbounded.training.hook import Hook
 from unbounded.training.hooks import SCHEDULES
 from unbounded.training.hooks.accuracy import Accuracy
@@ -20,7 +21,6 @@ from unbounded.training.objective import (
 )
 from unbounded.training.optimizers import OPTIMIZERS, make_optimizer, make_schedule
 from unbounded.training.options import PhaseOptions
-from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
 
 __all__ = [

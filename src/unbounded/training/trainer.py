@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from unbounded.errors import NonFiniteError
+from unbounded.signals import Interrupted, StopRequest
 from unbounded.tasks import LengthRange, Task
 from unbounded.training import finite
 from unbounded.training.carried_state import CarriedState
@@ -25,7 +26,6 @@ from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
-from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.update import Trained, make_update
 

@@ -19,8 +19,8 @@ from unbounded.experiments.run.numerics import is_on_cpu
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.ram_check import check_ram
 from unbounded.models.memory_model import MemoryModel
+from unbounded.signals import StopRequest
 from unbounded.training.optimizers import make_optimizer, make_schedule
-from unbounded.training.signals import StopRequest
 from unbounded.training.update import Trained
 
 

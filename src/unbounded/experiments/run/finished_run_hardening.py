@@ -22,8 +22,8 @@ from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder
 from unbounded.experiments.run.run_lock import lock
 from unbounded.files import json_text, read_text, refuse_links, storage_errors, write_text
+from unbounded.signals import stop_requests
 from unbounded.training.progress import progress
-from unbounded.training.signals import stop_requests
 
 _OPTIONS = "options.json"
 #: Marker file that exists while a hardened run is hardened again. The former results are kept until

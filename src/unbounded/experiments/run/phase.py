@@ -17,6 +17,7 @@ from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.files import make_folder
 from unbounded.models.memory_model import MemoryModel
+from unbounded.signals import StopRequest
 from unbounded.training import Accuracy, WhenStalled
 from unbounded.training.carried_state import CarriedState
 from unbounded.training.checkpoint import Checkpoints
@@ -24,7 +25,6 @@ from unbounded.training.hook import Hook
 from unbounded.training.metrics_log import Listener, MetricsLog
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
-from unbounded.training.signals import StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.trainer import Trainer
 from unbounded.training.update import Trained

@@ -44,10 +44,10 @@ from unbounded.figures import draw_lengths, draw_run
 from unbounded.files import json_text, storage_errors, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.notebook import shown
+from unbounded.signals import StopRequest, stop_requests
 from unbounded.tasks import Task
 from unbounded.training.metrics_log import Listener
 from unbounded.training.progress import Progress, progress
-from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
 
 

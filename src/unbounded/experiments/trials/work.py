@@ -27,7 +27,7 @@ from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.claims import Claims, Clock, State
 from unbounded.experiments.trials.trial import Trial
 from unbounded.files import storage_errors, write_text
-from unbounded.training.signals import Interrupted, StopRequest, stop_requests
+from unbounded.signals import Interrupted, StopRequest, stop_requests
 
 #: Exit code of a worker that stopped before its work was done (EX_TEMPFAIL). The same command
 #: continues this work.

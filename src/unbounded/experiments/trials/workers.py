@@ -31,7 +31,7 @@ from unbounded.experiments.trials.work import (
     run_is_finished,
 )
 from unbounded.files import storage_errors
-from unbounded.training.signals import Interrupted, stop_requests
+from unbounded.signals import Interrupted, stop_requests
 
 #: -P prevents imports from the current folder, where a file may shadow a standard module;
 #: PYTHONPATH still applies.

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from unbounded.training.signals import Interrupted, stop_requests
+from unbounded.signals import Interrupted, exit_on_signals, stop_requests
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "SIGHUP"), reason="Windows knows no SIGHUP; every test here sends one"
@@ -78,3 +78,27 @@ def test_an_inner_block_stops_for_a_signal_that_came_before_it() -> None:
             outer.check()
     with stop_requests() as later:
         later.check()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+def test_exit_on_signals_holds_before_and_after_an_inner_block(name: str) -> None:
+    number = getattr(signal, name)
+    with exit_on_signals(75):
+        with stop_requests() as request:
+            signal.raise_signal(number)
+        assert request.number == number
+        with pytest.raises(SystemExit) as left:
+            signal.raise_signal(number)
+        assert left.value.code == 75
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_exit_on_signals_leaves_a_program_its_own_handlers() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    try:
+        with exit_on_signals(75):
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [signal.SIGUSR1]

@@ -7,14 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 #: Signals that schedulers send before a time limit (SLURM's --signal, a CPU limit). These signals
 #: are handled like SIGTERM.
 SCHEDULERS: Final = ("SIGUSR1", "SIGUSR2", "SIGXCPU")
 
-
-#: Handlers of the open `stop_requests` blocks.
+#: Handlers of the open blocks of this module.
 _OWN: Final[set[Callable[[int, FrameType | None], None]]] = set()
 
 
@@ -102,3 +101,34 @@ def stop_requests() -> Iterator[StopRequest]:
             signal.signal(number, handlers[number])
         _OWN.discard(remember)
         _OPEN.remove(request)
+
+
+@contextmanager
+def exit_on_signals(code: int) -> Iterator[None]:
+    """Inside the block, end the program with an exit code when a scheduler's signal arrives.
+
+    SIGTERM and the signals of `SCHEDULERS` are caught if no handler is set. An inner
+    `stop_requests` block receives them instead. Ctrl-C has its usual effect. A signal has its
+    usual effect outside the main thread.
+
+    Args:
+        code: the exit code.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(code)
+
+    names = ("SIGTERM", *SCHEDULERS)
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    free = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    _OWN.add(leave)
+    for number in free:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in free:
+            signal.signal(number, signal.SIG_DFL)
+        _OWN.discard(leave)
