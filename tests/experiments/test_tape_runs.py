@@ -82,7 +82,8 @@ def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFix
         (["--model.memory.slots", "many"], "slots: expected an integer, got 'many'"),
         (["--model.memory.depth", "3"], "has no option 'depth'"),
         (["--model.memory.slots"], "model.memory.slots: expected a value after it, got nothing"),
-        (["--model.memory.name", "queue"], "expected an option of the run's memory and its value"),
+        (["--evaluation.memory.slots", "64"], "expected --model.memory.OPTION and its value"),
+        (["--model.memory.name", "queue"], "expected --model.memory.OPTION and its value"),
     ],
 )
 def test_other_options_are_refused(

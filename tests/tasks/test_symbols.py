@@ -121,7 +121,7 @@ def test_an_unknown_choice_for_odd_lengths():
 
 
 def test_a_range_without_an_even_length():
-    with pytest.raises(ConfigError, match="has only even lengths, and 9:9 contains none"):
+    with pytest.raises(ConfigError, match="odd_lengths is left_out, got 9:9"):
         make_task("bigram_flip").batch(0, "train", 0, 2, LengthRange(9, 9))
 
 

@@ -73,7 +73,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, and write the report."""
-    sorted_out = sorted_words(arguments, ("model",))
+    sorted_out = sorted_words(arguments, ("model", "evaluation"))
     texts, wrong = _memory_options(sorted_out.options)
     given, errors = parse(parser(arguments), sorted_out.rest)
     errors += [*sorted_out.errors, *wrong]
@@ -151,7 +151,7 @@ def _memory_options(options: Sequence[tuple[str, str]]) -> tuple[dict[str, str],
     """The texts of memory options, and one line for each other option of the model."""
     memory = {name.removeprefix(_MEMORY): text for name, text in options}
     errors = [
-        f"--{name}: expected an option of the run's memory and its value, got {text!r}"
+        f"--{name}: expected --{_MEMORY}OPTION and its value, got --{name} {text}".rstrip()
         for name, text in options
         if not name.startswith(_MEMORY) or name == f"{_MEMORY}name" or not text
     ]

@@ -89,7 +89,8 @@ class RandomSymbols(PairSource):
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
             raise ConfigError(
-                f"lengths: {self.order} has only even lengths, and {lengths} contains none"
+                f"lengths: expected an even length, because odd_lengths is left_out, got {lengths}."
+                " Set odd_lengths to padded or unpaired to draw odd lengths."
             )
         indices = start + np.arange(size)
         most = self.unit * lengths.maximum + self._unpaired
