@@ -62,7 +62,7 @@ def test_a_report_has_one_two_four_and_eight_times_the_lengths(copies: Path):
     assert report["validation"]["lengths"] == "4:5"
 
 
-def test_what_a_run_says_is_kept_and_drawn(copies: Path):
+def test_answers_of_a_run_are_kept_and_drawn(copies: Path):
     answers = answers_from_json(json.loads((copies / "answers.json").read_text()))
     task = make_task("answer_copy", symbols=4)
     drawn = [
@@ -71,11 +71,11 @@ def test_what_a_run_says_is_kept_and_drawn(copies: Path):
         for example in task.examples(1, "test", 0, 2, LengthRange.parse(lengths))
     ]
     assert [answer.source[1:] for answer in answers] == [source for source, _ in drawn]
-    assert [answer.expected[:-1] for answer in answers] == [target for _, target in drawn]
+    assert [answer.target[:-1] for answer in answers] == [target for _, target in drawn]
     model, _ = RunFolder(copies).load_model()
     batch = task.batch(1, "test", 0, 2, LengthRange(2, 3))
     assert answers_of(model, task, batch) == answers[:2]
-    assert all(isinstance(answer, Answer) and answer.expected[-1] == "</s>" for answer in answers)
+    assert all(isinstance(answer, Answer) and answer.target[-1] == "</s>" for answer in answers)
     written = {path.name for path in draw_run(copies)}
     assert {"answers.svg", "example.svg"} <= written
 

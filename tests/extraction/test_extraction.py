@@ -23,7 +23,7 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.run.extraction import summary
 from unbounded.extraction import agreement, extract, program_of, table_lines
 from unbounded.extraction.automaton import automaton_of
-from unbounded.extraction.extract import listed_words, long_words
+from unbounded.extraction.extract import listed_strings, long_strings
 from unbounded.extraction.memories import Lists, Queue, Stack, Stacks, shape_of
 from unbounded.extraction.observation import observe
 from unbounded.extraction.refinement import refine
@@ -65,8 +65,8 @@ def test_a_constructed_networks_automaton_is_extracted(name):
     assert extraction.determined == 1.0
     assert extraction.automaton.states <= states
     assert [len(names) for names in extraction.automaton.symbols] == symbols
-    assert extraction.listed.equal == extraction.listed.words
-    assert extraction.drawn[24].equal == extraction.drawn[24].words > 0
+    assert extraction.listed.equal == extraction.listed.strings
+    assert extraction.drawn[24].equal == extraction.drawn[24].strings > 0
     assert extraction.example is None
     assert extraction.automaton.states < model.sequence.layer.hidden_size
 
@@ -82,18 +82,18 @@ def test_the_automaton_of_binary_addition_has_a_carry():
     assert extraction.automaton.states <= 6
     assert [len(names) for names in extraction.automaton.symbols] == [2, 2]
     assert extraction.automaton.shape.actions == ("stack 1", "stack 3")
-    assert extraction.listed.equal == extraction.listed.words
+    assert extraction.listed.equal == extraction.listed.strings
     assert extraction.drawn[40].left > 0
     assert (
-        extraction.drawn[40].equal + extraction.drawn[40].left == extraction.drawn[40].words == 20
+        extraction.drawn[40].equal + extraction.drawn[40].left == extraction.drawn[40].strings == 20
     )
 
 
 @pytest.mark.parametrize("name", ["anbn", "copy", "dyck", "memorization"])
 def test_the_program_equals_its_network(name, tmp_path):
     task, model, extraction = extracted(name)
-    words = long_words(task, CASES[name][0].get("symbols", 2), 12, 4, seed=7)
-    assert_program_equals(extraction, model, words, tmp_path / "automaton.py")
+    strings = long_strings(task, CASES[name][0].get("symbols", 2), 12, 4, seed=7)
+    assert_program_equals(extraction, model, strings, tmp_path / "automaton.py")
 
 
 @pytest.fixture(scope="module")
@@ -102,19 +102,19 @@ def copying():
 
 
 @pytest.mark.parametrize(
-    ("word", "code", "message"),
+    ("string", "code", "message"),
     [
-        (["s0", "|||", "|||", "s1"], 1, "no such case in the table"),
+        (["s0", "|||", "|||", "s1"], 1, "the table has no case"),
         *((["s0", name], 2, f"no such input: {name}\ninputs are: <s> ") for name in ("zz", "#x")),
         (["s0", "#99"], 2, "no such input: #99\ninputs are: <s> "),
     ],
 )
 def test_a_program_names_a_case_or_an_input_that_it_does_not_have(
-    copying, tmp_path, word, code, message
+    copying, tmp_path, string, code, message
 ):
     path = tmp_path / "automaton.py"
     path.write_text(program_of(copying.automaton, "a machine", copying.shortest))
-    command = [sys.executable, "-I", "-S", str(path), *word]
+    command = [sys.executable, "-I", "-S", str(path), *string]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (code, "")
     assert message in ran.stdout
@@ -136,7 +136,7 @@ def test_states_that_close_on_short_strings_alone_are_reported():
     assert (extraction.closed, extraction.drawn[20].equal) == (True, 0)
     assert "but longer strings do not" in "\n".join(summary(extraction))
     extraction = extract(constructions.dyck(kinds=2), task, budget=100_000, lengths=[20])
-    assert extraction.drawn[20].equal == extraction.drawn[20].words
+    assert extraction.drawn[20].equal == extraction.drawn[20].strings
     assert "go otherwise" not in "\n".join(summary(extraction))
 
 
@@ -152,16 +152,16 @@ def test_an_output_that_depends_on_the_same_steps_read_vector_is_refused():
 
 def test_a_wrong_automaton_is_refused(copying):
     automaton, model = copying.automaton, constructions.copy(symbols=3)
-    words, _ = listed_words(make_task("copy", symbols=3), 3, 2500)
-    right = agreement(automaton, model, words)
-    assert right.equal == right.words
-    case, step = next(each for each in automaton.table.items() if each[1].says not in (None, 0))
-    changed = {**automaton.table, case: step._replace(says=0)}
-    other = agreement(automaton._replace(table=changed), model, words)
-    assert other.equal < other.words
+    strings, _ = listed_strings(make_task("copy", symbols=3), 3, 2500)
+    right = agreement(automaton, model, strings)
+    assert right.equal == right.strings
+    case, step = next(each for each in automaton.table.items() if each[1].output not in (None, 0))
+    changed = {**automaton.table, case: step._replace(output=0)}
+    other = agreement(automaton._replace(table=changed), model, strings)
+    assert other.equal < other.strings
     assert other.first is not None
     fewer = {key: value for key, value in automaton.table.items() if key != case}
-    less = agreement(automaton._replace(table=fewer), model, words)
+    less = agreement(automaton._replace(table=fewer), model, strings)
     assert less.left > 0
     assert less.equal == other.equal
 
@@ -169,14 +169,14 @@ def test_a_wrong_automaton_is_refused(copying):
 @pytest.mark.parametrize("most", [3, 6])
 def test_with_too_few_classes_the_determined_share_is_reported(most):
     """The sum's carry alone needs two states, and four stacks need six symbols."""
-    words, _ = listed_words(make_task("binary_addition"), 2, 400)
-    seen = observe(constructions.binary_addition(), words)
+    strings, _ = listed_strings(make_task("binary_addition"), 2, 400)
+    seen = observe(constructions.binary_addition(), strings)
     classes = refine(seen, most)
     assert not classes.closed
     assert 0.3 < classes.determined < 1.0
     automaton = automaton_of(seen, classes, "+=.01", "+=.01")
-    there = agreement(automaton, constructions.binary_addition(), words)
-    assert there.equal < there.words
+    there = agreement(automaton, constructions.binary_addition(), strings)
+    assert there.equal < there.strings
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), max_size=12))
@@ -231,14 +231,17 @@ def test_superposition_structures_read_what_the_memories_read(kind):
 
 def test_strings_of_fewer_symbols_are_strings_of_the_whole_task():
     task = make_task("copy", symbols=9)
-    words = long_words(task, 2, 5, 6, seed=1)
+    strings = long_strings(task, 2, 5, 6, seed=1)
     for row in range(6):
-        tokens = words.inputs[row].tolist()
+        tokens = strings.inputs[row].tolist()
         assert tokens[0] == 0
         assert tokens[6] == 1
         assert [token - 2 for token in tokens[1:6]] == [token - 11 for token in tokens[7:12]]
         assert set(tokens[1:6]) <= {2, 3}
-        assert words.targets[row][words.mask[row]].tolist() == [*(t - 1 for t in tokens[1:6]), 0]
+        assert strings.targets[row][strings.mask[row]].tolist() == [
+            *(t - 1 for t in tokens[1:6]),
+            0,
+        ]
 
 
 def test_bad_input(tmp_path):
@@ -302,12 +305,12 @@ def test_the_command(tmp_path, capsys):
 
 def test_the_table_has_the_actions(copying):
     lines = table_lines(copying.automaton)
-    assert lines[0] == ("state", "input", "reads", "does", "says", "next", "seen")
+    assert lines[0] == ("state", "input", "reads", "actions", "output", "next", "seen")
     rows = {(line[1], line[2]): line[3:5] for line in lines[1:]}
     assert rows[("s0", ".")] == ("push s0", "-")
     assert rows[("|||", "s1")] == ("pop", "s1")
-    assert rows[("said s0", "s2")] == ("pop", "s2")
-    assert rows[("said s0", ".")] == ("-", "</s>")
+    assert rows[("output s0", "s2")] == ("pop", "s2")
+    assert rows[("output s0", ".")] == ("-", "</s>")
 
 
 def test_a_wrong_program_is_refused(tmp_path, capsys):
@@ -319,8 +322,8 @@ def test_a_wrong_program_is_refused(tmp_path, capsys):
     capsys.readouterr()
     assert main(["extract", str(run), *options, "--check", str(program)]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"equal to the network on (\d+) of \1: every word to length \d", out)
-    assert "equal to the network on 20 of 20: drawn words of length 20" in out
+    assert re.search(r"equal to the network on (\d+) of \1: every string to length \d", out)
+    assert "equal to the network on 20 of 20: drawn strings of length 20" in out
     assert "refused" not in out
     # The output of one case is changed.
     text = program.read_text()

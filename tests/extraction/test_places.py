@@ -11,7 +11,7 @@ from tests.extraction.programs import assert_program_equals
 from unbounded import constructions
 from unbounded.errors import ConfigError
 from unbounded.extraction import extract, table_lines
-from unbounded.extraction.extract import long_words
+from unbounded.extraction.extract import long_strings
 from unbounded.extraction.memories import shape_of
 from unbounded.memories import LieAccessMemory, TuringTape
 from unbounded.tasks import TransductionTask, make_task
@@ -40,11 +40,11 @@ def test_a_constructed_networks_automaton_and_program_equal_it(name, tmp_path):
     assert extraction.closed
     assert extraction.automaton.states <= states
     assert len(extraction.automaton.symbols[0]) <= symbols
-    assert extraction.listed.equal == extraction.listed.words
-    assert extraction.drawn[40].equal == extraction.drawn[40].words > 0
+    assert extraction.listed.equal == extraction.listed.strings
+    assert extraction.drawn[40].equal == extraction.drawn[40].strings > 0
     path = tmp_path / "automaton.py"
-    words = long_words(task, 3, 25, 3, seed=7)
-    assert_program_equals(extraction, model, words, path)
+    strings = long_strings(task, 3, 25, 3, seed=7)
+    assert_program_equals(extraction, model, strings, path)
     assert "Any" not in path.read_text()
 
 
@@ -55,7 +55,7 @@ def test_the_table_has_the_heads_moves():
     assert rows[("<s>", ".")] == ("read +1", "-")
     assert rows[("s0", ".")] == ("write +1 puts s0", "-")
     assert rows[("|||", "s1")] == ("read +1", "s1")
-    assert rows[("said s1", "s2")] == ("read +1", "s2")
+    assert rows[("output s1", "s2")] == ("read +1", "s2")
     lines = table_lines(extracted("reversal_by_keys")[2].automaton)
     assert any(line[3] == "read by (1, 0), write by (1, 0) puts s1" for line in lines)
     assert any(line[3] == "read by (-1, 0)" for line in lines)

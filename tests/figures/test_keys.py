@@ -110,7 +110,7 @@ def test_answers_survive_a_file():
     data = json.loads(json.dumps(answers_json({"2:4": [answer]})))
     assert answers_from_json(data) == [answer]
     assert data["examples"][0]["lengths"] == "2:4"
-    broken = {**data, "examples": [{**data["examples"][0], "said": ["s1"]}]}
-    for bad in ({}, None, [], {**data, "version": 2}, broken, {**data, "examples": [3]}):
+    broken = {**data, "examples": [{**data["examples"][0], "predicted": ["s1"]}]}
+    for bad in ({}, None, [], {**data, "version": 1}, broken, {**data, "examples": [3]}):
         with pytest.raises(CheckpointError, match="the file does not hold the answers of a run"):
             answers_from_json(bad)

@@ -17,25 +17,25 @@ from unbounded.tasks.batch import check_batch
 from unbounded.tasks.task import check_task
 from unbounded.training.objective import OBJECTIVES
 
-FORMAT, VERSION = "unbounded-answers", 1
+FORMAT, VERSION = "unbounded-answers", 2
 
 
 class Answer(NamedTuple):
     """One answer.
 
     Fields:
-        source: the input symbols. expected: the target with its end. said: as many predicted ones.
+        source: the input symbols. target: the correct answer with its end. predicted: the model's.
     """
 
     source: tuple[str, ...]
-    expected: tuple[str, ...]
-    said: tuple[str, ...]
+    target: tuple[str, ...]
+    predicted: tuple[str, ...]
 
     @property
     def first_error(self) -> int | None:
         """Index of the first incorrect symbol, from 0; None if all are correct."""
-        pairs = zip(self.expected, self.said, strict=True)
-        return next((place for place, (target, said) in enumerate(pairs) if target != said), None)
+        pairs = enumerate(zip(self.target, self.predicted, strict=True))
+        return next((place for place, (target, symbol) in pairs if target != symbol), None)
 
 
 def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
@@ -128,7 +128,7 @@ def answers_from_json(data: Any) -> list[Answer]:
             Answer(*(tuple(map(str, example[field])) for field in Answer._fields))
             for example in data["examples"]
         ]
-        if any(len(example.expected) != len(example.said) for example in answers):
+        if any(len(example.target) != len(example.predicted) for example in answers):
             raise ValueError("an answer and its target differ in their number of symbols")
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the file does not hold the answers of a run: {error}") from error

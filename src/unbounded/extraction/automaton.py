@@ -18,14 +18,14 @@ class Step(NamedTuple):
         state: the next state.
         actions: the structure's actions.
         writes: for each value the number of the written symbol, None if nothing is written.
-        says: number of the output; None if no output was judged in this case.
+        output: number of the output; None if no output was judged in this case.
         seen: how often this was observed.
     """
 
     state: int
     actions: tuple[Any, ...]
     writes: tuple[int | None, ...]
-    says: int | None
+    output: int | None
     seen: int
 
 
@@ -52,17 +52,17 @@ class Automaton(NamedTuple):
     symbols: tuple[tuple[str, ...], ...]
     table: dict[Case, Step]
 
-    def run(self, word: Sequence[int]) -> list[Step]:
+    def run(self, string: Sequence[int]) -> list[Step]:
         """Read a string, starting with an empty structure.
 
         Args:
-            word: numbers of the inputs.
+            string: numbers of the inputs.
         Returns:
             a step for each input; fewer if a case is not in the table.
         """
         structure, state = self.shape.new(), self.start
         steps: list[Step] = []
-        for symbol in word:
+        for symbol in string:
             step = self.table.get((state, symbol, structure.read()))
             if step is None:
                 break
@@ -105,7 +105,7 @@ def automaton_of(
     for case, children in cases.items():
         outcomes = [outcome_of(observations, classes, child) for child in children]
         usual: list[Any] = list(usual_of(outcomes))
-        says, *performed, after = usual
+        output, *performed, after = usual
         count = len(observations.nodes[children[0]].actions)
         # An undetermined entry has a default value: no push, and the initial state.
         actions = tuple(
@@ -116,7 +116,7 @@ def automaton_of(
             for k, symbol in enumerate(performed[count:])
         )
         after = classes.state[0] if after is None else after
-        table[case] = Step(states[after], actions, writes, says, len(children))
+        table[case] = Step(states[after], actions, writes, output, len(children))
     names = tuple(
         _names(observations, a, classes.symbol[a], numbering[a], inputs)
         for a in range(len(classes.symbol))

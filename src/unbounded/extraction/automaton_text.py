@@ -11,7 +11,9 @@ from unbounded.extraction.automaton import Automaton, Case, Step
 
 def table_lines(automaton: Automaton) -> list[tuple[str, ...]]:
     """Headings and a line for each case: state, input, read symbols, and then the step."""
-    lines: list[tuple[str, ...]] = [("state", "input", "reads", "does", "says", "next", "seen")]
+    lines: list[tuple[str, ...]] = [
+        ("state", "input", "reads", "actions", "output", "next", "seen")
+    ]
     for case, step in automaton.table.items():
         state, symbol, _ = case
         lines.append(
@@ -57,7 +59,7 @@ def actions_text(automaton: Automaton, step: Step) -> str:
         if bit:
             parts.append(f"{name} {symbol}".strip())
     # A step pops before it pushes.
-    return ", ".join(sorted(parts, key=lambda word: "push" in word)) or "-"
+    return ", ".join(sorted(parts, key=lambda part: "push" in part)) or "-"
 
 
 def _moves_text(automaton: Automaton, step: Step, written: list[str]) -> str:
@@ -79,14 +81,14 @@ def _moves_text(automaton: Automaton, step: Step, written: list[str]) -> str:
 
 def output_text(automaton: Automaton, step: Step) -> str:
     """The output; "-" if no output was ever scored."""
-    return "-" if step.says is None else automaton.outputs[step.says]
+    return "-" if step.output is None else automaton.outputs[step.output]
 
 
 def edges(automaton: Automaton) -> dict[tuple[int, int], list[str]]:
     """Return state and next state -> a line for each case of this transition."""
     arrows: dict[tuple[int, int], list[str]] = defaultdict(list)
     for case, step in automaton.table.items():
-        output = "" if step.says is None else f" : {output_text(automaton, step)}"
+        output = "" if step.output is None else f" : {output_text(automaton, step)}"
         arrows[(case[0], step.state)].append(
             f"{automaton.inputs[case[1]]}, {read_text(automaton, case)} / "
             f"{actions_text(automaton, step)}{output}"
@@ -125,7 +127,7 @@ def automaton_data(automaton: Automaton) -> dict[str, Any]:
                 "next": step.state,
                 "actions": list(step.actions),
                 "writes": list(step.writes),
-                "says": step.says,
+                "output": step.output,
                 "seen": step.seen,
             }
             for case, step in automaton.table.items()

@@ -58,13 +58,13 @@ def outcome_of(observations: Observations, classes: Classes, child: int) -> tupl
     node, values = observations.nodes[child], observations.shape.values
     if not observations.children[child]:
         # At the last symbol, only the output shows the outcome.
-        return (node.says, *(None for _ in node.actions), *(None for _ in values), None)
+        return (node.output, *(None for _ in node.actions), *(None for _ in values), None)
     written = [
         classes.symbol[values[k]][child] if flag else "" for k, flag in enumerate(node.written)
     ]
     if node.push_is_free:
-        return (node.says, None, *node.actions[1:], *(None for _ in values), classes.state[child])
-    return (node.says, *node.actions, *written, classes.state[child])
+        return (node.output, None, *node.actions[1:], *(None for _ in values), classes.state[child])
+    return (node.output, *node.actions, *written, classes.state[child])
 
 
 def differs(outcomes: Sequence[tuple[Hashable, ...]]) -> int | None:

@@ -18,14 +18,14 @@ class Agreement(NamedTuple):
     """The agreement of an automaton and its network on some strings.
 
     Fields:
-        words: number of strings.
+        strings: number of strings.
         equal: strings with equal outputs wherever an answer is judged.
         left: strings with a case that is not in the automaton's table.
         erring: strings on which the network itself is wrong.
         first: row of the first string with a difference; None for none.
     """
 
-    words: int
+    strings: int
     equal: int
     left: int
     erring: int
@@ -56,7 +56,7 @@ def agreement(automaton: Automaton | Program, model: nn.Module, batch: Batch) ->
         steps_of: list[Any] = automaton.run(batch.inputs[row, :length].tolist())
         judged = batch.mask[row].nonzero()[:, 0].tolist()
         is_equal = all(
-            place < len(steps_of) and steps_of[place].says == answers[row][place]
+            place < len(steps_of) and steps_of[place].output == answers[row][place]
             for place in judged
         )
         equal += is_equal

@@ -164,7 +164,7 @@ def _tried(observations: Observations, before: Classes) -> tuple[Observations, C
 _MOST_PAIRED = 4
 
 
-def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
+def listed_strings(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
     """List all strings up to a length.
 
     For streams, also list all pairs of sequences of small n, if the budget is sufficient.
@@ -205,11 +205,11 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
     return together(parts), length
 
 
-def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> Batch:
+def long_strings(task: Task, symbols: int, length: int, count: int, seed: int) -> Batch:
     """Draw strings of one length, over the same symbols.
 
     Args:
-        task, symbols: as for `listed_words`.
+        task, symbols: as for `listed_strings`.
         length: of each.
         count: strings. For streams with fewer sequences of that n, all of them.
         seed: of the draw.
@@ -291,7 +291,7 @@ class Extraction(NamedTuple):
         closed: whether every step of every string agrees with its table.
         determined: the share of steps that agree.
         longest: length up to which all strings were observed.
-        words, beginnings: number of strings, and of their distinct prefixes.
+        strings, prefixes: number of strings, and of their distinct prefixes.
         certainty: of the least saturated gate.
         listed: agreement of automaton and network on these strings.
         drawn: the same on drawn ones, by length.
@@ -303,8 +303,8 @@ class Extraction(NamedTuple):
     closed: bool
     determined: float
     longest: int
-    words: int
-    beginnings: int
+    strings: int
+    prefixes: int
     certainty: float
     listed: Agreement
     drawn: dict[int, Agreement]
@@ -342,38 +342,38 @@ def extract(
     check_has_rule(task)
     shape_of(Network(model).memory)
     check_output_precedes_read(model)
-    words, longest = listed_words(task, symbols, budget)
-    check_saturated(model, words)
-    look("running the words", 0.0)
-    observations = observe(model, words)
+    strings, longest = listed_strings(task, symbols, budget)
+    check_saturated(model, strings)
+    look("running the strings", 0.0)
+    observations = observe(model, strings)
     look("finding states and symbols", 0.2)
     observations, classes = with_fewest(
         observations, merge_states(observations, refine(observations))
     )
     automaton = automaton_of(observations, classes, input_names(task), output_names(task))
     look("comparing", 0.6)
-    listed = agreement(automaton, model, words)
-    example = None if listed.first is None else _text(automaton, words, listed.first)
+    listed = agreement(automaton, model, strings)
+    example = None if listed.first is None else _text(automaton, strings, listed.first)
     drawn: dict[int, Agreement] = {}
     for number, length in enumerate(lengths):
         look(f"comparing at length {length}", 0.6 + 0.4 * number / len(lengths))
-        batch = long_words(task, symbols, length, _DRAWN, seed)
+        batch = long_strings(task, symbols, length, _DRAWN, seed)
         drawn[length] = agreement(automaton, model, batch)
         if example is None and drawn[length].first is not None:
             example = _text(automaton, batch, drawn[length].first or 0)
-    row = int((words.lengths >= min(6, int(words.lengths.max()))).int().argmax())
+    row = int((strings.lengths >= min(6, int(strings.lengths.max()))).int().argmax())
     return Extraction(
         automaton,
         classes.closed,
         classes.determined,
         longest,
-        len(words.inputs),
+        len(strings.inputs),
         len(observations.nodes),
         observations.certainty,
         listed,
         drawn,
         example,
-        words.inputs[row, : int(words.lengths[row])].tolist(),
+        strings.inputs[row, : int(strings.lengths[row])].tolist(),
     )
 
 
@@ -422,11 +422,11 @@ def compare(
                 f"program: expected the {len(expected)} {name} of task {task.name!r}, "
                 f"{expected[0]} ... {expected[-1]}, got {len(names)} others"
             )
-    words, longest = listed_words(task, symbols, budget)
-    batches = {f"every word to length {longest}": words}
+    strings, longest = listed_strings(task, symbols, budget)
+    batches = {f"every string to length {longest}": strings}
     for length in lengths:
-        drawn = long_words(task, symbols, length, _DRAWN, seed)
-        batches[f"drawn words of length {length}"] = drawn
+        drawn = long_strings(task, symbols, length, _DRAWN, seed)
+        batches[f"drawn strings of length {length}"] = drawn
     agreements = {name: agreement(program, model, batch) for name, batch in batches.items()}
     for name, each in agreements.items():
         if each.first is not None:
@@ -448,14 +448,14 @@ def check_output_precedes_read(model: nn.Module) -> None:
         )
 
 
-def check_saturated(model: nn.Module, words: Batch) -> None:
+def check_saturated(model: nn.Module, strings: Batch) -> None:
     """Check that every gate is saturated on some strings.
 
     Raises:
         ConfigError: one is not; the message has the certainty of each head.
     """
     device = next(model.parameters()).device
-    heads = certainties(model, words, saturated=SATURATED, device=device)
+    heads = certainties(model, strings, saturated=SATURATED, device=device)
     unsaturated = {name: certainty for name, certainty in heads.items() if certainty.unsaturated}
     if not heads or unsaturated:
         details = "; ".join(
@@ -474,7 +474,7 @@ def input_names(task: Task) -> tuple[str, ...]:
     """Names of the inputs. A target symbol that is fed back is marked."""
     names = list(task.input_vocabulary)
     return tuple(
-        f"said {name}" if name in names[:place] else name for place, name in enumerate(names)
+        f"output {name}" if name in names[:place] else name for place, name in enumerate(names)
     )
 
 

@@ -28,7 +28,7 @@ class Node:
         written: for each value of the instruction whether it was written.
         read: what the memory shows after it: for each slot the node and the value of its
             instruction that wrote the symbol, None for an empty slot.
-        says: number of the likeliest output; None if nothing is judged.
+        output: number of the likeliest output; None if nothing is judged.
         push_is_free: whether a push at this prefix has no observable effect. It has none if no
             longer prefix reads a row of a queue that was written here or later, or finds the queue
             empty.
@@ -39,7 +39,7 @@ class Node:
     actions: tuple[Any, ...]
     written: tuple[bool, ...]
     read: tuple[tuple[int, int] | None, ...]
-    says: int | None = None
+    output: int | None = None
     push_is_free: bool = False
 
 
@@ -128,7 +128,7 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
         )
         judged = batch.mask[:, step]
         for node in place[judged].unique().tolist():
-            nodes[node].says = int(answers[node - first])
+            nodes[node].output = int(answers[node - first])
         for node in {int(p) for p in prefix_pairs[:, 0].tolist()}:
             structures[node] = structures[node] if node == 0 else None
     root = torch.zeros(1, control[0].shape[1], dtype=like.dtype)

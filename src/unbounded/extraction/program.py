@@ -14,16 +14,16 @@ from unbounded.extraction.memories import STRUCTURES
 
 _HEAD = '''"""{title}
 
-A machine extracted from a trained network. Run it with a word of inputs:
+An automaton extracted from a trained network. Run it on a string of inputs:
 
     python {file} {example}
 
-It prints what is read, what it does, and what it says; "-" where nothing was ever asked for.
+For each step it prints the input, the actions and the output; "-" if no output is judged there.
 """
 
 import sys
 
-#: What can be read and said, by number. A name may stand twice: the place counts.
+#: Names of the inputs and outputs, by number. Two inputs may share a name, but not a number.
 INPUTS = {inputs!r}
 OUTPUTS = {outputs!r}
 #: The symbols of each alphabet of the memory.
@@ -38,24 +38,24 @@ TABLE = {{
 '''
 _TAIL = '''
 
-def run(word):
-    """A step for each input: (state, actions, symbols written, output).
+def run(string):
+    """Return (next state, actions, symbols written, output) for each input.
 
-    Fewer steps where the machine comes to a case that its table does not have.
+    The steps end before the first case that the table does not have.
     """
     memory, state, steps = {new}, START, []
-    for symbol in word:
+    for symbol in string:
         step = TABLE.get((state, symbol, memory.read()))
         if step is None:
             break
-        state, actions, writes, says = step
+        state, actions, writes, output = step
         memory.step(actions, writes)
         steps.append(step)
     return steps
 
 
 def main(names):
-    """Read inputs by name or by number, print a line for each."""
+    """Read inputs, given by name or number, and print a line for each."""
     numbers = dict(("#%d" % place, place) for place in range(len(INPUTS)))
     numbers.update((name, place) for place, name in reversed(list(enumerate(INPUTS))))
     unknown = [name for name in names if name not in numbers]
@@ -63,13 +63,13 @@ def main(names):
         print("no such input:", *unknown)
         print("inputs are:", *INPUTS, "or #0, #1, ...")
         return 2
-    word = [numbers[name] for name in names]
-    steps = run(word)
-    for symbol, (state, actions, writes, says) in zip(word, steps):
-        said = "-" if says is None else OUTPUTS[says]
-        print(INPUTS[symbol], *actions, said, sep="\\t")
-    if len(steps) < len(word):
-        print("no such case in the table: state, input or what is read is new")
+    string = [numbers[name] for name in names]
+    steps = run(string)
+    for symbol, (state, actions, writes, output) in zip(string, steps):
+        answer = "-" if output is None else OUTPUTS[output]
+        print(INPUTS[symbol], *actions, answer, sep="\\t")
+    if len(steps) < len(string):
+        print("the table has no case for this state, input and symbols read")
         return 1
     return 0
 
@@ -91,7 +91,7 @@ class Program(NamedTuple):
     outputs: tuple[str, ...]
     steps: Callable[[list[int]], list[Any]]
 
-    def run(self, word: list[int]) -> list[Step]:
+    def run(self, string: list[int]) -> list[Step]:
         """As `Automaton.run`.
 
         Raises:
@@ -99,8 +99,8 @@ class Program(NamedTuple):
         """
         try:
             steps = [
-                Step(state, actions, writes, says, 0)
-                for state, actions, writes, says in self.steps(word)
+                Step(state, actions, writes, output, 0)
+                for state, actions, writes, output in self.steps(string)
             ]
         # A program that exits counts as failed.
         except (Exception, SystemExit) as error:
@@ -138,7 +138,7 @@ def program_of(automaton: Automaton, title: str, example: list[int]) -> str:
         example: numbers of a string, for the docstring.
     """
     rows = "\n".join(
-        f"    {case!r}: {(step.state, step.actions, step.writes, step.says)!r},"
+        f"    {case!r}: {(step.state, step.actions, step.writes, step.output)!r},"
         for case, step in automaton.table.items()
     )
     head = _HEAD.format(

@@ -35,7 +35,7 @@ def draw_answers(
     """
     if not answers:
         raise ConfigError("answers: there is nothing to draw; give at least one")
-    lines = [-(-len(answer.expected) // _LINE) for answer in answers]
+    lines = [-(-len(answer.target) // _LINE) for answer in answers]
     with style():
         figure = new_figure(10.0, 0.6 + sum(0.5 + 0.55 * count for count in lines))
         axes = figure.subplots(
@@ -50,15 +50,17 @@ def draw_answers(
 def _plot_answer(axis: Axes, answer: Answer) -> None:
     wrong = sum(
         predicted != expected
-        for predicted, expected in zip(answer.said, answer.expected, strict=True)
+        for predicted, expected in zip(answer.predicted, answer.target, strict=True)
     )
-    count = len(answer.expected)
+    count = len(answer.target)
     first = answer.first_error
     where = "" if first is None else f", the first at {first + 1}"
     axis.set_title(f"{count} symbols, {wrong} wrong{where}", loc="left", fontsize=9)
-    width = max(map(len, answer.expected + answer.said))
+    width = max(map(len, answer.target + answer.predicted))
     size = 7 if width <= 2 else 5
-    for place, (expected, predicted) in enumerate(zip(answer.expected, answer.said, strict=True)):
+    for place, (expected, predicted) in enumerate(
+        zip(answer.target, answer.predicted, strict=True)
+    ):
         column, line = place % _LINE, place // _LINE
         colour = _RIGHT if expected == predicted else _WRONG
         axis.add_patch(Rectangle((column, -2.4 * line - 2), 0.95, 0.95, color=colour))

@@ -1,15 +1,15 @@
-"""anbn, superposition_stack-elman (anbn-superposition_stack-elman-f5d2c7ce-seed1, model-rounded)
+"""anbn, superposition_stack-elman (anbn-superposition_stack-elman-f5d2c7ce-seed1, model-hardened)
 
-A machine extracted from a trained network. Run it with a word of inputs:
+An automaton extracted from a trained network. Run it on a string of inputs:
 
-    python machine.py #1 #0 #1 #0 #0 #1
+    python automaton.py #1 #0 #1 #0 #0 #1
 
-It prints what is read, what it does, and what it says; "-" where nothing was ever asked for.
+For each step it prints the input, the actions and the output; "-" if no output is judged there.
 """
 
 import sys
 
-#: What can be read and said, by number. A name may stand twice: the place counts.
+#: Names of the inputs and outputs, by number. Two inputs may share a name, but not a number.
 INPUTS = ('a', 'b')
 OUTPUTS = ('a', 'b')
 #: The symbols of each alphabet of the memory.
@@ -27,14 +27,17 @@ TABLE = {
 
 
 class Stacks:
-    """Stacks side by side; each shows its topmost cells. Actions: PUSH, POP or NO-OP each."""
+    """Parallel stacks, each of which shows its topmost cells.
+
+    The action of each stack is PUSH, POP or NO-OP.
+    """
 
     def __init__(self, count: int, depth: int) -> None:
         self.depth = depth
         self.rows: list[list] = [[] for _ in range(count)]
 
     def step(self, actions: tuple, values: tuple) -> None:
-        """Carry out one action and take one value a stack."""
+        """Carry out one action for each stack, with one value for each."""
         for rows, action, value in zip(self.rows, actions, values, strict=True):
             if action == "PUSH":
                 rows.append(value)
@@ -42,30 +45,30 @@ class Stacks:
                 rows.pop()
 
     def read(self) -> tuple:
-        """The topmost cells of each stack, from the top down; None where there is none."""
+        """The topmost cells of each stack, from the top down; None for a missing cell."""
         return tuple(
             rows[-1 - k] if k < len(rows) else None for rows in self.rows for k in range(self.depth)
         )
 
 
-def run(word):
-    """A step for each input: (state, actions, symbols written, output).
+def run(string):
+    """Return (next state, actions, symbols written, output) for each input.
 
-    Fewer steps where the machine comes to a case that its table does not have.
+    The steps end before the first case that the table does not have.
     """
     memory, state, steps = Stacks(1, 2), START, []
-    for symbol in word:
+    for symbol in string:
         step = TABLE.get((state, symbol, memory.read()))
         if step is None:
             break
-        state, actions, writes, says = step
+        state, actions, writes, output = step
         memory.step(actions, writes)
         steps.append(step)
     return steps
 
 
 def main(names):
-    """Read inputs by name or by number, print a line for each."""
+    """Read inputs, given by name or number, and print a line for each."""
     numbers = dict(("#%d" % place, place) for place in range(len(INPUTS)))
     numbers.update((name, place) for place, name in reversed(list(enumerate(INPUTS))))
     unknown = [name for name in names if name not in numbers]
@@ -73,13 +76,13 @@ def main(names):
         print("no such input:", *unknown)
         print("inputs are:", *INPUTS, "or #0, #1, ...")
         return 2
-    word = [numbers[name] for name in names]
-    steps = run(word)
-    for symbol, (state, actions, writes, says) in zip(word, steps):
-        said = "-" if says is None else OUTPUTS[says]
-        print(INPUTS[symbol], *actions, said, sep="\t")
-    if len(steps) < len(word):
-        print("no such case in the table: state, input or what is read is new")
+    string = [numbers[name] for name in names]
+    steps = run(string)
+    for symbol, (state, actions, writes, output) in zip(string, steps):
+        answer = "-" if output is None else OUTPUTS[output]
+        print(INPUTS[symbol], *actions, answer, sep="\t")
+    if len(steps) < len(string):
+        print("the table has no case for this state, input and symbols read")
         return 1
     return 0
 

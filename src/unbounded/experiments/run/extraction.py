@@ -27,7 +27,7 @@ from unbounded.figures import draw_automaton
 from unbounded.files import json_text, storage_errors, write_text
 
 FORMAT = "unbounded-automaton"
-VERSION = 1
+VERSION = 2
 #: Lengths of the comparison without a verification, as multiples of the longest training length.
 _TIMES = (2, 10)
 #: Greatest length of the comparison. An automaton is slow, because it reads symbol by symbol.
@@ -85,9 +85,9 @@ def extract_run(
                 "weights_sha256": digest,
                 "closed": extraction.closed,
                 "determined": extraction.determined,
-                "every_word_to": extraction.longest,
-                "words": extraction.words,
-                "beginnings": extraction.beginnings,
+                "every_string_to": extraction.longest,
+                "strings": extraction.strings,
+                "prefixes": extraction.prefixes,
                 "least_certainty": extraction.certainty,
                 "listed": extraction.listed._asdict(),
                 "drawn": {str(n): agreement._asdict() for n, agreement in extraction.drawn.items()},
@@ -185,12 +185,12 @@ def summary(extraction: Extraction) -> list[str]:
     symbols = sum(len(names) for names in automaton.symbols)
     lines = [
         f"{_number(automaton.states, 'state')}, {_number(symbols, 'symbol')}, "
-        f"{_number(len(automaton.table), 'case')}; from {extraction.words} strings, all up to "
-        f"length {extraction.longest}, with {extraction.beginnings} prefixes"
+        f"{_number(len(automaton.table), 'case')}; from {extraction.strings} strings, all up to "
+        f"length {extraction.longest}, with {extraction.prefixes} prefixes"
     ]
     if extraction.closed:
         lines.append("the states close: every step of these strings follows the table")
-        if any(drawn.equal < drawn.words for drawn in extraction.drawn.values()):
+        if any(drawn.equal < drawn.strings for drawn in extraction.drawn.values()):
             lines.append(
                 "but longer strings do not: the listed ones are too short to show the difference. "
                 "--symbols 100000 lists ten times as many symbols"
@@ -213,7 +213,7 @@ def summary(extraction: Extraction) -> list[str]:
 def _share(agreement: Agreement) -> str:
     notes = [f"in {agreement.left} the table lacks a case"] if agreement.left else []
     notes += [f"in {agreement.erring} the network itself is wrong"] if agreement.erring else []
-    return f"{agreement.equal} of {agreement.words}" + (f" ({'; '.join(notes)})" if notes else "")
+    return f"{agreement.equal} of {agreement.strings}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _number(count: int, what: str) -> str:

@@ -32,7 +32,7 @@ _FILES: Final = (
     "automaton.json",
 )
 #: Fields of `automaton.json` that are shown in the table.
-_FIELDS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "every_word_to")
+_FIELDS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "every_string_to")
 _LEGEND: Final = """\
 "states", "symbols" (written to the memory) and "cases" count those of the automaton's table.
 "closes": whether the table contains every step of every string up to the length under "equal".
@@ -144,7 +144,7 @@ def automata_grid(automata: Automata, published: Published) -> str:
 
 def _row(trial: Trial, data: Mapping[str, Any], published: Published) -> tuple[str, ...]:
     closes = "yes" if data["closed"] else f"{100 * data['determined']:.2f} % of the steps"
-    equal = [f"every string to {data['every_word_to']}: {_share(data['listed'])}"]
+    equal = [f"every string to {data['every_string_to']}: {_share(data['listed'])}"]
     equal += [f"{length}: {_share(agreement)}" for length, agreement in data["drawn"].items()]
     return (
         f"{published.tasks[trial.task]}, {model_name(trial.config.model)}",
@@ -161,7 +161,7 @@ def _row(trial: Trial, data: Mapping[str, Any], published: Published) -> tuple[s
 
 def _share(agreement: Mapping[str, Any]) -> str:
     wrong = f" ({agreement['erring']})" if agreement["erring"] else ""
-    return f"{agreement['equal']}/{agreement['words']}{wrong}"
+    return f"{agreement['equal']}/{agreement['strings']}{wrong}"
 
 
 def _read(path: Path) -> dict[str, Any]:
