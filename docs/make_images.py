@@ -48,7 +48,7 @@ RESULTS = ROOT / "results"
 BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper} -->"
 #: Columns of the table of lengths mastered.
 MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-hardened")
-#: A row of ours, and what has the place of each of these in it.
+#: A row of the results here, and the place of each published value in it.
 OURS = "the same with R, temperature noise (added here)"
 SHARPENED = (None, None, None, "stack-rnn-sharpened", "stack-rnn-sharpened-hardened")
 FARTHEST = "1000:1000"
@@ -91,7 +91,7 @@ def figure1a_trace() -> ub.Trace:
 
 
 def counter_images() -> list[Path]:
-    """Draw what a counter of a^n b^n does, and how far it counts as its actions are decided."""
+    """Draw what a counter of a^n b^n does, and how far it counts as its actions saturate."""
     counter = runpy.run_path(str(ROOT / "tests" / "constructions" / "__init__.py"))["counter"]
     task = make_task("anbn", sequences=20)
     assert isinstance(task, StreamTask)
@@ -103,7 +103,7 @@ def counter_images() -> list[Path]:
     for inverse_temperature in (0.4, 0.5, 0.6):
         soft = counter()
         sharpen(soft, inverse_temperature)
-        groups[f"PUSH and POP decided to {1 / (1 + math.exp(-9 * inverse_temperature)):.3f}"] = soft
+        groups[f"PUSH and POP of {1 / (1 + math.exp(-9 * inverse_temperature)):.3f}"] = soft
     groups["discretized"] = discretized(counter())
     accuracies = {
         label: [

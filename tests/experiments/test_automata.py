@@ -152,8 +152,8 @@ def test_what_is_not_asked_for_or_not_there_is_left(tmp_path):
     ("text", "message"),
     [
         ("{", "is not an automaton: "),
-        ("[]", "is not an automaton of version 1"),
-        ('{"format": "unbounded-automaton", "version": 1}', "is damaged: it lacks closed, drawn, "),
+        ("[]", "is not an automaton of version 2"),
+        ('{"format": "unbounded-automaton", "version": 2}', "is damaged: it lacks closed, drawn, "),
     ],
 )
 def test_a_damaged_automaton_is_named(study, tmp_path, text, message):

@@ -30,7 +30,7 @@ def parameters(model: str, hidden: int) -> int:
     return lstm(64 + 256 * ends, hidden) + heads + 64 * (hidden + 1)
 
 
-#: Rows of Grefenstette's Table 3; the others of that file are variants of ours.
+#: Rows of Grefenstette's Table 3; the others of that file are added here.
 THE_PAPERS = {"lstm-1", "lstm-2", "lstm-4", "lstm-8", "stack", "queue", "deque"}
 
 
@@ -41,7 +41,9 @@ def test_every_cell_of_table_3_is_there():
     assert set(named.values()) == set(TASKS) & set(paper.tasks)
     # A task's other forms stand beside the same published values.
     assert all(paper.values[task] == paper.values[name] for task, name in named.items())
-    assert all("(ours)" in paper.models[name].title for name in set(paper.models) - THE_PAPERS)
+    assert all(
+        "(added here)" in paper.models[name].title for name in set(paper.models) - THE_PAPERS
+    )
     for models in paper.values.values():
         assert set(models) == THE_PAPERS
         for values in models.values():

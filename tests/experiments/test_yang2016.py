@@ -23,10 +23,17 @@ from unbounded.tasks import TASKS
 FIVE = ["answer_copy", "answer_reverse", "answer_bigram_flip", "answer_double", "answer_addition"]
 EIGHT = [*FIVE, "answer_odd_first", "answer_repeat_copy", "answer_priority_sort"]
 WORDS = 10_000
-SMOOTHED, LONG = "invnorm-path-shut-smoothed", "invnorm-path-shut-smoothed-long"
+SMOOTHED, LONG = "invnorm-path-hard-gates-smoothed", "invnorm-path-hard-gates-smoothed-long"
 HARDENED = ("invnorm-hardened", "invnorm-path-hardened")
-PATH = ("invnorm-path", "invnorm-path-hardened", "invnorm-path-shut", SMOOTHED, LONG, "lantm-2017")
-SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED, LONG)
+PATH = (
+    "invnorm-path",
+    "invnorm-path-hardened",
+    "invnorm-path-hard-gates",
+    SMOOTHED,
+    LONG,
+    "lantm-2017",
+)
+HARD_GATES = ("invnorm-hard-gates", "invnorm-path-hard-gates", SMOOTHED, LONG)
 
 
 @cache
@@ -236,7 +243,7 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
             "solved" if name == "laptop" and trial.model not in (SMOOTHED, LONG) else "budget"
         )
         assert (trial.config.hardening["name"] != "none") == hardens
-        assert ("gates" in memory) == (trial.model in SHUT)
+        assert ("gates" in memory) == (trial.model in HARD_GATES)
         if trial.model == "lantm-2017":
             assert (memory["variant"], memory["step"]) == ("2017", "bounded")
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None

@@ -94,8 +94,7 @@ def table_markdown(
     finished, trials = progress(shown_study, asked)
     parts = [
         f"# {study.paper}, study {study.name}",
-        f"{study.about[:1].upper()}{study.about[1:]}. {len(finished)} of {len(trials)} runs are "
-        "finished.",
+        f"{study.about} {len(finished)} of {len(trials)} runs are finished.",
         f"Published values: {published.source}. Made by `{command(study)}`.",
     ]
     if published.overview and asked:
