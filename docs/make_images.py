@@ -223,7 +223,7 @@ def unrestricted_table(table: dict[str, Any]) -> str:
 def lengths_table(table: dict[str, Any]) -> str:
     """The table of counting: percent of lengths mastered, median and spread of restarts.
 
-    The last column says how many restarts are right at n = 1000 after rounding.
+    The last column says how many restarts are correct at n = 1000 after rounding.
     """
     paper = published("joulin2015")
     cells = {(cell["task"], cell["model"]): cell for cell in table["cells"]}

@@ -133,7 +133,7 @@ def test_the_command(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "12", "--times", "2"]) == 0
     out = capsys.readouterr().out
-    assert "proven by enumeration: all 14 sequences of length 1:12, 19, 38 are right" in out
+    assert "proven by enumeration: all 14 sequences of length 1:12, 19, 38 are correct" in out
     report = json.loads((run / "verification-model.json").read_text())
     assert report["format"] == "unbounded-verification"
     assert report["finished"] is True

@@ -54,8 +54,8 @@ class Score:
     Fields:
         count: sequences scored, at least 1.
         right: sequences that match exactly.
-        partial_accuracy: mean share of a sequence that is right, in [0, 1]. By metric set it is the
-            share before the first error, or of right symbols or labels.
+        partial_accuracy: mean share of a sequence that is correct, in [0, 1]. By metric set it is
+            the share before the first error, or of correct symbols or labels.
         partial_error: standard error of that mean, 0 for a single sequence.
         nan: sequences with NaN among the counted logits; they count as wrong in all symbols.
     """

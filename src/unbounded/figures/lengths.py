@@ -29,7 +29,7 @@ def draw_lengths(
     *,
     trained_to: int | None = None,
     title: str = "Accuracy by length",
-    what: str = "sequences that are right",
+    what: str = "correct sequences",
     shaded: bool = False,
     shares: bool = True,
 ) -> list[Path]:

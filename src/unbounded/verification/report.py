@@ -52,7 +52,7 @@ def report_of(
 def text_of(report: Mapping[str, Any]) -> str:
     """The report as text for a person, with a table and its conclusions."""
     lines: list[tuple[str, ...]] = [
-        ("length", "sequences", "right", "95 % interval", "margin", "certainty", "displaced")
+        ("length", "sequences", "correct", "95 % interval", "margin", "certainty", "displaced")
     ]
     every = [row for row in report["rows"] if row["how"] == "every"]
     drawn = [row for row in report["rows"] if row["how"] == "drawn"]
@@ -120,7 +120,7 @@ def _proven(report: Mapping[str, Any]) -> Iterator[str]:
     count = sum(part["count"] for part in parts)
     lengths = ", ".join(part["lengths"] for part in parts)
     one, are = ("the one sequence", "is") if count == 1 else (f"all {count} sequences", "are")
-    yield f"proven by enumeration: {one} of length {lengths}{symbols} {are} right"
+    yield f"proven by enumeration: {one} of length {lengths}{symbols} {are} correct"
 
 
 def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         lengths = ", ".join(str(row["length"]) for row in rows)
         each = " each" if len(rows) > 1 else ""
         yield (
-            f"sampled: {right} of {count} drawn sequences{each} of length {lengths} are right, "
+            f"sampled: {right} of {count} drawn sequences{each} of length {lengths} are correct, "
             f"95 % interval {low:.3f} to {high:.3f}"
         )
 
@@ -145,7 +145,7 @@ def _wrong(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     first_error = report["first_error"]
-    outcome = f"right up to {report['right_up_to']}"
+    outcome = f"correct up to {report['right_up_to']}"
     if first_error is not None:
         yield (
             "the first error, among the checked lengths from those of training on, comes at "

@@ -237,7 +237,7 @@ class MetricSet(ABC):
     longer: ClassVar[bool] = True
     judges_hardening: ClassVar[bool] = True
     curve: ClassVar[str] = "accuracy"
-    curve_title: ClassVar[str] = "sequences that are right"
+    curve_title: ClassVar[str] = "correct sequences"
     curve_is_share: ClassVar[bool] = True
     curve_shaded: ClassVar[bool] = False
     baseline: ClassVar[str] = ""

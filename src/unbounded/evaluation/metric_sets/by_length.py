@@ -58,7 +58,7 @@ class ByLength(MetricSet):
         "token accuracy": "{token_accuracy:.4f}",
         "scaled": lambda row: optional(row["scaled_accuracy"]),
         "exact match": "{exact_match:.4f}",
-        "right up to": lambda row: str(row["right_up_to"] or "–"),
+        "correct up to": lambda row: str(row["right_up_to"] or "–"),
     }
     texts_of_each: ClassVar[Texts] = {
         "length": "{n}",
@@ -131,7 +131,7 @@ many sequences of the test split."""
         ]
         return [
             "token accuracy and exact match are means over lengths; scaled: (accuracy - chance) / "
-            "(1 - chance); right up to: the longest length with all answers right, and all "
+            "(1 - chance); correct up to: the longest length with all answers correct, and all "
             "shorter ones",
             *steps,
         ]

@@ -48,7 +48,7 @@ class Lengths(MetricSet):
     texts: ClassVar[Texts] = {
         "n": lambda row: scored_n(row),
         "sequences": "{count}",
-        "right": "{exact_match:.3f}",
+        "correct": "{exact_match:.3f}",
         "mastered n": "{lengths_mastered} of {lengths_scored}",
         "percent": "{percent_of_lengths:.1f}",
         "95 % interval": "{percent_of_lengths_95[0]:.1f}-{percent_of_lengths_95[1]:.1f}",
@@ -56,7 +56,7 @@ class Lengths(MetricSet):
     texts_of_each: ClassVar[Texts] = {
         "n": "{n}",
         "sequences": "{count}",
-        "right": "{right}",
+        "correct": "{right}",
         "accuracy": "{accuracy:.3f}",
     }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}
@@ -67,7 +67,7 @@ class Lengths(MetricSet):
     solved = "100 percent"
     legend = """\
 "percent" is the percentage of lengths n = 2, 3, ..., 60 of which every sequence of the test split
-is right: each symbol that the rest determines was the likeliest."""
+is correct: each symbol that the rest determines was the likeliest."""
 
     def assess(
         self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int

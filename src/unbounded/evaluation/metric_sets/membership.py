@@ -148,7 +148,7 @@ class Membership(MetricSet):
             "–" if row["auc_95"] is None else "{:.4f}-{:.4f}".format(*row["auc_95"])
         ),
         "AUC so far": lambda row: optional(row["auc_so_far"]),
-        "right": "{accuracy:.3f}",
+        "correct": "{accuracy:.3f}",
         "its 95 % interval": "{accuracy_95[0]:.3f}-{accuracy_95[1]:.3f}",
     }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {

@@ -72,12 +72,12 @@ class Recognised(MetricSet):
     success = "test accuracy 1.00"
     solved = "test accuracy 1.00 to two digits"
     curve = "accuracy"
-    curve_title = "strings of length up to n in the band whose label is right"
+    curve_title = "strings of length up to n in the band with a correct label"
     curve_shaded = True
     legend = """\
-Accuracy is the share of strings with the right label, on strings of the test split at the training
-lengths, at the test lengths, and beyond. "test_nats" is their mean cross entropy, in nats a
-string."""
+Accuracy is the share of strings with the correct label, on strings of the test split at the
+training lengths, at the test lengths, and beyond. "test_nats" is their mean cross entropy, in nats
+a string."""
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. A string is correct if its label is correct."""
@@ -128,7 +128,7 @@ string."""
     def notes(self, rows: Sequence[Row]) -> list[str]:
         """Define two columns."""
         return [
-            '"in the language" and "others": the share of right labels among strings of that kind'
+            '"in the language" and "others": the share of correct labels among strings of that kind'
         ]
 
     def _numbers(self, evaluator: Evaluator, examples: Examples) -> Tensor:

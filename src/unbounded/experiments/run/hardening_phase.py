@@ -98,8 +98,8 @@ def harden_model(
     # correct strings of one symbol do not make a task solved.
     unshifted = [before[one.name] for one in sets if not one.is_shifted]
     if not any(share.right for share in unshifted) and hardening.tolerance < 1:
-        around.progress.say("not hardened: the trained model is right on no validation sequence")
-        stopped = "the trained model is right on no validation sequence"
+        around.progress.say("not hardened: the trained model is correct on no validation sequence")
+        stopped = "the trained model is correct on no validation sequence"
         return model, _facts(planned, model, batch, around, stopped=stopped)
     as_trained.keep()
     model.train()

@@ -19,11 +19,11 @@ Verified = Sequence[tuple[Trial, Mapping[str, Any]]]
 
 _LEGEND = """\
 "every" is the range of lengths at which every sequence was checked, followed by the number of
-symbols if the strings have an alphabet. "right" counts the correct ones of these sequences. "drawn"
-is correct / checked random sequences at each further length. "margin" is the least difference
-between the logit of the correct answer and the next one. "certainty" is the certainty of the least
-saturated gate. "first error" is the length of the first error, from the shortest training length
-on. If no error was found, it is the length at which the trend of the margins predicts one
+symbols if the strings have an alphabet. "correct" counts the correct ones of these sequences.
+"drawn" is correct / checked random sequences at each further length. "margin" is the least
+difference between the logit of the correct answer and the next one. "certainty" is the certainty of
+the least saturated gate. "first error" is the length of the first error, from the shortest training
+length on. If no error was found, it is the length at which the trend of the margins predicts one
 ("expected")."""
 
 
@@ -60,7 +60,7 @@ def verified_grid(verified: Verified, published: Published) -> str:
     """A row for each verified run, and the meaning of the columns."""
     if not verified:
         return "No run is verified."
-    header = ["run", "seed", "every", "right", "drawn", "margin", "certainty", "first error"]
+    header = ["run", "seed", "every", "correct", "drawn", "margin", "certainty", "first error"]
     rows = [_row(trial, report, published) for trial, report in verified]
     return f"{grid(header, rows)}\n\n{_LEGEND}"
 
