@@ -70,8 +70,8 @@ export interface RuleData {
   /** Of counting: letters of the alphabet, and how many times longer the second run is. */
   letters?: number
   repeats?: number
-  /** Of marks: symbols that the answer repeats, for drawing. */
-  said?: number
+  /** Of marks: number of symbols that the answer repeats, for drawing. */
+  sequence_length?: number
   grammar?: GrammarData
 }
 

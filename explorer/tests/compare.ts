@@ -28,7 +28,7 @@ export interface ModelCase {
 export interface TaskCase {
   name: string
   run: RunData
-  said: number[][]
+  predicted: number[][]
 }
 
 const flat = (numbers: unknown): Float64Array =>
@@ -92,13 +92,13 @@ export function taskDifferences(data: TaskCase): string[] {
     const plans = { stored: planOfSample(run, sample), ...(source && { typed: planOf(run.task, source) }) }
     for (const [name, plan] of Object.entries(plans)) {
       const steps = runPlan(model, run.task, plan)
-      const most = Math.min(steps.length, data.said[place].length)
+      const most = Math.min(steps.length, data.predicted[place].length)
       for (let step = 0; step < most; step++) {
-        if (steps[step].predicted !== data.said[place][step]) found.push(`sample ${place}, ${name}, step ${step}`)
+        if (steps[step].predicted !== data.predicted[place][step]) found.push(`sample ${place}, ${name}, step ${step}`)
       }
       // It may end early, by saying the end.
       const ended = steps.at(-1)?.predicted === run.task.end_token
-      if (most < data.said[place].length && !ended) found.push(`sample ${place}, ${name}: ${most} steps`)
+      if (most < data.predicted[place].length && !ended) found.push(`sample ${place}, ${name}: ${most} steps`)
       // The target that the page finds is the target of the sample, wherever it finds one.
       plan.targets.forEach((target, step) => {
         if (step >= sample.targets.length || target === null) return

@@ -230,7 +230,10 @@ TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "gender": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
     "answer_double": ({}, {"memory": "none", "controller": "gru"}),
     "answer_addition": ({}, {"memory": "none", "controller": "gru"}),
-    "answer_repeat_copy": ({"symbols": 2, "said": 2}, {"memory": "none", "controller": "gru"}),
+    "answer_repeat_copy": (
+        {"symbols": 2, "sequence_length": 2},
+        {"memory": "none", "controller": "gru"},
+    ),
     "answer_priority_sort": ({"symbols": 2}, {"memory": "none", "controller": "gru"}),
     "anb2n": ({}, {"memory": "none", "controller": "gru"}),
     "anbmc_sum": ({}, {"memory": "none", "controller": "gru"}),
@@ -347,7 +350,7 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any]) -> dict[str, Any]:
-    """A run as a page has it, and what is said at each step of its first samples."""
+    """A run as a page has it, and the predictions at each step of its first samples."""
     task = make_task(**{"name": name, **options})
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     model = model_of({**sizes, **model_options}, 3)
@@ -357,17 +360,18 @@ def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any])
     lengths = LengthRange(shortest, shortest + 3)
     run = run_data(model, task, name, lengths=lengths, weights="float64")
     run["samples"] = run["samples"][:3]
-    return {"name": name, "run": run, "said": [said_to(model, task, s) for s in run["samples"]]}
+    predicted = [predicted_by(model, task, sample) for sample in run["samples"]]
+    return {"name": name, "run": run, "predicted": predicted}
 
 
-def said_to(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
+def predicted_by(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
     """The output token of each step: fed back, or fed what the sample says."""
     predict = OBJECTIVES[task.objective].predict
     tokens = torch.tensor([sample["inputs"]])
     if not isinstance(task, TransductionTask) or task.layout != "pairs":
         with torch.no_grad():
-            said: list[int] = predict(model(tokens)[0])[0].tolist()
-        return said
+            outputs: list[int] = predict(model(tokens)[0])[0].tolist()
+        return outputs
     prompt = tokens[:, : sample["prompt"]]
     with torch.no_grad():
         before: list[int] = predict(model(prompt)[0])[0, :-1].tolist()

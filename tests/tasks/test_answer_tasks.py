@@ -164,7 +164,7 @@ def test_k_beyond_what_a_task_has():
     task = make_task("answer_repeat_copy")
     with pytest.raises(ConfigError, match=r"answer_repeat_copy: .* at most 10000 copies, got 1:"):
         task.batch(1, "test", 0, 1, LengthRange(1, 10_001))
-    with pytest.raises(ConfigError, match="said: expected an integer from 1"):
-        make_task("answer_repeat_copy", said=0)
+    with pytest.raises(ConfigError, match="sequence_length: expected an integer from 1"):
+        make_task("answer_repeat_copy", sequence_length=0)
     with pytest.raises(ConfigError, match="unit: expected an integer from 1"):
         RandomSymbols("copy", 3, 0)

@@ -66,7 +66,7 @@ def _of_pairs(pairs: PairSource) -> dict[str, Any] | None:
     if isinstance(pairs, Added):
         return {"kind": "digits", "name": "addition"}
     if isinstance(pairs, RepeatedSymbols):
-        return {"kind": "marks", "name": "repeat", "said": pairs.said}
+        return {"kind": "marks", "name": "repeat", "sequence_length": pairs.sequence_length}
     if isinstance(pairs, PrioritySort):
         return {"kind": "marks", "name": "sort"}
     if isinstance(pairs, GrammarPairs) and pairs.grammar in _DETERMINED:

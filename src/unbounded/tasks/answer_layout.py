@@ -112,7 +112,7 @@ def answer_addition(
 
 def answer_repeat_copy(
     symbols: int = 128,
-    said: int = 20,
+    sequence_length: int = 20,
     train_lengths: Lengths = "1:5",
     test_lengths: Lengths = "6:10",
 ) -> TransductionTask:
@@ -120,7 +120,7 @@ def answer_repeat_copy(
 
     Args:
         symbols: number of symbols, at least 1.
-        said: symbols of a sequence, at least 1.
+        sequence_length: symbols of a sequence, at least 1.
         train_lengths: N of the split "train".
         test_lengths: of the splits "validation" and "test".
 
@@ -130,7 +130,7 @@ def answer_repeat_copy(
     """
     return transduction(
         "answer_repeat_copy",
-        lambda: RepeatedSymbols(symbols, said),
+        lambda: RepeatedSymbols(symbols, sequence_length),
         train_lengths,
         test_lengths,
         "answer",

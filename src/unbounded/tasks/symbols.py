@@ -225,28 +225,29 @@ class RepeatedSymbols(PairSource):
 
     Args:
         symbols: number of symbols, at least 1; they are named s0, s1, ...
-        said: symbols of a sequence, at least 1.
+        sequence_length: symbols of a sequence, at least 1.
     Raises:
         ConfigError: a number is not an integer, or is out of range.
     """
 
-    def __init__(self, symbols: int = 128, said: int = 20) -> None:
+    def __init__(self, symbols: int = 128, sequence_length: int = 20) -> None:
         self.symbols = whole_number("symbols", symbols, 1, 2**31)
-        self.said = whole_number("said", said, 1, 100_000)
+        self.sequence_length = whole_number("sequence_length", sequence_length, 1, 100_000)
         self.target_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
         self.source_vocabulary = (*self.target_vocabulary, MARK)
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`. The length of a pair is N."""
         indices = start + np.arange(size)
-        length_words, words = stream.sequence_words(indices, self.said)
+        length = self.sequence_length
+        length_words, words = stream.sequence_words(indices, length)
         times = lengths.minimum + bounded(length_words, len(lengths))
         symbols = bounded(words, self.symbols)
         most = int(times.max())
-        source = np.full((size, most + self.said), self.symbols)
-        place = times[:, None] + np.arange(self.said)
+        source = np.full((size, most + length), self.symbols)
+        place = times[:, None] + np.arange(length)
         np.put_along_axis(source, place, symbols, axis=1)
-        return Pairs(source, times + self.said, np.tile(symbols, (1, most)), times * self.said)
+        return Pairs(source, times + length, np.tile(symbols, (1, most)), times * length)
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
         """See `PairSource.range_errors`."""

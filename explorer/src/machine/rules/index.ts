@@ -119,8 +119,8 @@ function drawnMarks(rule: RuleData, length: number, symbols: number): number[] {
     }
     return order.flatMap((marks) => [...new Array<number>(marks).fill(symbols), below(symbols)])
   }
-  const predicted = Array.from({ length: rule.said ?? 1 }, () => below(symbols))
-  return [...new Array<number>(length).fill(symbols), ...predicted]
+  const sequence = Array.from({ length: rule.sequence_length ?? 1 }, () => below(symbols))
+  return [...new Array<number>(length).fill(symbols), ...sequence]
 }
 
 /** Two binary numbers of so many digits together, with what they make. */
