@@ -47,7 +47,7 @@ def test_unroll_and_its_gradients(name: str, kind: str, device: str) -> None:
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("name", MEMORIES)
-def test_layer_with_lengths_moves_and_carries_on(name: str, controller: str, device: str) -> None:
+def test_layer_with_lengths_moves_and_resumes(name: str, controller: str, device: str) -> None:
     torch.manual_seed(1)
     layer = ub.MemoryRNN(3, 5, MEMORIES[name](4), controller, dtype=torch.float64)
     moved = copy.deepcopy(layer).to(device)
@@ -91,7 +91,7 @@ def test_autocast_keeps_strengths_in_float32(device: str) -> None:
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("name", ub.memories.MEMORIES)
-def test_every_memory_as_it_is_made(name: str, controller: str, device: str) -> None:
+def test_every_memory_with_its_default_options(name: str, controller: str, device: str) -> None:
     torch.manual_seed(1)
     layer = ub.MemoryRNN(3, 5, ub.memories.MEMORIES[name](4), controller, dtype=torch.float64)
     moved = copy.deepcopy(layer).to(device)

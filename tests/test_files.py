@@ -38,7 +38,7 @@ def test_cut_keeps_the_lines_a_checkpoint_counts(tmp_path: Path) -> None:
     assert log.path.read_bytes() == b""
 
 
-def test_cut_says_how_many_lines_there_are(tmp_path: Path) -> None:
+def test_cut_returns_the_number_of_lines(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path / "metrics.jsonl")
     log.append({"batch": 1})
     assert log.cut(3) == 1
@@ -47,7 +47,7 @@ def test_cut_says_how_many_lines_there_are(tmp_path: Path) -> None:
     assert log.cut(2) == 0
 
 
-def test_what_is_not_finite_becomes_null() -> None:
+def test_non_finite_numbers_become_null() -> None:
     assert json_text({"a": [float("nan"), (1.5, float("inf"))]}) == '{"a": [null, [1.5, null]]}'
 
 
@@ -75,7 +75,7 @@ def test_write_text_leaves_the_old_file_and_no_other(
     assert path.read_text() == "old"
 
 
-def test_a_draft_that_is_given_up_leaves_the_old_file(tmp_path: Path) -> None:
+def test_an_abandoned_draft_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "kept.txt"
     write_text(path, "old")
     with contextlib.suppress(KeyboardInterrupt), replacing(path) as draft:
@@ -148,7 +148,7 @@ def test_a_saved_model_has_the_usual_mode(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["config.yaml", "report.json", "model/config.json", "model/model.safetensors"]
 )
-def test_a_file_that_may_not_be_read_is_not_called_damaged(
+def test_an_unreadable_file_is_not_reported_as_damaged(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """Item 20: it was damaged, to be deleted."""
@@ -163,7 +163,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "loop.json", "model.safetensors"])
-def test_a_checkpoint_that_may_not_be_read_is_not_called_damaged(
+def test_an_unreadable_checkpoint_is_not_reported_as_damaged(
     run: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     newest = checkpoint_folders(run / "checkpoints")[0]
@@ -229,7 +229,7 @@ def test_no_command_writes_through_a_link(
 @pytest.mark.parametrize(
     "arguments", [("evaluate", "--count", "1"), ("explore", "--no-open"), ("resume",)]
 )
-def test_an_older_checkpoint_is_not_called_the_newest(
+def test_an_older_checkpoint_is_reported_as_such(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     """Item 5: evaluate and explore called an older one the newest, and actions said nothing."""
@@ -252,7 +252,7 @@ def test_an_older_checkpoint_is_not_called_the_newest(
 
 
 @pytest.mark.parametrize("load", [load_trace, load_run_trace])
-def test_a_trace_that_may_not_be_read_says_what_to_do(
+def test_the_error_for_an_unreadable_trace_has_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: Any
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> Any:

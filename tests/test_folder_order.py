@@ -36,7 +36,7 @@ def test_the_map_names_every_folder():
 
 
 @pytest.mark.parametrize("folder", ORDER)
-def test_a_folder_is_there_when_it_is_asked_for(folder):
+def test_each_folder_is_imported_on_access(folder):
     assert unbounded.__getattr__(folder).__name__ == f"unbounded.{folder}"
 
 
@@ -47,7 +47,7 @@ def test_a_folder_imports_only_those_above_it(path):
     assert not below, f"imports from below: {', '.join(sorted(below))}"
 
 
-def test_the_test_sees_an_import_from_below(tmp_path):
+def test_imports_inside_functions_are_found(tmp_path):
     path = tmp_path / "wrong.py"
     path.write_text(
         "def late():\n    from unbounded import cli\n    import unbounded.training.loop\n"

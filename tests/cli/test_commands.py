@@ -64,7 +64,9 @@ def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
         ),
     ],
 )
-def test_what_there_is_not(arguments: list[str], message: str, capsys: Capture) -> None:
+def test_unknown_names_and_missing_files_are_errors(
+    arguments: list[str], message: str, capsys: Capture
+) -> None:
     assert message in failing(capsys, *arguments)
 
 
@@ -92,7 +94,7 @@ def test_all_errors_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
     assert "unknown memory 'quue'. Did you mean 'queue'?" in said
 
 
-def test_the_config_of_a_run_folder_is_one(capsys: Capture, tmp_path: Path) -> None:
+def test_the_config_of_a_run_folder_is_a_valid_config_file(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("task: copy\nid: x\nseed: 7\nused: {threads: 1, kernels: avx2}\n")
     assert main(["train", "--config", str(path), "--print_config"]) == 0
@@ -114,7 +116,7 @@ def test_the_config_of_a_run_folder_is_one(capsys: Capture, tmp_path: Path) -> N
         ("", "bad.yaml holds no options"),
     ],
 )
-def test_a_config_file_that_is_none_is_the_only_error(
+def test_an_invalid_config_file_is_the_only_error(
     text: str, message: str, capsys: Capture, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.yaml"
@@ -125,7 +127,7 @@ def test_a_config_file_that_is_none_is_the_only_error(
     assert message in said
 
 
-def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
+def test_values_of_a_wrong_type_are_described_in_words(capsys: Capture) -> None:
     given = {
         "--seed": ("1.5", "expected an integer, got 1.5"),
         "--training.clip": ("x", "expected a number, got 'x'"),
@@ -201,18 +203,18 @@ def test_a_config_with_errors_is_not_printed(capsys: Capture, tmp_path: Path) ->
     assert "task:\n  name: penn_treebank" in capsys.readouterr().out
 
 
-def test_a_value_that_begins_with_a_minus_is_told_how_to_be_written(capsys: Capture) -> None:
+def test_the_error_for_a_value_with_a_minus_shows_the_valid_form(capsys: Capture) -> None:
     said = failing(capsys, "evaluate", "RUN", "--lengths", "-5:3")
     assert "lengths: expected a text after it, got nothing" in said
     assert "is written --lengths=-..." in said
 
 
-def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
+def test_the_task_may_have_any_position(capsys: Capture) -> None:
     assert main(["train", "--seed", "3", "--resume", "reversal", "--print_config"]) == 0
     assert "name: stack" in capsys.readouterr().out
 
 
-def test_another_schedule_has_not_the_cooldown_of_the_presets(capsys: Capture) -> None:
+def test_another_schedule_drops_the_cooldown_of_the_preset(capsys: Capture) -> None:
     constant, cooldown = {"name": "constant"}, {"name": "cooldown", "batches": 2000}
     for given, schedule in (
         ("constant", constant),
@@ -226,7 +228,9 @@ def test_another_schedule_has_not_the_cooldown_of_the_presets(capsys: Capture) -
     assert "unknown schedule 'constat'. Did you mean 'constant'?" in said
 
 
-def test_so_it_is_with_a_config_file_and_with_a_curriculum(capsys: Capture, tmp_path: Path) -> None:
+def test_another_schedule_in_a_file_and_another_curriculum_drop_options(
+    capsys: Capture, tmp_path: Path
+) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("task: gender\ntraining: {schedule: constant}\n")
     training = _printed(capsys, "--config", str(path))["training"]
@@ -274,7 +278,7 @@ def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
         ["--training.lengths=1:3"],
     ],
 )
-def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
+def test_other_training_ranges_drop_the_evaluation_ranges_of_the_preset(
     task: str, ranges: list[str], capsys: Capture
 ) -> None:
     def scored(*arguments: str) -> Any:
@@ -285,13 +289,13 @@ def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
     assert scored(*ranges, "--evaluation.lengths", "1:3,7:9") == ["1:3", "7:9"]
 
 
-def test_where_n_has_other_ranges_a_stream_keeps_those_of_its_report(capsys: Capture) -> None:
+def test_other_training_ranges_keep_the_evaluation_ranges_of_a_stream(capsys: Capture) -> None:
     printed = _printed(capsys, "anbn", "--task.train_lengths", "2:9")
     assert printed["evaluation"]["lengths"][0] == "2:60"
 
 
 @pytest.mark.parametrize("memory", ["[1]", "{name: [queue]}", "null", "3"])
-def test_a_memory_of_a_config_file_that_is_none(
+def test_an_invalid_memory_in_a_config_file_is_an_error(
     memory: str, capsys: Capture, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.yaml"
@@ -301,7 +305,7 @@ def test_a_memory_of_a_config_file_that_is_none(
     assert "name" in said
 
 
-def test_options_that_have_moved_say_where_to(capsys: Capture, tmp_path: Path) -> None:
+def test_errors_for_moved_options_name_the_new_option(capsys: Capture, tmp_path: Path) -> None:
     said = failing(
         capsys, "train", "copy", "--training.cooldown_batches", "3", "--training.epsilon=2"
     )
@@ -336,7 +340,7 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
     assert "unknown protocol 'nonsense'. Valid: paper." in said
 
 
-def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:
+def test_the_error_for_an_unknown_option_names_only_a_few(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--trainig.batch_size", "3")
     assert "Did you mean '--training.batch_size'? Others like it: --training.b" in said
     assert "--help shows all" in said
@@ -344,7 +348,7 @@ def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
+def test_ctrl_c_prints_how_to_resume(tmp_path: Path) -> None:
     options = {"batches": 100000, "stop": {"every": 100000}, "accuracy_every": 0}
     arguments = tiny_arguments(tmp_path, **options)
     command = [sys.executable, "-m", "unbounded.cli", *arguments]
@@ -402,7 +406,7 @@ def _named_anew() -> dict[str, Trial]:
 
 
 @pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_memory_that_a_file_names_has_no_option_of_the_presets(
+def test_a_memory_named_in_a_file_drops_the_options_of_the_preset(
     capsys: Capture, tmp_path: Path, share: int
 ) -> None:
     path = tmp_path / "mine.yaml"
@@ -429,7 +433,9 @@ def _printed(capsys: Capture, *arguments: str) -> Any:
     return plain_yaml.load(capsys.readouterr().out)
 
 
-def test_so_it_is_with_dotted_keys(capsys: Capture, tmp_path: Path) -> None:
+def test_a_memory_named_by_dotted_keys_drops_the_options_of_the_preset(
+    capsys: Capture, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.yaml"
     for text in (
         "model.memory: {name: queue, width: 8}",
@@ -444,7 +450,7 @@ def test_so_it_is_with_dotted_keys(capsys: Capture, tmp_path: Path) -> None:
         assert "config: model.memory.width: expected it once in the file, got it twice" in said
 
 
-def test_a_stack_without_a_capacity_stays_so_in_a_file(capsys: Capture, tmp_path: Path) -> None:
+def test_a_printed_config_keeps_a_stack_without_a_capacity(capsys: Capture, tmp_path: Path) -> None:
     own = ("anbn", "--model.memory", "{name: superposition_stack, count: 3}")
     printed = _printed(capsys, *own)
     assert "capacity" not in printed["model"]["memory"]
@@ -453,7 +459,7 @@ def test_a_stack_without_a_capacity_stays_so_in_a_file(capsys: Capture, tmp_path
     assert _printed(capsys, "--config", str(path)) == printed
 
 
-def test_null_takes_back_an_option_of_a_memory(capsys: Capture) -> None:
+def test_null_removes_an_option_of_a_memory(capsys: Capture) -> None:
     for given in (
         ("--model.memory.pop_bias", "null"),
         ("--model.memory", "{name: queue, pop_bias: null}"),

@@ -64,7 +64,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def test_a_run_names_its_parts_by_path(folder: Path) -> None:
+def test_a_run_names_its_custom_components_by_import_path(folder: Path) -> None:
     (run,) = (folder / "runs").glob("bucket.Parity-bucket.Bucket-bucket.Leaky-*-seed1")
     report = json.loads((run / "report.json").read_text())
     assert report["metric_set"] == "bucket.RightLabels"
@@ -74,7 +74,7 @@ def test_a_run_names_its_parts_by_path(folder: Path) -> None:
     assert 0 <= report["rows"][0]["labels"] <= 1
 
 
-def test_a_run_imports_nothing_that_the_command_does_not_name(here: Path, capsys: Capture) -> None:
+def test_a_run_imports_only_modules_that_the_command_names(here: Path, capsys: Capture) -> None:
     (run,) = (here / "runs").glob("bucket*")
     done = unbounded(here, "evaluate", str(run))
     assert done.returncode == 2
@@ -94,12 +94,12 @@ def test_a_run_imports_nothing_that_the_command_does_not_name(here: Path, capsys
     config.write_text(text)
 
 
-def test_restarts_in_processes_know_the_package(here: Path, capsys: Capture) -> None:
+def test_restarts_in_processes_import_the_package(here: Path, capsys: Capture) -> None:
     assert main([*TRAIN, "--restarts", "2", "--jobs", "2", "--resume", "--quiet"]) == 0
     assert "bucket.Parity, 2 restarts" in capsys.readouterr().out
 
 
-def test_a_memory_of_ones_own_on_a_task_of_the_library(here: Path, capsys: Capture) -> None:
+def test_a_custom_memory_on_a_built_in_task(here: Path, capsys: Capture) -> None:
     small = ("--model.hidden_size", "4", "--training.batches", "1", "--evaluation.count", "4")
     few = ("--training.validation_count", "4", "--training.accuracy_every", "0", "--quiet")
     command = ("train", "anbn", "--model.memory")
@@ -113,7 +113,7 @@ def test_a_memory_of_ones_own_on_a_task_of_the_library(here: Path, capsys: Captu
 
 
 @pytest.mark.slow
-def test_a_group_of_ones_own(folder: Path) -> None:
+def test_a_custom_group(folder: Path) -> None:
     group = "--model.memory.group"
     done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *FEW)
     assert done.returncode == 0, done.stderr
@@ -140,7 +140,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_weighting_of_ones_own(folder: Path) -> None:
+def test_a_custom_weighting(folder: Path) -> None:
     weighting = "--model.memory.weighting"
     done = unbounded(folder, "train", "answer_copy", weighting, "bucket.nearest", *FEW)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from tests.cli.failing import Capture, failing
 from tests.constructions import model_of
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
-from tests.verification.runs import golden_run
+from tests.verification.runs import constructed_run
 from unbounded.cli import main, verify
 from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
@@ -97,7 +97,7 @@ def test_actions_of_words_and_answers_beyond_the_capacity(
     own = make_task(task, **options)
     memory = {"name": "superposition_stack", "count": 1, "capacity": 2, "overflow": "error"}
     model = model_of(own, memory=memory, hidden_size=4)
-    folder = golden_run(tmp_path, task, options, model)
+    folder = constructed_run(tmp_path, task, options, model)
     text = "uuuddd" if task == "dyck" else "s0 s1 s0 s1"
     arguments = ["actions", str(folder), text, "--out", str(tmp_path / "pictures")]
     assert main(arguments) == 0
@@ -125,7 +125,7 @@ def test_actions_of_a_test_example_of_a_length(
     own = make_task(task, **options)
     memory = {"name": "lie_access", "width": 2, "read_heads": heads, "write_heads": heads}
     model = model_of(own, memory=memory, hidden_size=4)
-    folder = golden_run(tmp_path, task, options, model)
+    folder = constructed_run(tmp_path, task, options, model)
     pictures = tmp_path / "pictures"
     drawn = ["--out", str(pictures)] if heads == 1 else []  # figures show one head of each kind
     assert main(["actions", str(folder), "--length", str(length), *drawn]) == 0
@@ -152,7 +152,7 @@ def folder_seed(folder: Path) -> int:
 def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_path: Path) -> None:
     task = make_task("copy", symbols=3)
     model = two_stacks(task)
-    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, model))
     assert "expected either the input's symbols or --length" in failing(capsys, "actions", run)
     both = failing(capsys, "actions", run, "s1", "--length", "3")
     assert "INPUT: expected either the input's symbols or --length" in both
@@ -161,7 +161,7 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
     labels = make_task("dyck")
     model = MemoryModel(inputs=2, outputs=1, memory="stack", hidden_size=4)
     assert labels.layout == "labels"
-    run = str(golden_run(tmp_path / "dyck", "dyck", {}, model))
+    run = str(constructed_run(tmp_path / "dyck", "dyck", {}, model))
     for length in ("0", "999999999"):
         message = f"--length: expected 1 to 10000, got {length}"
         assert message in failing(capsys, "actions", run, "--length", length)
@@ -171,7 +171,7 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
 def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     task = make_task("copy", symbols=3)
     model = two_stacks(task)
-    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, model))
     out = str(tmp_path / "pictures")
     assert main(["actions", run, "<s> s1 s2 ||| s1 s2 </s>", "--out", out]) == 0
     text, written = capsys.readouterr().out.split("\n\n")
@@ -187,7 +187,7 @@ def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in said
 
 
-def test_train_evaluate_and_what_they_refuse(
+def test_train_and_evaluate_with_their_errors(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "draw_run", draw_run)
@@ -241,7 +241,9 @@ def test_train_evaluate_and_what_they_refuse(
     assert f"{out_file} exists; --overwrite replaces it" in said
 
 
-def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) -> None:
+def test_an_unfinished_run_is_scored_at_its_newest_checkpoint(
+    capsys: Capture, tmp_path: Path
+) -> None:
     config = tiny(batches=3, accuracy_every=0, checkpoint_every=2)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     command = ["evaluate", str(folder), "--count", "5", "--out", str(tmp_path / "report.json")]
@@ -257,7 +259,7 @@ def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) ->
     assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
 
 
-def test_lengths_of_the_table_as_evaluate_takes_them(capsys: Capture) -> None:
+def test_evaluate_accepts_the_lengths_of_the_table(capsys: Capture) -> None:
     for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
         assert main(["train", "copy", *given, "--print_config"]) == 0
         assert "lengths:\n  - 65:128\n" in capsys.readouterr().out
@@ -273,7 +275,7 @@ def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_is_missing_is_said_before_anything_is_scored(
+def test_a_missing_output_folder_is_reported_before_scoring(
     capsys: Capture, tmp_path: Path
 ) -> None:
     said = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
@@ -306,10 +308,10 @@ def test_the_report_of_many_ranges_has_a_short_name(
     assert "the disk is full" in err
 
 
-def test_what_is_scored_is_shown_where_it_takes_long(
+def test_progress_is_printed_if_scoring_takes_long(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = str(golden_run(tmp_path, "reversal", {"symbols": 4}, symbols=4))
+    run = str(constructed_run(tmp_path, "reversal", {"symbols": 4}, symbols=4))
     arguments = ["evaluate", run, "--lengths", "1:2,3:5", "--count", "3"]
     assert main(arguments) == 0
     assert capsys.readouterr().err == ""
@@ -325,7 +327,7 @@ def test_what_is_scored_is_shown_where_it_takes_long(
     assert capsys.readouterr().err == ""
 
 
-def test_a_range_that_takes_long_is_shown_while_it_is_scored(
+def test_progress_is_printed_within_a_long_range(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 0.1, 3.0, 3.0, 3.5])

@@ -32,7 +32,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return addresses
 
 
-def test_without_a_run_there_are_machines(
+def test_explore_without_a_run_shows_the_built_in_models(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -47,14 +47,14 @@ def test_without_a_run_there_are_machines(
     assert "wrote unbounded-explore.html" in said
 
 
-def test_without_a_run_what_is_for_a_run_is_refused(capsys: Capture) -> None:
+def test_options_for_a_run_are_refused_without_a_run(capsys: Capture) -> None:
     flags = "--weights int8", "--hardened", "--course", "--data x", "--import x"
     for given in map(str.split, flags):
         said = failing(capsys, "explore", *given)
         assert f"{given[0]}: needs a RUN" in said
 
 
-def test_the_machines_need_no_torch(tmp_path: Path) -> None:
+def test_the_page_of_built_in_models_does_not_import_torch(tmp_path: Path) -> None:
     """What makes the first page come at once: importing torch alone takes two seconds."""
     code = (
         "import sys; from unbounded.cli import main; assert main(['explore', '--no-open']) == 0; "
@@ -118,7 +118,9 @@ def test_no_browser(
     assert f"no browser could be opened here: open {page} in one" in capsys.readouterr().err
 
 
-def test_what_is_no_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
+def test_invalid_run_folders_and_output_files_are_errors(
+    capsys: Capture, folder: Path, tmp_path: Path
+) -> None:
     assert "is not a run folder" in failing(capsys, "explore", str(tmp_path))
     assert "is a folder; name a file" in failing(
         capsys, "explore", str(folder), "--export", str(tmp_path)
@@ -141,7 +143,7 @@ def test_a_run_without_a_model(capsys: Capture, folder: Path, tmp_path: Path) ->
     assert "has no model that can be used" in failing(capsys, "explore", str(bare))
 
 
-def test_a_report_that_is_damaged_or_gone_is_said(
+def test_a_damaged_or_missing_report_is_reported(
     capsys: Capture, folder: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
@@ -179,7 +181,7 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
         ({"saturated": False, "harm": True}, ", as trained: the hardened model was not better"),
     ],
 )
-def test_a_title_says_how_hard_a_model_is(
+def test_a_title_states_whether_gates_are_hardened(
     folder: Path, tmp_path: Path, hardened: dict[str, bool], title: str
 ) -> None:
     run = tmp_path / "run"
@@ -205,7 +207,7 @@ def test_a_damaged_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
     assert not (damaged / "explore.html").exists()
 
 
-def test_curves_that_are_damaged_are_told(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_damaged_curves_are_reported(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     run = Path(shutil.copytree(folder, tmp_path / folder.name))
     for damaged in (b"{}\n", b"\xff\xfe\n"):
         (run / "metrics.jsonl").write_bytes(damaged)

@@ -12,7 +12,7 @@ import torch
 
 from tests.cli.failing import Capture, failing
 from tests.constructions import model_of
-from tests.verification.runs import golden_run
+from tests.verification.runs import constructed_run
 from unbounded.cli import main, predict
 from unbounded.models import MemoryModel
 from unbounded.tasks import make_task
@@ -21,7 +21,7 @@ from unbounded.tasks import make_task
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs")
-    return str(golden_run(folder, "reversal", {"symbols": 4}, symbols=4))
+    return str(constructed_run(folder, "reversal", {"symbols": 4}, symbols=4))
 
 
 def test_a_file_line_by_line(run: str, capsys: Capture, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_lines_on_which_keys_overflow_have_an_empty_output(
     model = model_of(task, memory=memory, hidden_size=4)
     with torch.no_grad():
         model.sequence.layer.layers[0].heads.bias.add_(30.0)  # keys grow thirtyfold in each step
-    folder = golden_run(tmp_path, "answer_copy", {"symbols": 4}, model)
+    folder = constructed_run(tmp_path, "answer_copy", {"symbols": 4}, model)
     lines = tmp_path / "lines.txt"
     lines.write_text(f"s1 s2\n{'s0 ' * 40}\ns3\n{'s1 ' * 30}\n")
     arguments = ["predict", str(folder), str(lines), "--batch", batch, "--max_length", "4"]
@@ -120,7 +120,7 @@ def blanks_run(folder: Path) -> str:
     task = make_task("pairs", **options)
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     memory = {"name": "queue", "width": 3}
-    return str(golden_run(folder, "pairs", options, MemoryModel(**sizes, memory=memory)))
+    return str(constructed_run(folder, "pairs", options, MemoryModel(**sizes, memory=memory)))
 
 
 def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_called_that(
+def test_utf_16_without_a_byte_order_mark_is_named_in_the_error(
     run: str, capsys: Capture, tmp_path: Path, encoding: str
 ) -> None:
     file = tmp_path / "lines.txt"

@@ -40,7 +40,7 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
     ],
     ids=["plain", "smoothed", "sharpened"],
 )
-def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_path: Path) -> None:
+def test_two_processes_train_the_same_run_as_one(options: dict[str, Any], tmp_path: Path) -> None:
     config = tiny(batches=20, **options)
     arguments = tiny_arguments(tmp_path / "two", batches=20, **options)
     done = launch(arguments, 2)
@@ -64,7 +64,7 @@ def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_steps", [7, 1])
-def test_two_processes_train_on_chunks_with_a_learned_beginning(
+def test_two_processes_train_on_chunks_with_a_learned_initial_state(
     chunk_steps: int, tmp_path: Path
 ) -> None:
     """The learned state is not used in a later piece, and the heads not in one of a single step."""

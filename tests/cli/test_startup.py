@@ -42,7 +42,7 @@ HEAVY = [
 ]
 
 
-def test_what_only_shows_text_starts_without_torch() -> None:
+def test_commands_that_only_print_text_do_not_import_torch() -> None:
     code = (
         "import sys\nfrom unbounded.cli import main\n"
         "for command in ['--help'], ['list'], ['train', '--help'], ['--print_shtab', 'bash']:\n"
@@ -89,7 +89,7 @@ def test_ctrl_c_while_something_is_imported(
     assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
 
 
-def test_ctrl_c_before_the_command_has_begun() -> None:
+def test_ctrl_c_before_the_command_starts() -> None:
     code = (
         "import sys\n"
         "class Finder:\n"

@@ -26,7 +26,9 @@ from unbounded.training import OBJECTIVES
 
 
 @pytest.mark.parametrize("below", ["", "below/it"])
-def test_runs_in_the_place_of_a_file(below: str, capsys: Capture, tmp_path: Path) -> None:
+def test_a_runs_folder_that_is_a_file_is_an_error(
+    below: str, capsys: Capture, tmp_path: Path
+) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     said = failing(capsys, *tiny_arguments(file / below, batches=1))
@@ -79,7 +81,7 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     assert main(["train", "copy", *several, "1", "--print_config"]) == 0
 
 
-def test_a_run_on_streams_says_what_can_be_done_next(
+def test_a_run_on_streams_prints_the_next_commands(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=40, learning_rate=0.1, report_every=20, checkpoint_every=20)
@@ -121,7 +123,7 @@ def hardened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("harm", "right"), [(True, 1), (False, 1), (None, 1), (False, 0), ("not hardened", 0)]
 )
-def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
+def test_the_next_commands_depend_on_the_hardened_model_and_its_score(
     harm: bool | str | None, right: int, capsys: Capture, tmp_path: Path, hardened: Path
 ) -> None:
     """And what is right on nothing is neither to be hardened nor verified."""
@@ -143,7 +145,7 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     assert main(shlex.split(actions)[1:]) == 0
 
 
-def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
+def test_hardening_is_suggested_only_if_some_sequences_are_correct(
     capsys: Capture, tmp_path: Path
 ) -> None:
     config = tiny(batches=1)
@@ -158,7 +160,7 @@ def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
 
 
 @pytest.mark.parametrize("more", [(), ("--restarts", "2")])
-def test_resume_begins_a_run_that_is_not_there(
+def test_resume_starts_a_missing_run(
     capsys: Capture, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     """Item 22: it was an error, so that one command could not serve first and later attempts."""
@@ -179,7 +181,7 @@ def test_resume_without_a_task_makes_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_report_says_commands_no_terminal(capsys: Capture, tmp_path: Path) -> None:
+def test_control_characters_of_a_report_are_escaped(capsys: Capture, tmp_path: Path) -> None:
     """Item 27."""
     arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
     assert main([*arguments, "--quiet"]) == 0
@@ -220,7 +222,7 @@ def test_absurd_sizes_and_files(
         MemoryError("Unable to allocate 373. GiB"),
     ],
 )
-def test_what_does_not_fit_into_memory(
+def test_too_little_memory_is_an_error_without_a_run_folder(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(error))
@@ -259,13 +261,13 @@ def test_a_diverging_run_ends_with_code_3(
     assert all(message in err for message in messages), err
 
 
-def test_tensorboard_on_request(capsys: Capture, tmp_path: Path) -> None:
+def test_tensorboard_is_written_on_request(capsys: Capture, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     assert main([*tiny_arguments(tmp_path, batches=20), "--log_with", "tensorboard"]) == 0
     assert list(tmp_path.glob("*/trackers/unbounded/events*"))
 
 
-def test_trackers_that_are_not_there_are_said(
+def test_missing_and_unknown_trackers_are_reported(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "get_available_trackers", list)

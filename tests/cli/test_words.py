@@ -27,7 +27,7 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("--batch-size", "--training.batch_size"),
     ],
 )
-def test_what_other_programs_call_it(
+def test_option_names_of_other_programs_produce_a_hint(
     option: str, here: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Item 21: no hint, or one that led astray."""
@@ -35,19 +35,21 @@ def test_what_other_programs_call_it(
     assert f"unknown option '{option}': it is {here}" in said
 
 
-def test_where_the_name_of_a_task_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_for_the_task_name_produces_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     said = failing(capsys, "train", "--task", "copy")
     assert "the name of the task is the first word after the command" in said
     assert "first word" not in failing(capsys, "reproduce", "--task", "copy")
 
 
-def test_what_a_page_is_written_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explore_with_the_option_out_suggests_export(capsys: pytest.CaptureFixture[str]) -> None:
     said = failing(capsys, "explore", "--out", "page.html")
     assert "unknown option '--out': it is --export FILE" in said
 
 
 @pytest.mark.parametrize("verb", ["verify", "harden", "extract"])
-def test_where_that_goes_which_has_no_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_without_an_output_option_name_the_output_folder(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = failing(capsys, verb, "run", "--out", "folder")
     assert "unknown option '--out': the results are written into the run's own folder" in said
     said = failing(capsys, "evaluate", "run", "--output", "folder")
@@ -77,7 +79,9 @@ def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("number", ["1e-3", ".5", "2."])
-def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_common_number_formats_are_accepted(
+    number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["train", "copy", "--training.learning_rate", number, "--print_config"]) == 0
     assert f"learning_rate: {float(number)}" in capsys.readouterr().out
 
@@ -92,7 +96,7 @@ def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture
         (["2"], "expected an option such as --NAME VALUE after 'copy', got '2'"),
     ],
 )
-def test_what_says_nothing(
+def test_empty_values_are_errors(
     arguments: list[str],
     message: str,
     capsys: pytest.CaptureFixture[str],
@@ -106,7 +110,7 @@ def test_what_says_nothing(
 
 
 @pytest.mark.parametrize("task", ["anbn", "binary_addition"])
-def test_no_memory_in_the_place_of_a_presets(
+def test_no_memory_can_replace_the_memory_of_a_preset(
     task: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Item 22: the preset's own capacity and overflow were then refused as idle."""
@@ -115,7 +119,7 @@ def test_no_memory_in_the_place_of_a_presets(
     assert "  memory:\n    name: none\n  controller:" in out
 
 
-def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sampled_line_separates_source_and_target(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sample", "reversal", "-n", "1", "--lengths", "40:40"]) == 0
     source, mark, target = capsys.readouterr().out.partition(" ||| ")
     assert mark
@@ -133,7 +137,7 @@ YAMLS = {
 
 
 @pytest.mark.parametrize(("text", "message"), YAMLS.items(), ids=range(len(YAMLS)))
-def test_a_config_file_that_is_none(
+def test_an_invalid_config_file_is_an_error(
     text: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Item 13: each ended in a traceback."""

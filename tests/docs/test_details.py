@@ -36,7 +36,7 @@ def test_the_page_has_at_most_ten_rows_and_the_strongest_first(details):
     assert effects == sorted(effects, reverse=True)
 
 
-def test_what_the_page_says_of_all_rows():
+def test_the_pages_summary_of_all_rows_is_correct():
     def of(detail):
         return [row["effect"] for row in ROWS if row["detail"] == detail]
 
@@ -118,7 +118,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-def test_nothing_else_differs(reports):
+def test_the_sides_of_a_row_differ_only_in_its_detail(reports):
     assert {row["detail"] for row in ROWS} == FIELDS.keys()
     for row in ROWS:
         first, second = (

@@ -30,7 +30,7 @@ def with_examples() -> list[Path]:
 
 
 @pytest.mark.parametrize("page", with_examples(), ids=name_of)
-def test_the_examples_run_as_they_stand(page, tmp_path, monkeypatch):
+def test_the_examples_run_unchanged(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name not in _OWN_TEST:
         run_examples(page)

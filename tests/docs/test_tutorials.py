@@ -32,7 +32,7 @@ def run_cells(name: str, few: bool = False) -> dict[str, object]:
     return space
 
 
-def test_there_are_three():
+def test_there_are_three_notebooks():
     assert len(NOTEBOOKS) == 3
 
 

@@ -202,7 +202,7 @@ def test_the_answer_of_pairs_is_fed_back_and_predicted(name):
         ("<s> s1 ||| </s> s1", {"</s>": 4}),
     ],
 )
-def test_a_symbol_of_pairs_in_the_wrong_place(text, wrong):
+def test_misplaced_special_symbols_of_pairs_are_reported(text, wrong):
     task = make_task("copy", symbols=3)
     model = stream_model(vocabulary=8, hidden_size=3, count=1)
     with pytest.raises(ConfigError) as caught:

@@ -46,7 +46,7 @@ class Overflowing(nn.Module):
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, Any]) -> None:
+def test_strings_with_nan_are_incorrect_and_counted(name: str, options: dict[str, Any]) -> None:
     task = make_task(name, **options)
     metric_set = metric_set_of(task.metric_set)
     outputs = 1 if task.objective == "binary" else len(task.output_vocabulary)

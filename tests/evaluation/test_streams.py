@@ -68,7 +68,7 @@ def test_judged_symbols_are_bold_in_table_1(name, text):
     assert (streams.judged[0] >= 0).tolist() == brackets(text)
 
 
-def test_rights_by_hand():
+def test_correct_sequences_by_hand():
     """aab[ba]aab.. : an incorrect symbol affects only the sequence that it is judged for."""
     streams = streams_of("anbn", "aabbaaabbbabaaaabbbb")
     targets, judged = streams.batch.targets, streams.judged
@@ -213,7 +213,7 @@ class Stumbler(Counter):
     ("limit", "carry_state", "first"),
     [(99, False, [1, 1, 1]), (99, True, [1, 0, 0]), (3, False, [1] * 3)],
 )
-def test_a_note_tells_errors_only_after_an_empty_memory(limit, carry_state, first):
+def test_a_note_reports_errors_only_after_an_empty_memory(limit, carry_state, first):
     scores = score_lengths(
         Stumbler(limit),
         make_task("anbn", sequences=6),
@@ -245,7 +245,7 @@ def test_any_range_up_to_a_thousand():
     assert [score.right for score in scores] == [2, 2, 0]
 
 
-def test_giving_up_between_calls():
+def test_a_check_can_stop_the_evaluation_before_the_first_call():
     def stop():
         raise KeyboardInterrupt
 

@@ -117,7 +117,9 @@ def test_a_run_without_an_automaton_is_named_and_the_rest_continues(study, tmp_p
 
 
 @pytest.mark.parametrize("is_hardened", [True, False])
-def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, is_hardened):
+def test_an_automaton_is_removed_if_its_run_no_longer_yields_one(
+    study, once, tmp_path, is_hardened
+):
     """It stayed, of other weights, and its run was missing for ever."""
     name, out = study.trials[0].name, tmp_path / "out"
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
@@ -140,7 +142,7 @@ def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, i
     assert not is_outdated(out, name, verifications(out))
 
 
-def test_what_is_not_asked_for_or_not_there_is_left(tmp_path):
+def test_tasks_that_are_not_requested_or_missing_are_skipped(tmp_path):
     other = make_study("exact", "tiny", {**STUDY, "preset": True})
     hardened(other, tmp_path / "runs", constructions.anbn())
     assert extracted(other, tmp_path) == []
@@ -164,12 +166,12 @@ def test_a_damaged_automaton_is_named(study, tmp_path, text, message):
         read_automata(study, tmp_path)
 
 
-def test_a_study_extracts_of_its_own_tasks_alone():
+def test_a_study_extracts_only_from_its_own_tasks():
     with pytest.raises(ConfigError, match="'copy' under extract is not one of its tasks"):
         make_study("exact", "tiny", {**STUDY, "extract": ["copy"]})
 
 
-def test_the_study_that_is_shipped_counts_a_thousand_words_of_copy_and_reversal():
+def test_the_shipped_study_verifies_1000_strings_of_copy_and_reversal():
     from unbounded.experiments.trials.paper_studies import load_study
 
     counts = {t.cell: t.verify.get("count", 100) for t in load_study("exact", "laptop").trials}

@@ -46,7 +46,7 @@ def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: st
     assert f"environment: accelerate cannot start with {name}={value}" in said.stdout
 
 
-def test_a_backend_of_matplotlib_that_is_none_costs_no_run() -> None:
+def test_an_invalid_matplotlib_backend_does_not_stop_a_run() -> None:
     """Item 13: MPLBACKEND=nonsense."""
     code = (
         "from unbounded.cli import main; main(['list']); import matplotlib.pyplot as p; p.figure()"
@@ -72,7 +72,9 @@ def _run(arguments: list[str], **environment: str) -> subprocess.CompletedProces
         ("5:cpu:/\n4:memory,hugetlb:/user/job\n", "memory/user/memory.limit_in_bytes"),
     ],
 )
-def test_the_limit_of_the_own_group_counts(tmp_path: Path, line: str, first: str) -> None:
+def test_memory_limits_include_those_of_the_own_cgroup(
+    tmp_path: Path, line: str, first: str
+) -> None:
     """The groups above it bound a process too; in a container they may not be there."""
     own = tmp_path / "cgroup"
     own.write_text(line)

@@ -92,14 +92,12 @@ def copied(folder: Path, root: Path) -> Path:
     return Path(shutil.copytree(folder, root / folder.name))
 
 
-def machine_of(folder: Path) -> dict[str, torch.Tensor]:
+def hardened_weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model-hardened" / "model.safetensors")
 
 
 @pytest.mark.usefixtures("nothing_is_worse")
-def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_hardening_a_finished_run_keeps_the_trained_model(trained: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     before = RunFolder(folder).report()
     assert before is not None
@@ -130,12 +128,12 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     assert again["hardened"]["rows"] == hardened["rows"]
 
 
-def test_the_machine_of_before_stays_until_another_takes_its_place(
+def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
-    machine = machine_of(folder)
+    machine = hardened_weights_of(folder)
     (folder / "automaton").mkdir()
     (folder / "verification-model-hardened.json").write_text("{}")
 
@@ -143,7 +141,7 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
     with interrupted(ChunkUpdate, "_step", lambda *_: True):
         harden_run(folder, longer, overwrite=True, quiet=True)
     assert RunFolder(folder).report() == before
-    kept = machine_of(folder)
+    kept = hardened_weights_of(folder)
     assert all(torch.equal(machine[name], kept[name]) for name in machine)
     assert (folder / "automaton").is_dir()
     assert (folder / "verification-model-hardened.json").is_file()
@@ -158,7 +156,7 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
         harden_run(folder, longer, quiet=True)
 
 
-def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_trained_model_leaves_the_hardened_model(trained: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
     with (folder / "model" / "model.safetensors").open("r+b") as file:
@@ -169,17 +167,17 @@ def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None
     assert RunFolder(folder).load_model(hardened=True)[1] == "model-hardened"
 
 
-def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:
+def test_hardening_later_equals_training_with_hardening(trained: Path, tmp_path: Path) -> None:
     config = tiny()
     at_once = train_run(with_hardening(config, CHANGES), root=tmp_path, quiet=True).folder
     folder = copied(trained, tmp_path)
     harden_run(folder, CHANGES, quiet=True)
-    left, right = machine_of(at_once), machine_of(folder)
+    left, right = hardened_weights_of(at_once), hardened_weights_of(folder)
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_an_interrupted_one_goes_on_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
+def test_an_interrupted_hardening_resumes_bit_by_bit(trained: Path, tmp_path: Path) -> None:
     whole = copied(trained, tmp_path / "whole")
     harden_run(whole, CHANGES, quiet=True)
     folder = copied(trained, tmp_path / "cut")
@@ -193,7 +191,7 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(trained: Path, tmp_path: Pa
     again = harden_run(folder, CHANGES, quiet=True)
     assert (expected := RunFolder(whole).report()) is not None
     assert again["hardened"]["rows"] == expected["hardened"]["rows"]
-    left, right = machine_of(whole), machine_of(folder)
+    left, right = hardened_weights_of(whole), hardened_weights_of(folder)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -210,7 +208,7 @@ SLOW_CELLS.append(("anbn", "turing_tape"))
     ("task", "memory"),
     [pytest.param(*cell, marks=pytest.mark.slow if cell in SLOW_CELLS else ()) for cell in CELLS],
 )
-def test_every_memory_that_decides_and_every_layout(
+def test_every_memory_with_gates_is_hardened_on_every_layout(
     task: str, memory: str, data: Path, tmp_path: Path
 ) -> None:
     config = small(task, {"memory": memory}, data)
@@ -221,7 +219,7 @@ def test_every_memory_that_decides_and_every_layout(
     assert hardened["rows"]
 
 
-def test_a_hardening_that_harms_leaves_what_was_trained(
+def test_a_harmful_hardening_keeps_the_trained_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is compared at each range, far beyond, and on shifted inputs; one of them is enough."""
@@ -242,7 +240,7 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
     assert hardened["harm"]
     assert not hardened["saturated"]
     assert hardened["inverse_temperature"] == 1
-    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
     # Its table stands above; the same once more would say nothing.
     assert hardened_text(report).endswith(
@@ -257,7 +255,7 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
 
 
 @pytest.mark.parametrize("errors", [0, 1])
-def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
+def test_a_success_is_confirmed_on_all_unshifted_strings(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int
 ) -> None:
     """The few strings of the looks are all right; one of a thousand of the comparison is not."""
@@ -270,7 +268,7 @@ def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
     assert hardened["harm"] is False
 
 
-def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
+def test_a_model_correct_only_on_shifted_strings_is_not_hardened(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 104 of copy was: it had some strings of one symbol right, and no others."""
@@ -280,7 +278,7 @@ def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
     assert "right on no validation sequence" in hardened["stopped"]
 
 
-def test_a_loss_that_is_not_finite_leaves_the_trained_model(
+def test_a_non_finite_loss_keeps_the_trained_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Turing tape had NaN gradients at an inverse temperature of 2000."""
@@ -296,11 +294,11 @@ def test_a_loss_that_is_not_finite_leaves_the_trained_model(
     hardened = harden_run(folder, CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"], hardened["saturated"]) == (3, True, False)
     assert "not finite" in hardened["stopped"]
-    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
 
 
-def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
+def test_an_unsaturated_model_that_is_not_better_is_not_accepted(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare_as(monkeypatch, lambda each: Share(900, 1000))
@@ -308,11 +306,11 @@ def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
     folder = copied(trained, tmp_path)
     hardened = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["hardened"]
     assert (hardened["harm"], hardened["saturated"], hardened["worse"]) == (True, False, [])
-    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
 
 
-def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
+def test_a_link_instead_of_the_hardened_model_is_refused_at_the_start(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path)
@@ -323,7 +321,9 @@ def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
     assert not (folder / "hardening").exists()
 
 
-def test_what_cannot_be_hardened_says_why(trained: Path, data: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_hardened_give_a_reason(
+    trained: Path, data: Path, tmp_path: Path
+) -> None:
     folder = copied(trained, tmp_path)
     with pytest.raises(
         ConfigError, match=r"hardening.batches: expected a number at least 1, got 0"
@@ -344,7 +344,7 @@ def test_what_cannot_be_hardened_says_why(trained: Path, data: Path, tmp_path: P
         harden_run(folder, {"tolerance": -1.0}, quiet=True)
 
 
-def test_the_usual_hardening_leaves_what_is_said() -> None:
+def test_default_hardening_options_keep_explicit_options() -> None:
     usual = preset_of("copy")["hardening"]
     assert usual["batches"] == 6000
     assert with_hardening(tiny()).hardening == usual
@@ -360,7 +360,7 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
     assert with_hardening(words).hardening["every"] == 15
 
 
-def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
+def test_hardening_options_of_a_preset_do_not_apply_to_another_protocol() -> None:
     preset = composed(preset_of("binary_addition"))
     kept = with_hardening(replace(preset, hardening={"name": "none"})).hardening
     assert kept == preset.hardening
@@ -370,7 +370,7 @@ def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
     assert with_hardening(paper).hardening == of_streams
 
 
-def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_hardened_model_is_checked_at_the_requested_far_lengths(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.hardening = {
         "name": "gradual",
@@ -389,7 +389,7 @@ def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_pat
     assert far_evaluators(plan(config, checked(config)), evaluator) == []
 
 
-def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> None:
+def test_a_model_without_correct_sequences_is_not_hardened(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.hardening = {"name": "gradual", "batches": 2, "every": 1, "validation_count": 20}
     result = train_run(config, root=tmp_path, quiet=True)
@@ -416,7 +416,7 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
         ("memorization", "190:190"),
     ],
 )
-def test_tasks_with_lengths_have_far_ones(task: str, far: str) -> None:
+def test_tasks_with_lengths_have_far_lengths(task: str, far: str) -> None:
     config = composed(
         overlay(preset_of(task), {"hardening": {"name": "gradual", "batches": 2, "far": 10}})
     )
@@ -441,7 +441,7 @@ def test_a_memory_without_gates_is_not_hardened(
     assert published.training.schedule == {"name": "constant"}
 
 
-def test_what_the_command_line_says_of_a_hardening_stays(
+def test_hardening_options_of_the_command_line_are_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for told in (
@@ -455,7 +455,7 @@ def test_what_the_command_line_says_of_a_hardening_stays(
     assert "cannot be combined with --hardening none" in capsys.readouterr().err
 
 
-def test_a_hardening_is_called_off_with_one_option() -> None:
+def test_one_option_turns_hardening_off() -> None:
     config = composed(overlay(preset_of("copy"), {"hardening": "none"}))
     checked(config)
     config.hardening["every"] = 7
@@ -467,7 +467,7 @@ def test_a_hardening_is_called_off_with_one_option() -> None:
     ("task", "shorter", "lengths"),
     [("copy", "1:7", "8:64"), ("bigram_flip", "2:7", "8:64"), ("svo_sov", "3:7", "8:64")],
 )
-def test_hardening_trains_on_shorter_strings_too(task: str, shorter: str, lengths: str) -> None:
+def test_hardening_also_trains_on_shorter_strings(task: str, shorter: str, lengths: str) -> None:
     config = composed(preset_of(task))
     planned = plan(config, checked(config))
     drawn = hardening_lengths(planned, shorter_lengths(planned))
@@ -485,7 +485,7 @@ def test_the_hardening_of_a_stream_mixes_all_lengths() -> None:
 
 
 @pytest.mark.parametrize(("right", "kept"), [(0, None), (1, "1:7")])
-def test_hardening_keeps_shorter_strings_that_the_trained_model_has_right(
+def test_hardening_adds_shorter_strings_that_the_model_has_learned(
     right: int, kept: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """a^n b^2n, seed 1: strings of n = 1, of which none was right, cost 14 % of the others."""
@@ -506,7 +506,7 @@ def test_hardening_keeps_shorter_strings_that_the_trained_model_has_right(
     assert isinstance(drawn, ShorterToo) == (kept is not None)
 
 
-def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(
+def test_a_hardened_model_without_correct_sequences_is_not_accepted(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = chain([Share(1, 1000)], repeat(Share(0, 1000)))
@@ -537,7 +537,7 @@ def test_a_hardening_may_have_another_optimizer(
     assert asked == [("sgd", {}), ("rmsprop", {})]
 
 
-def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:
+def test_far_lengths_are_multiples_of_training_with_fewer_strings(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.evaluation["multiples"], config.evaluation["symbols"] = [10, 100], 320
     report = train_run(config, root=tmp_path, quiet=True)
@@ -582,7 +582,7 @@ def test_multiples_of_a_verification_are_bounded(times: float) -> None:
 
 
 @pytest.mark.usefixtures("nothing_is_worse")
-def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: Path) -> None:
+def test_the_title_of_a_page_names_the_hardened_model(trained: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     harden_run(folder, {**CHANGES, "tolerance": 1.0}, quiet=True)
     assert run_of_folder(folder)["title"] == "queue-lstm on copy"
@@ -590,7 +590,7 @@ def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: P
     assert main(["explore", str(folder), "--course", "--hardened"]) == 2
 
 
-def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path: Path) -> None:
+def test_a_new_hardening_keeps_the_runs_options_unless_overridden(tmp_path: Path) -> None:
     config = tiny()
     config.hardening = {
         "name": "gradual",
@@ -644,7 +644,7 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     assert asked[-1] == (f"{longest}:{longest}", 3)
 
 
-def test_it_runs_where_the_training_was_to_run(
+def test_hardening_uses_the_backend_and_device_of_the_config(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copied(trained, tmp_path)

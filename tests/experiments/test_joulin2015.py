@@ -123,7 +123,7 @@ VARIANTS = VARIANTS_OF_TEXT | {
 }
 
 
-def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
+def test_every_cell_of_table_2_and_measured_row_of_table_4_exists() -> None:
     table_2, _, table_4 = PAPER.tables
     own = {name for name in PAPER.models if name.startswith(("lstm-", "list-rnn-"))}
     studies = [load_study("joulin2015", name) for name in ("parts", "lists", "empty")]
@@ -137,7 +137,7 @@ def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> N
     assert {task for table in PAPER.tables for task in table.tasks} == set(PAPER.tasks)
 
 
-def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
+def test_each_part_of_the_protocol_has_ten_restarts() -> None:
     study = study_of("parts")
     assert len([cell for cell in study.cells if cell.startswith("anbn/")]) == 9
     assert {cell for cell in study.cells if not cell.startswith("anbn/")} == {
@@ -178,7 +178,7 @@ def test_empty_values_and_noop_are_crossed_on_the_three_tasks_below_the_paper() 
 
 
 @pytest.mark.parametrize("name", ["laptop", pytest.param("paper", marks=pytest.mark.slow)])
-def test_no_trial_has_a_error(name: str, tmp_path: Path) -> None:
+def test_no_trial_has_an_error(name: str, tmp_path: Path) -> None:
     study = load_study("joulin2015", name, str(tiny_corpus(tmp_path)))
     for cell in study.cells:
         config = next(trial.config for trial in study.trials if trial.cell == cell)
@@ -200,7 +200,7 @@ def test_no_trial_has_a_error(name: str, tmp_path: Path) -> None:
         select(without, "penn_treebank")
 
 
-def test_what_is_hardened_is_the_run_that_was_trained() -> None:
+def test_hardened_trials_use_the_trained_runs() -> None:
     trials = study_of("laptop").trials
     trained = [t.name for t in trials if t.cell == "anbn/stack-rnn"]
     hardened = [t for t in trials if t.cell == "anbn/stack-rnn-hardened"]
@@ -209,7 +209,7 @@ def test_what_is_hardened_is_the_run_that_was_trained() -> None:
     assert len({trial.key for trial in trials}) == len(trials)
 
 
-def test_where_a_corpus_lies_is_no_part_of_what_a_run_is(tmp_path: Path) -> None:
+def test_run_names_do_not_depend_on_the_folder_of_the_corpus(tmp_path: Path) -> None:
     names = [
         [trial.name for trial in tiny_study(tiny_corpus(tmp_path / place)).trials]
         for place in ("a", "b")
@@ -258,7 +258,7 @@ def test_a_report_without_the_hardening_is_named(tmp_path: Path) -> None:
         write_table(study, tmp_path)
 
 
-def test_a_file_that_was_cut_off_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_a_truncated_file_of_runs_is_named_with_advice(tmp_path: Path) -> None:
     study = tiny_study()
     trial = study.trials[0]
     write(tmp_path, trial, 100, 0.1)
@@ -334,7 +334,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
     assert here["lstm"].training.optimizer == {"name": "sgd", "weight_decay": 1.5e-5}
 
 
-def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
+def test_addition_is_trained_and_scored_like_its_preset() -> None:
     of_cell: dict[str, list[Trial]] = {}
     for trial in study_of("laptop").trials:
         of_cell.setdefault(trial.cell, []).append(trial)

@@ -34,7 +34,7 @@ def accuracies(report: dict[str, Any]) -> list[float]:
     return [row["token_accuracy"] for row in report["rows"]]
 
 
-def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
+def test_memory_options_apply_to_longer_sequences_only(tmp_path: Path) -> None:
     short, long = (
         train_run(config(slots), root=tmp_path, quiet=True, figures=False) for slots in (None, 30)
     )

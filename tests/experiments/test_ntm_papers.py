@@ -19,7 +19,7 @@ from unbounded.memories import MEMORIES
 from unbounded.tasks import make_task, optimal_probabilities
 
 
-def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():
+def test_the_laptop_study_of_dyck_words_has_the_expected_configs():
     trials = load_study("deleu2016", "laptop").trials
     tapes = [trial for trial in trials if trial.model == "ntm"]
     assert [trial.config.seed for trial in tapes] == list(range(1, 11))
@@ -107,7 +107,7 @@ def test_the_laptop_study_of_graves_has_both_models_and_three_seeds():
 
 
 @pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
-def test_what_the_papers_print_is_said_to_be_no_table(paper: str):
+def test_papers_without_a_table_have_no_published_values(paper: str):
     own = published(paper)
     assert own.values == {}
     assert "no table" in own.source

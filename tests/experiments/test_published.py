@@ -34,7 +34,7 @@ def parameters(model: str, hidden: int) -> int:
 THE_PAPERS = {"lstm-1", "lstm-2", "lstm-4", "lstm-8", "stack", "queue", "deque"}
 
 
-def test_every_cell_of_table_3_is_there():
+def test_every_cell_of_table_3_exists():
     paper = published("grefenstette2015")
     assert set(paper.values) == set(paper.tasks)
     named = {task: paper.components.get(task, {"name": task})["name"] for task in paper.tasks}
@@ -144,7 +144,7 @@ def treebank_reports(study: str) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize("study", ["paper", "halving"])
-def test_what_the_page_says_of_each_rate_is_what_the_reports_say(study):
+def test_the_pages_table_of_learning_rates_equals_the_reports(study):
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     page = page[page.index(f"--study {study}") :]
@@ -170,7 +170,7 @@ def test_what_the_page_says_of_each_rate_is_what_the_reports_say(study):
             assert rates[rate] == (pytest.approx(nats, abs=1e-3), end - begin), (name, rate)
 
 
-def test_treebank_by_halvings_moves_no_more():
+def test_treebank_runs_with_halvings_have_converged():
     """The last three epochs gain 0.003 to 0.15 percent of perplexity, less from one to the next."""
     reports = treebank_reports("halving")
     for name, report in reports.items():
@@ -184,7 +184,7 @@ def test_treebank_by_halvings_moves_no_more():
     ("number", "study", "measure"),
     [(0, "halving", math.log), (1, "paper", math.log), (2, "halving", float), (3, "paper", float)],
 )
-def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measure):
+def test_the_pages_converged_epochs_equal_the_reports(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
@@ -204,7 +204,7 @@ def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measu
     assert min(measured.values()) >= 3
 
 
-def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
+def test_the_pages_table_of_two_epochs_equals_the_reports():
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     table = page[page.index("| changed | RNN |") :].split("\n\n", 1)[0]

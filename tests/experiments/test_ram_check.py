@@ -95,7 +95,7 @@ def test_a_text_of_many_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         check_ram(own, CPU)
 
 
-def test_nothing_is_begun_and_a_run_is_not_scored(
+def test_too_little_memory_stops_training_and_evaluation_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = train_run(tiny_streams(batches=1), root=tmp_path, quiet=True).folder
@@ -109,5 +109,5 @@ def test_nothing_is_begun_and_a_run_is_not_scored(
     assert not list((tmp_path / "none").glob("copy*"))
 
 
-def test_the_memory_of_this_machine() -> None:
+def test_the_memory_of_this_host() -> None:
     assert 1e8 < memory_of(CPU) < 1e15

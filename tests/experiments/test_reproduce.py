@@ -39,7 +39,7 @@ def call(study, folder, jobs=1, **options):
     return result, "\n".join(lines)
 
 
-def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
+def test_a_second_call_after_a_finished_study_trains_nothing(tmp_path):
     study = tiny_study(seeds=[0])
     assert "2 of 2 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
     result, said = call(study, tmp_path)
@@ -154,7 +154,7 @@ def train_here(trials, runs, jobs, *, watch, ended):
 @pytest.mark.parametrize(
     "train", [train_here, pytest.param(None, id="processes", marks=pytest.mark.slow)]
 )
-def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path, train):
+def test_a_failing_trial_is_shown_with_its_log_and_the_others_continue(tmp_path, train):
     study = tiny_study(seeds=[0])
     foreign = tmp_path / "runs" / study.trials[0].name / "config.yaml"
     foreign.parent.mkdir(parents=True)
@@ -183,7 +183,7 @@ def test_an_interrupted_study_has_one_stream_of_runs(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_after_kill_9_the_same_call_goes_on(tmp_path, capsys):
+def test_the_same_call_resumes_after_kill_9(tmp_path, capsys):
     changes = {"models": ["queue"], "seeds": [0], "batches": 200}
     study = tiny_study(**changes)
     program = (
@@ -235,7 +235,7 @@ def is_free(runs, study):
         return False
 
 
-def test_no_jobs_is_an_error_before_anything_is_done(tmp_path):
+def test_zero_jobs_is_an_error_at_the_start(tmp_path):
     study = tiny_study()
     with pytest.raises(ConfigError, match="jobs: expected at least 1, got 0"):
         reproduce(study, study.trials, jobs=0, runs=tmp_path / "runs", out=tmp_path / "out")

@@ -18,7 +18,7 @@ def losses(root: Path, **training: object) -> list[float]:
     return [line["loss_nats_per_token"] for line in lines]
 
 
-def test_half_precision_comes_near(tmp_path: Path) -> None:
+def test_half_precision_is_close_to_float32(tmp_path: Path) -> None:
     smoothed = losses(tmp_path, label_smoothing=0.4)
     assert losses(tmp_path, label_smoothing=0.4, precision="bf16") == pytest.approx(
         smoothed, rel=0.02
@@ -26,7 +26,7 @@ def test_half_precision_comes_near(tmp_path: Path) -> None:
     assert losses(tmp_path) != pytest.approx(smoothed, rel=1e-4)
 
 
-def test_a_hardening_goes_down_the_smoothed_loss_too(tmp_path: Path) -> None:
+def test_hardening_uses_the_smoothed_loss(tmp_path: Path) -> None:
     config = tiny_streams(batches=20)
     own = {"batches": 4, "every": 1, "learning_rate": 0.1, "tolerance": 1.0}
     config.hardening = {"name": "gradual", **own}

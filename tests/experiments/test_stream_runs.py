@@ -59,7 +59,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny_streams(), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
 
 
-def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
+def test_a_stream_run_leaves_a_complete_folder(finished: Path) -> None:
     assert finished.name.startswith("anbn-superposition_stack-elman-")
     report = json.loads((finished / "report.json").read_text())
     assert report["metric_set"] == "lengths"
@@ -114,7 +114,7 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     assert_same_run(whole, folder)
 
 
-def test_a_killed_run_goes_on_from_between_two_batches(
+def test_a_killed_run_resumes_between_two_batches(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make(checkpoint_every=1)
@@ -295,7 +295,7 @@ def tiny_batch(config: RunConfig) -> Batch:
     return build_task(config).batch(config.seed, "train", 0, config.training.batch_size, lengths)
 
 
-def test_what_was_not_hardened_says_so(finished: Path) -> None:
+def test_evaluating_a_missing_hardened_model_names_the_command(finished: Path) -> None:
     with pytest.raises(
         CheckpointError, match=r"has no hardened model; `unbounded harden .*` makes one"
     ):

@@ -20,7 +20,7 @@ def test_the_laptop_study_is_every_task_with_five_models_and_three_seeds():
     assert len({trial.name for trial in study.trials}) == len(study.trials)
 
 
-def test_the_paper_study_is_the_whole_grid():
+def test_the_paper_study_is_the_full_grid():
     study = load_study("grefenstette2015", "paper")
     assert len(study.cells) == 5 * 7
     assert len(study.trials) == 5 * 7 * 2 * 5 * 2 * 3
@@ -101,7 +101,7 @@ def test_no_trial_ends_by_an_accuracy(name):
         assert trial.config.hardware.threads == 1
 
 
-def test_the_studies_of_what_the_paper_leaves_open():
+def test_the_studies_of_open_choices_of_the_paper():
     """Lengths as the grammars draw them, padded draws, the deque, 512 units, deep LSTMs."""
     unrestricted = load_study("grefenstette2015", "unrestricted").trials
     lengths = {
@@ -189,7 +189,7 @@ def test_a_cell_has_several_grids():
         make_study("grefenstette2015", "tiny", {**TINY, "seeds": []})
 
 
-def test_all_errors_of_a_study_come_together():
+def test_all_errors_of_a_study_are_reported_together():
     data = {**TINY, "models": ["queue", "lstn-1"], "batchs": 3}
     data["cells"] = {"copy/stac": {}, "copy/queue": {"batch": 3}}
     del data["seeds"]

@@ -78,7 +78,7 @@ def test_the_table_to_the_digit(tmp_path):
     assert "contradicts itself, 0.01 or 0.07" in text
 
 
-def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
+def test_the_table_has_the_mean_gates_of_each_run(tmp_path):
     study = tiny_study()
     fill(tmp_path, study)
     assert "memory" not in rows_of(write_table(study, tmp_path)[0], "| run |")[0]
@@ -98,7 +98,7 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     assert '"memory" is the mean of the instructions to the memory' in text
 
 
-def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
+def test_the_table_has_the_matmul_precision_if_one_run_differs(tmp_path):
     study = tiny_study()
     write_report(tmp_path, study.trials[0])
     write_report(tmp_path, study.trials[1])
@@ -152,7 +152,7 @@ def test_the_same_numbers_as_data(tmp_path):
     assert (table["trials"], table["finished"]) == (6, 4)
 
 
-def test_what_was_not_run_says_so(tmp_path):
+def test_missing_runs_are_marked_in_the_table(tmp_path):
     text, _ = write_table(tiny_study(), tmp_path)
     _, _, queue, lstm = rows_of(text, "| task | model")
     assert queue[4:] == ["not run"] * 10
@@ -181,7 +181,7 @@ def test_a_grid_is_chosen_by_training_perplexity(tmp_path):
     assert summary.solved == 0
 
 
-def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
+def test_the_table_has_the_output_initialization_if_it_differs(tmp_path):
     study = tiny_study(models=["queue"], output_initializations=["normal", "torch"])
     for trial in study.trials:
         better = trial.config.model.output_initialization == "torch"
@@ -204,7 +204,7 @@ def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
     assert "output weights" not in write_table(other, tmp_path / "other")[0]
 
 
-def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
+def test_options_of_a_grid_other_than_the_rate_have_a_column(tmp_path):
     grids = [{"clips": [1.0, 0.25]}, {"batch_sizes": [3]}, {"symbol_initializations": ["sums"]}]
     study = tiny_study(models=["queue"], seeds=[0], cells={"copy/queue": {"grids": grids}})
     for trial in study.trials:
@@ -222,7 +222,7 @@ def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
     ]
 
 
-def test_what_differs_between_cells_alone_has_no_column(tmp_path):
+def test_options_that_differ_only_between_cells_have_no_column(tmp_path):
     cells = {"copy/queue": {"clips": [0.25], "batch_sizes": [3]}}
     study = tiny_study(cells=cells)
     assert len({trial.config.training.clip for trial in study.trials}) == 2
@@ -292,7 +292,7 @@ def _over_seeds(*found: float | None) -> tuple[float | None, float | None, float
     return Summary(runs, runs[0], runs).over_seeds("test")
 
 
-def test_a_number_that_is_missing_is_not_nought():
+def test_a_missing_number_is_not_zero():
     """Of wrong bits, and of a correlation, 0 would say something: that there are none."""
     assert _over_seeds(None, 5.0, 3.0) == (4.0, 3.0, 5.0)
     assert _over_seeds(None, None) == (None, None, None)

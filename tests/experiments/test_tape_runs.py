@@ -125,14 +125,14 @@ def test_a_word_is_judged_prefix_by_prefix(
         (["ud", "--course", "a.mp4"], "--course: expected a name that ends in .gif, got 'a.mp4'"),
     ],
 )
-def test_what_is_no_word(
+def test_an_invalid_word_is_an_error(
     folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["actions", str(folder), *arguments]) == 2
     assert text in capsys.readouterr().err
 
 
-def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_without_a_tape_judges_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     alone = config(model={"memory": "none", "controller": "lstm"}, training={"batches": 1})
     run = train_run(alone, root=tmp_path, quiet=True).folder
     assert main(["actions", str(run), "ud", "--out", str(tmp_path / "pictures")]) == 0
@@ -144,7 +144,7 @@ def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.Ca
         course_of(empty, dyck, lambda _: typed_word(dyck, "ud"), read_tape)
 
 
-def test_as_many_checkpoints_stay_as_are_asked_for(tmp_path: Path):
+def test_the_requested_number_of_checkpoints_is_kept(tmp_path: Path):
     many = config(training={"batches": 4, "checkpoint_every": 1, "keep_checkpoints": 3})
     run = train_run(many, root=tmp_path, quiet=True).folder
     task = make_task("dyck")
@@ -178,7 +178,7 @@ def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
     say_once.cache_clear()
 
 
-def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
+def test_early_abort_stops_a_run_and_is_reported(tmp_path: Path):
     early_abort = {"name": "perplexity", "after": 3, "perplexity": 1.01}
     training = {"batches": 9, "early_abort": early_abort}
     own = config(training=training, evaluation={"count": 100})
@@ -188,7 +188,7 @@ def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
     assert result.report["success"] is False
 
 
-def test_hope_is_looked_at_once():
+def test_early_abort_is_checked_once():
     rule = EarlyAbort(after=10, perplexity=1.2).after_batch
     assert rule(LoopState(batch=9, perplexity=2.0), None, None) is None
     assert rule(LoopState(batch=10, perplexity=1.1), None, None) is None

@@ -24,7 +24,7 @@ SHARP: dict[str, Any] = {"temperature_noise": NOISE}
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_interrupted_in_a_batch_it_ends_the_same(tmp_path: Path, streams: bool) -> None:
+def test_a_run_interrupted_in_a_batch_ends_the_same(tmp_path: Path, streams: bool) -> None:
     config = (
         tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
     )
@@ -64,7 +64,9 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-def test_a_hardening_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardening_continues_with_temperature_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny_streams(batches=5, **SHARP)
     own = {"batches": 4, "every": 1, "learning_rate": 0.1, "tolerance": 1.0}
     config.hardening = {"name": "gradual", **own}
@@ -140,11 +142,11 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_said(training: dict[str, Any], message: str) -> None:
+def test_invalid_temperature_noise_is_an_error(training: dict[str, Any], message: str) -> None:
     assert any(message in error for error in errors(changed({"training": training})))
 
 
-def test_a_memory_without_gates_trains_without_it(
+def test_a_memory_without_gates_trains_without_temperature_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny(batches=4, report_every=1, **SHARP)
@@ -165,7 +167,7 @@ def test_units_without_a_bound_are_not_sharpened() -> None:
     assert errors(composed(overlay(preset_of("binary_addition"), relu, one))) == []
 
 
-def test_a_loss_that_is_never_so_low_is_said() -> None:
+def test_an_unreachable_loss_is_an_error() -> None:
     noise = {"name": "doubling", "limit": 8}
     usual = {"training": {"temperature_noise": noise}}
     message = "training.temperature_noise.below: the default loss is never reached on task 'anbn'"
@@ -174,7 +176,7 @@ def test_a_loss_that_is_never_so_low_is_said() -> None:
     assert errors(changed({"training": {"temperature_noise": {"below": 0.3}}})) == []
 
 
-def test_streams_converge_where_what_counts_is_determined() -> None:
+def test_converged_needs_a_loss_on_determined_symbols() -> None:
     stop = {"training": {"stop": "converged"}}
     assert errors(composed(overlay(preset_of("binary_addition"), stop))) == []
     message = "training.stop: 'converged' has no meaning on task 'binary_addition'; choose solved"

@@ -73,7 +73,7 @@ def test_a_tracker_gets_every_record_the_name_and_the_config(
     assert told["finished"]
 
 
-def test_a_tracker_that_fails_costs_its_numbers_and_not_the_run(
+def test_a_failing_tracker_does_not_stop_the_run(
     tmp_path: Path, recorder: type[Recorder], capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorder.failing_at = 1

@@ -38,7 +38,7 @@ def cut_by_kernels(config: RunConfig, root: Path, after: Mapping[int, str]) -> R
         return train_run(config, root=root, resume=True)
 
 
-def test_other_threads_or_kernels_are_warned_of_and_reported(
+def test_changed_threads_or_kernels_produce_a_warning_and_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny(batches=6, accuracy_every=0)
@@ -57,7 +57,7 @@ def test_other_threads_or_kernels_are_warned_of_and_reported(
     assert again.report["trained_with"] == result.report["trained_with"]
 
 
-def test_what_only_reports_a_run_has_not_trained_it(tmp_path: Path) -> None:
+def test_writing_a_report_does_not_count_as_training(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
@@ -67,7 +67,7 @@ def test_what_only_reports_a_run_has_not_trained_it(tmp_path: Path) -> None:
     assert report["trained_with"] == [{"after_batch": 0, "threads": 1, "kernels": kernels()}]
 
 
-def test_threads_are_noted_too(tmp_path: Path) -> None:
+def test_threads_are_recorded_in_the_checkpoint(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
     config.hardware.threads = 2
     folder = train_run(config, root=tmp_path, quiet=True).folder

@@ -31,7 +31,7 @@ def nothing_known(runs):
     return TimeLeft([], 1, RunMinutes([], {}), runs)
 
 
-def test_lines_name_each_beginning_and_end_once(tmp_path):
+def test_lines_name_each_start_and_end_once(tmp_path):
     said: list[str] = []
     first, second, *_ = tiny_study().trials
     lines = Lines(5, 2, said.append, nothing_known(tmp_path))
@@ -41,7 +41,7 @@ def test_lines_name_each_beginning_and_end_once(tmp_path):
     assert said == [f"training {first.name}", f"training {second.name}", "[3/5] FAILED it"]
 
 
-def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
+def test_lines_show_the_time_left_at_each_end_and_at_intervals(tmp_path):
     said: list[str] = []
     first, second, *_ = trials = tiny_study().trials
     clock = [0.0]

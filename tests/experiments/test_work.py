@@ -74,7 +74,7 @@ def test_each_run_is_trained_once(tmp_path: Path, trainer: Any) -> None:
     assert len(first.trained) == len(PLAN)
 
 
-def test_a_report_that_was_deleted_is_made_again(tmp_path: Path, trainer: Any) -> None:
+def test_a_deleted_report_is_recreated(tmp_path: Path, trainer: Any) -> None:
     made = trainer()
     work(PLAN, tmp_path, FAST)
     (tmp_path / names(2) / "report.json").unlink()
@@ -105,7 +105,7 @@ def test_a_failed_run_keeps_its_error_and_stops_no_other(tmp_path: Path, trainer
     assert work(PLAN, tmp_path, retrying).finished == [names(1)]
 
 
-def test_a_signal_saves_and_the_same_call_goes_on(tmp_path: Path, trainer: Any) -> None:
+def test_a_signal_saves_and_the_same_call_resumes(tmp_path: Path, trainer: Any) -> None:
     stops = [names(1)]
 
     def act(name: str) -> None:
@@ -221,7 +221,7 @@ def test_a_full_disk_stops_the_worker_and_fails_no_run(tmp_path: Path, trainer: 
     assert work(PLAN, tmp_path, FAST).exit_code == 0
 
 
-def test_a_full_disk_that_a_library_does_not_name(
+def test_a_full_disk_is_recognized_without_a_disk_error(
     tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act(name: str) -> None:
@@ -253,7 +253,7 @@ def test_an_isolated_shard_leaves_the_others_alone(tmp_path: Path, trainer: Any)
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "a/b", "1/2/3", "-1/2"])
-def test_what_is_no_shard(text: str) -> None:
+def test_an_invalid_shard_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match="such as 3/16"):
         Shard.parse(text)
 
@@ -269,7 +269,7 @@ def test_the_shard_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
         Shard.of_job()
 
 
-def test_options_survive_their_text() -> None:
+def test_options_survive_a_round_trip_through_json() -> None:
     options = WorkOptions(Shard(2, 3), True, 60.0, True, True, ("a.b",), ("wandb",), 1.0, 2.0)
     assert WorkOptions.from_json(options.to_json()) == options
 

@@ -68,7 +68,7 @@ def test_traces() -> None:
         assert [each[name] for each in stored["traces"]] == [each[name] for each in again["traces"]]
 
 
-def test_none_is_left_out() -> None:
+def test_vectors_cover_every_memory_controller_layout_and_input() -> None:
     assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
     controllers = {case["model"]["controller"]["kind"] for case in MODELS}
     assert controllers == {*CONTROLLERS.values(), "deep_lstm"}

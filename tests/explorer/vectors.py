@@ -357,10 +357,14 @@ def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any])
     lengths = LengthRange(shortest, shortest + 3)
     run = run_data(model, task, name, lengths=lengths, weights="float64")
     run["samples"] = run["samples"][:3]
-    return {"name": name, "run": run, "said": [said_to(model, task, s) for s in run["samples"]]}
+    return {
+        "name": name,
+        "run": run,
+        "said": [output_tokens(model, task, s) for s in run["samples"]],
+    }
 
 
-def said_to(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
+def output_tokens(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
     """The output token of each step: fed back, or fed what the sample says."""
     predict = OBJECTIVES[task.objective].predict
     tokens = torch.tensor([sample["inputs"]])

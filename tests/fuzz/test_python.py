@@ -408,7 +408,7 @@ def outcome(name: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_right_is_taken(name: str) -> None:
+def test_valid_arguments_are_accepted(name: str) -> None:
     outcome(name, {})
 
 
@@ -481,7 +481,7 @@ def test_every_option_of_every_memory(name: str) -> None:
     assert not errors, "\n".join(errors)
 
 
-def test_an_error_that_is_not_the_librarys_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_errors_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CALLS, "wrong", (partial(int, base=10), lambda: {"x": "1"}))
     with pytest.raises(TypeError):
         outcome("wrong", {})

@@ -157,7 +157,7 @@ def test_only_needed_gradients_are_computed():
     diagonal([*STRUCTURES, *VARIANTS], ["lstm", "gru", "elman_tanh"], [None, [9, 0, 4]], share=3),
     ids=str,
 )
-def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
+def test_stepping_equals_a_full_sequence(memory, controller, lengths):
     given = None if lengths is None else torch.tensor(lengths)
     case = make_case(memory, controller, steps=9, grad=False)._replace(lengths=given)
     outputs, final = reference(case)

@@ -201,7 +201,7 @@ def test_a_nan_pop_persists_between_two_calls(name, backend):
     seed=st.integers(0, 10_000),
     data=st.data(),
 )
-def test_a_nan_is_read_where_the_reference_reads_it(name, kind, rows, seed, data):
+def test_kernel_and_reference_read_nan_at_the_same_steps(name, kind, rows, seed, data):
     """Even behind nearer rows, and in a row that is used up."""
     memory = MEMORIES[name]
     instruction, state = make(memory, 6, 2, rows, kind, seed)

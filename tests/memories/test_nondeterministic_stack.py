@@ -139,7 +139,7 @@ def test_the_sum_of_nothing_has_no_gradient():
 
 
 @pytest.mark.parametrize("width", [0, 2])
-def test_the_first_reading_is_of_the_initial_stack(width):
+def test_the_first_read_vector_is_that_of_the_initial_stack(width):
     memory = NondeterministicStack(2, 3, width)
     learned = {"bottom": torch.randn(width, dtype=DOUBLE)} if width else None
     state = memory.initial_state(2, DOUBLE, learned=learned)
@@ -189,7 +189,7 @@ def test_single_precision_is_stable_over_many_steps(window, scale, steps):
     assert (read_vectors - expected).abs().max() < 1e-5
 
 
-def test_the_kernel_keeps_what_only_logs_can_hold():
+def test_the_kernel_keeps_weights_that_underflow_without_logs():
     """Sure transitions are a stack, and those of e^-300 alone lead to the result."""
     memory = NondeterministicStack(1, 3)
     moves = {"push 1": 1, "push 2": 2, "pop": 6}

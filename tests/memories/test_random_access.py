@@ -91,7 +91,7 @@ def test_trimmed_resumed_and_padded_sequences(tape, sharpening):
         assert_close(memory.unroll(second, start, "reference")[0], expected[:, 5:], "read_vectors")
 
 
-def test_a_tape_reads_on_in_the_order_of_writing():
+def test_a_tape_reads_in_the_order_of_writing():
     memory = RandomAccessMemory(4, 4, tape=True, sharpening=True)
     eye, one = torch.eye(4, dtype=DOUBLE), torch.ones(1, dtype=DOUBLE)
     state = memory.initial_state(1, DOUBLE)
@@ -117,7 +117,7 @@ def test_as_a_layer_with_a_learned_initial_state(tape, sharpening):
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_by_its_name_and_its_import_path():
+def test_a_memory_is_found_by_its_name_and_its_import_path():
     from unbounded.custom_components import find_part
 
     for name in ("ram", "unbounded.memories.RandomAccessMemory"):

@@ -92,7 +92,7 @@ def hard(moves: str, values: list[float], tape: RollingTape) -> RollInstruction:
     return RollInstruction(action, value)
 
 
-def test_what_was_written_is_read_after_a_jump_back():
+def test_written_values_are_read_after_a_jump_back():
     tape = RollingTape(8, 1)
     start = tape.started(tape.initial_state(1, dtype=DOUBLE), torch.tensor([3]))
     read, _ = tape.unroll(hard("nnnb", [1, 2, 3, 9], tape), start)

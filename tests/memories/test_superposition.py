@@ -226,7 +226,7 @@ def test_gradcheck(name, width):
 
 @pytest.mark.parametrize("name", MEMORIES)
 @pytest.mark.parametrize("capacity", [None, 4])
-def test_steps_equal_unroll_and_resumed_equals_whole(name, capacity):
+def test_steps_and_resumed_sequences_equal_unroll(name, capacity):
     options = {} if capacity is None else {"overflow": MEMORIES[name].overflows[1]}
     memory = MEMORIES[name](2, capacity=capacity, **options)
     instructions = draw_instructions(memory, 3, 9)

@@ -82,7 +82,7 @@ def test_a_batch_without_steps_is_reported_in_its_own_layout():
         layer(batch_first=True)(torch.zeros(5, 0, 3))
 
 
-def test_a_trace_and_its_path_in_the_wrong_order(tmp_path):
+def test_swapped_arguments_of_save_trace_are_an_error(tmp_path):
     _, _, trace = layer()(torch.zeros(4, 2, 3), return_trace=True)
     with pytest.raises(DTypeError, match=r"got PosixPath.*save_trace\(path, trace\)"):
         ub.save_trace(trace, tmp_path / "trace")

@@ -73,7 +73,7 @@ def test_the_loop_is_the_papers_equations_3_to_6():
 
 @pytest.mark.parametrize("name", MEMORIES)
 @pytest.mark.parametrize("controller", [CONTROLLER, "lstm"])
-def test_chunked_backpropagation_equals_the_whole_if_nothing_is_detached(name, controller):
+def test_chunked_backpropagation_is_exact_if_nothing_is_detached(name, controller):
     layer, x, weights = make(name, controller), random(9, 2, 3), random(9, 2, 5, seed=2)
     (layer(x)[0] * weights).sum().backward()
     want = {key: parameter.grad.clone() for key, parameter in layer.named_parameters()}
@@ -106,7 +106,7 @@ def test_truncated_backpropagation_is_exact_if_no_memory_crosses_the_cut(name):
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_memories_are_emptied_between_two_calls(name):
+def test_memories_can_be_emptied_between_two_calls(name):
     layer = make(name, "elman")
     x, follow = random(5, 3, 3), random(2, 3, 3, seed=2)
     _, state = layer(x)

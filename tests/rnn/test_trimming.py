@@ -111,7 +111,7 @@ def test_a_state_with_a_gradient_keeps_its_rows(name):
     name=st.sampled_from(["stack", "queue", "deque"]),
     follow=st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 4), min_size=1, max_size=4),
 )
-def test_a_trimmed_state_acts_like_the_whole_one(strengths, name, follow):
+def test_a_trimmed_state_acts_like_the_full_one(strengths, name, follow):
     memory = MEMORIES[name](2)
     kinds = torch.tensor(strengths, dtype=torch.float64)
     values = torch.arange(float(kinds.numel() * 2), dtype=torch.float64).view(*kinds.shape, 2)

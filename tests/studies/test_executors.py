@@ -66,7 +66,7 @@ def test_submitits_local_executor(tmp_path: Path) -> None:
     assert len({record.worker for record in newest_claims(folder.runs).values()}) == 2
 
 
-def test_a_job_that_is_stopped_saves_before_it_asks_for_more(
+def test_a_stopped_job_saves_before_it_requeues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitit = pytest.importorskip("submitit")
@@ -121,7 +121,7 @@ def test_parameters_of_slurm_reach_it(tmp_path: Path, monkeypatch: pytest.Monkey
     assert given["shards"] == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_without_slurm_the_message_says_what_to_do(
+def test_an_error_without_slurm_advises_the_local_executor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("submitit")
@@ -160,7 +160,7 @@ def test_tasks_of_ray(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_ray_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_ray_cluster_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     _, folder = begun(tmp_path / "tiny")
     with pytest.raises(ConfigError, match="`ray start --head` starts one"):
@@ -175,7 +175,7 @@ def test_the_command_line_names_the_executors() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["pool", "shards"])
-def test_each_run_is_trained_once_whoever_is_killed(executor: str) -> None:
+def test_each_run_is_trained_once_even_if_workers_are_killed(executor: str) -> None:
     """The benchmark at a small size: of eight shards two are killed with -9."""
     command = [sys.executable, str(ROOT / "benchmarks" / "study_executors.py"), "--runs", "60",
                "--only", executor]  # fmt: skip

@@ -183,7 +183,7 @@ def test_damaged_files_are_named(tmp_path: Path):
     assert any("20 of 20 labels are not those of the language" in note for note in task.notes)
 
 
-def test_a_missing_test_is_drawn_and_said(tmp_path: Path):
+def test_a_missing_test_file_is_replaced_by_drawn_strings_with_a_note(tmp_path: Path):
     folder = official(tmp_path, "stack_manipulation")
     (folder / "stack-manipulation/datasets/test/main.tok").unlink()
     task = make_task(

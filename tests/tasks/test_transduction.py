@@ -144,7 +144,7 @@ def test_bad_numbers(name, arguments, message):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_last_index_there_is(name):
+def test_the_last_valid_index(name):
     task = TASK[name]
     last = task.examples(0, "train", 2**63 - 3, 3)
     assert task.example(0, "train", 2**63 - 1) == last[-1]

@@ -106,7 +106,7 @@ def test_foreign_folder_and_foreign_run_are_passed_over(
     assert f"checkpoint {stranger} belongs to another run: other-run" in output
 
 
-def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
+def test_an_error_names_every_checkpoint_if_none_can_be_used(run: Path) -> None:
     for folder in checkpoint_folders(run / "checkpoints"):
         (folder / "optimizer.bin").unlink()
     with pytest.raises(CheckpointError) as caught:
@@ -137,7 +137,7 @@ class Evil:
 
 @pytest.mark.parametrize("name", ["optimizer.bin", "scheduler.bin", "random_states_0.pkl"])
 @pytest.mark.parametrize("torch_file", [True, False])
-def test_nothing_that_is_loaded_runs_code(run: Path, name: str, torch_file: bool) -> None:
+def test_loading_a_checkpoint_runs_no_code(run: Path, name: str, torch_file: bool) -> None:
     mark = run.parent / "code-was-run"
     for folder in checkpoint_folders(run / "checkpoints"):
         if torch_file:
@@ -236,7 +236,7 @@ def test_a_checkpoint_set_aside_is_moved_back_before_the_next_is_written(run: Pa
     assert [path.name for path in sorted(folder.iterdir())] == [before.name, last.name]
 
 
-def test_a_write_that_a_library_reports_says_how_much_is_free(
+def test_a_failed_write_of_a_library_reports_the_free_disk_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:

@@ -98,7 +98,7 @@ def test_the_weights_train_between_the_checks(tmp_path):
     assert not torch.equal(*others)
 
 
-def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
+def test_the_model_with_the_least_and_latest_validation_error_is_kept(tmp_path):
     model = soft_counter()
     measured, kept = iter([2.5, 2.0, 1.0, 3.0, 1.0, 4.0]), []
 
@@ -148,7 +148,7 @@ def test_an_interrupted_hardening_resumes(tmp_path, within):
     assert torch.equal(weights(model), weights(whole))
 
 
-def test_it_is_over_when_the_hardened_model_has_settled(tmp_path):
+def test_hardening_ends_when_the_hardened_model_has_settled(tmp_path):
     model, measured = soft_counter(), iter([0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
 
     def validate(candidate):
@@ -194,9 +194,7 @@ def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
         ([0, 1], 40, {"cool": 3}, 2, 0, "the rate fell over 3 checks"),
     ],
 )  # fmt: skip
-def test_the_closer_check_decides_which_model_is_taken(
-    tmp_path, errors, batches, options, asked_at, taken, why
-):
+def test_the_recheck_selects_the_model(tmp_path, errors, batches, options, asked_at, taken, why):
     model, asked = soft_counter(), []
 
     def recheck(candidate):
@@ -213,7 +211,7 @@ def test_the_closer_check_decides_which_model_is_taken(
     assert rule.is_saturated or why == "budget"
 
 
-def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
+def test_hardening_ends_when_both_validation_errors_are_small(tmp_path):
     model = soft_counter()
     soft, hard = iter([0.0, 0.0, 0.3, 0.01, 0.0]), iter([0.5, 0.5, 0.01, 0.02, 0.01])
 
@@ -230,7 +228,7 @@ def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
     assert rule.is_saturated
 
 
-def test_it_aborts_after_checks_without_a_clearly_better_hardened_model(tmp_path):
+def test_hardening_aborts_after_checks_without_a_better_hardened_model(tmp_path):
     model, measured = soft_counter(), iter([0.5, 0.5, 0.47, 0.44, 0.43, 0.42, 0.41])
     options = {"every": 1, "factor": 1.01, "patience": 3}
 
@@ -289,7 +287,7 @@ def test_a_confirmed_model_is_kept_during_the_cooling(tmp_path):
     assert torch.equal(weights(discretized(model)), asked[0])
 
 
-def test_it_is_cooled_before_the_budget_ends(tmp_path):
+def test_cooling_starts_before_the_budget_ends(tmp_path):
     options = {"every": 1, "factor": 1.5, "cool": 2, "cool_at": 3}
     rule = Harden(model := soft_counter(), VALIDATION, lambda _: 0.0, **options)
     run = Hardening(tmp_path, model, rule, rate=1e-9)

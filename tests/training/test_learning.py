@@ -31,7 +31,7 @@ def generaliser() -> RunConfig:
 
 
 @contextmanager
-def deaf_memory() -> Iterator[None]:
+def zeroed_read_vector() -> Iterator[None]:
     """The controller gets zeros instead of the read vector, without a gradient."""
     original = MemoryRNN.forward
 
@@ -87,7 +87,7 @@ def test_a_queue_lstm_generalises_beyond_its_training_lengths(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_without_the_read_vector_it_does_not(tmp_path: Path) -> None:
-    with deaf_memory():
+def test_without_the_read_vector_a_queue_lstm_does_not_generalise(tmp_path: Path) -> None:
+    with zeroed_read_vector():
         report = train_run(generaliser(), root=tmp_path, quiet=True).report
     assert report["rows"][1]["exact_match"] <= 0.3

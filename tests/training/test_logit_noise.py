@@ -35,7 +35,7 @@ def biases_inside(noise: LogitNoise, model: MemoryModel, batch: int) -> torch.Te
         return torch.cat(gate_biases(model)).clone()
 
 
-def test_offsets_have_the_size_of_what_sharpening_has_added_and_follow_from_the_batch() -> None:
+def test_offsets_have_the_size_of_the_sharpening_and_depend_on_the_batch() -> None:
     model = model_of(QUEUE)
     before = torch.cat(gate_biases(model)).clone()
     noise = noise_of(model)

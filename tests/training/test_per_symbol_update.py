@@ -258,7 +258,7 @@ def test_a_resumed_stream_ends_the_same() -> None:
     assert (other.chunk, other.state) == (0, None)
 
 
-def test_what_has_no_per_symbol_update_is_refused() -> None:
+def test_batches_and_models_without_a_per_symbol_update_are_refused() -> None:
     batch = make_task("anbn", sequences=3).batch(0, "train", 0, 2)
     with pytest.raises(ConfigError, match="batch_size: expected 1 stream, got 2"):
         next(trainer(stack_rnn(2), 5, 15.0, 0.1).train(Batch(*batch), 0))

@@ -101,7 +101,7 @@ def test_a_batch_is_truncated_bptt_over_its_chunks(tmp_path: Path, name: str) ->
     assert [line["kind"] for line in read_metrics(run.metrics)] == ["train", "train"]
 
 
-def test_one_chunk_is_the_whole_batch(tmp_path: Path) -> None:
+def test_one_long_chunk_equals_a_batch_without_chunks(tmp_path: Path) -> None:
     one = StreamRun(tmp_path / "one", ANBN, stack_rnn(2), chunk_steps=1000)
     whole = StreamRun(tmp_path / "whole", ANBN, stack_rnn(2))
     one.train()
@@ -261,7 +261,7 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
         ),
     ],
 )
-def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
+def test_the_state_has_the_longest_length_until_the_curriculum_ends(
     lengths: LengthRange | Curriculum,
     length_bucketing: int,
     stages: list[int | None],

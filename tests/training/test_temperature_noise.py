@@ -108,7 +108,7 @@ def test_the_greatest_factor_doubles_at_low_loss_and_halves_at_high_loss(
     assert noise.most == after
 
 
-def test_a_controllers_sums_are_multiplied_and_nothing_else() -> None:
+def test_only_controller_weights_and_biases_are_multiplied() -> None:
     for options in (STACKS, QUEUE):
         model = model_of(options)
         before = copy.deepcopy(model.state_dict())
@@ -223,5 +223,5 @@ def test_powers_of_two_are_factors(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -2, 3, 6, 2 * MOST, True, 2.0, "4", None])
-def test_nothing_else_is_one(value: object) -> None:
+def test_other_values_are_no_factors(value: object) -> None:
     assert not is_factor(value)

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.failing import failing
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
-from tests.verification.runs import golden_run, softened
+from tests.verification.runs import constructed_run, softened
 from unbounded import constructions
 from unbounded.cli import main, verify
 from unbounded.constructions import CONSTRUCTIONS
@@ -66,7 +66,7 @@ def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
 
 def test_a_hardened_model_is_preferred(tmp_path, capsys):
     soft = softened(constructions.anbn(), 0.9, "action")
-    run = golden_run(tmp_path, "anbn", model=soft)
+    run = constructed_run(tmp_path, "anbn", model=soft)
     RunFolder(run).save_model(constructions.anbn(), hardened=True)
     options = ["--most", "8", "--times", "0"]
     assert main(["verify", str(run), *options]) == 0
@@ -85,7 +85,7 @@ def test_a_hardened_model_is_preferred(tmp_path, capsys):
 
 
 def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "30", "--times", "3"]) == 0
     assert main(["extract", str(run), "--symbols", "200"]) == 0
     out = capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
 
 
 def test_findings_before_ctrl_c_are_reported(tmp_path):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     calls = iter(range(6))
 
     def look(name: str, share: float) -> None:
@@ -118,13 +118,13 @@ def test_findings_before_ctrl_c_are_reported(tmp_path):
 
 
 def test_a_folder_with_a_hardened_model_alone_gives_advice(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     (run / "model").rename(run / "model-hardened")
     assert "it has a hardened model: give --hardened" in failing(capsys, "evaluate", str(run))
 
 
 def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     file = run / "verification-model.json"
     assert main(["verify", str(run), "--most", "20", "--times", "2", "--count", "6"]) == 0
     whole = file.read_bytes()
@@ -158,7 +158,7 @@ def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
 
 @pytest.mark.parametrize("verb", ["verify", "extract"])
 def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     (run / "report.json").unlink()
     message = failing(capsys, verb, str(run))
     assert "is not finished: it has no report.json" in message
@@ -174,16 +174,16 @@ def test_a_task_without_a_rule(verb, tmp_path, capsys):
     words.write_text("".join(f"{'ab' * k}\t{'ba' * k}\n" for k in range(1, 60)))
     model = CONSTRUCTIONS["copy"](symbols=2)
     config = {"data": str(words)}
-    run = golden_run(tmp_path, "pairs", config, model=model)
+    run = constructed_run(tmp_path, "pairs", config, model=model)
     assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
-    run = golden_run(tmp_path, "ntm_copy", model=model)
+    run = constructed_run(tmp_path, "ntm_copy", model=model)
     message = failing(capsys, verb, str(run))
     assert "task 'ntm_copy' answers with vectors of bits; margins exist only" in message
     assert "has no rule" not in message
 
 
 def test_options_out_of_range(tmp_path, capsys):
-    run = str(golden_run(tmp_path, "anbn"))
+    run = str(constructed_run(tmp_path, "anbn"))
     message = failing(capsys, "verify", run, "--count", "0", "--times", "x", "--alphabet", "0")
     assert "--count: expected an integer of at least 1, got 0" in message
     assert "--alphabet: expected an integer of at least 1, got 0" in message
@@ -202,7 +202,7 @@ def test_options_out_of_range(tmp_path, capsys):
 
 
 def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
-    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
+    run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
     for verb in ("verify", "extract"):
         message = failing(capsys, verb, run, "--alphabet", "99")
         assert (
@@ -215,7 +215,7 @@ def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
 
 @pytest.mark.parametrize("verb", ["verify", "extract"])
 def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
-    run = str(golden_run(tmp_path, "anbn"))
+    run = str(constructed_run(tmp_path, "anbn"))
     message = failing(capsys, verb, run, "--alphabet", "3")
     assert (
         "alphabet: 3 has no effect on task 'anbn', which has all strings checked; leave it at 2"
@@ -224,7 +224,7 @@ def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
 
 
 def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "30", "--times", "0"]) == 0
     report = json.loads((run / "verification-model.json").read_text())
     assert report["weights_sha256"] == file_digest(run / "model" / "model.safetensors")
@@ -243,7 +243,7 @@ def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
 
 
 def test_damaged_weights_of_a_hardened_model_have_their_own_advice(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     RunFolder(run).save_model(constructions.anbn(), hardened=True)
     path = run / "model-hardened" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
