@@ -107,9 +107,9 @@ def test_the_lab_extra_lists_the_packages_of_the_code() -> None:
 def test_installed_packages_are_not_reported_as_missing() -> None:
     assert missing("training") == ""
     require("training", "accelerate")
-    wanted = {**LAB, "no_such_module": "no-such-package"}
+    required = {**LAB, "no_such_module": "no-such-package"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unbounded.lab.LAB", wanted)
+        patch.setattr("unbounded.lab.LAB", required)
         with pytest.raises(LabError, match="training needs no-such-package: pip install"):
             require("training", "no_such_module")
         with pytest.raises(ImportError):

@@ -174,8 +174,8 @@ def test_generation(device: str) -> None:
         hidden_size=8, embedding_size=4,
     ).to(device)  # fmt: skip
     prompt = torch.ones(2, 5, dtype=torch.int64, device=device)
-    said = generate(model, prompt, None, task.output_to_input, task.end_token, 6)
-    assert said.device.type == device
+    output = generate(model, prompt, None, task.output_to_input, task.end_token, 6)
+    assert output.device.type == device
 
 
 def test_verified_and_extracted(device: str) -> None:

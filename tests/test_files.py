@@ -115,7 +115,7 @@ def unreadable(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = tiny(batches=2, accuracy_every=0, stop="budget", checkpoint_every=1)
     before = os.umask(0o022)
     try:
@@ -125,13 +125,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / whole.name))
+def run(trained_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run, tmp_path / trained_run.name))
 
 
-def test_all_files_of_a_run_have_the_usual_mode(whole: Path) -> None:
+def test_all_files_of_a_run_have_the_usual_mode(trained_run: Path) -> None:
     """Item 20: weights had 0600."""
-    modes = {path.name: path.stat().st_mode & 0o777 for path in whole.rglob("*") if path.is_file()}
+    modes = {
+        path.name: path.stat().st_mode & 0o777 for path in trained_run.rglob("*") if path.is_file()
+    }
     assert "model.safetensors" in modes
     assert set(modes.values()) == {0o644}, modes
 

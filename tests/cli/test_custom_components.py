@@ -156,8 +156,8 @@ def test_a_package_of_this_folder_is_found_by_pythonpath(tmp_path: Path) -> None
     done = unbounded(tmp_path, "sample", "beside.Task")  # python -m finds what lies there
     assert "expected a subclass of" in done.stderr
     script = Path(sys.executable).with_name("unbounded")
-    told = subprocess.run(
+    completed = subprocess.run(
         [script, "sample", "beside.Task"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 2
-    assert "beside is in this folder: PYTHONPATH=. before the command" in told.stderr
+    assert completed.returncode == 2
+    assert "beside is in this folder: PYTHONPATH=. before the command" in completed.stderr

@@ -42,10 +42,10 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert (pictures / "actions.svg").stat().st_size > 0
     assert "--overwrite replaces it" in failing(capsys, *arguments)
     (tmp_path / "a_file").touch()
-    said = failing(capsys, "actions", str(folder), "aabb", "--out", str(tmp_path / "a_file"))
-    assert "is a file; name a folder" in said
-    said = failing(capsys, "actions", str(folder), "aaxb")
-    assert "unknown symbol of task anbn 'x'" in said
+    message = failing(capsys, "actions", str(folder), "aabb", "--out", str(tmp_path / "a_file"))
+    assert "is a file; name a folder" in message
+    message = failing(capsys, "actions", str(folder), "aaxb")
+    assert "unknown symbol of task anbn 'x'" in message
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
     # Of a long input there is the one picture that can be read, and it is said why.
     arguments = ["actions", str(folder), "ab" * 51, "--out", str(tmp_path / "long")]
@@ -69,9 +69,9 @@ def test_actions_of_a_run_with_a_queue(capsys: Capture, tmp_path: Path) -> None:
         ["s2", "|||"],
         ["|||", "s1"],
     ]
-    said = failing(capsys, "actions", str(folder), "<s> s1", "--out", str(tmp_path / "pictures"))
-    assert "superposition stacks or lists only" in said
-    assert f"unbounded explore {folder}" in said
+    message = failing(capsys, "actions", str(folder), "<s> s1", "--out", str(tmp_path / "pictures"))
+    assert "superposition stacks or lists only" in message
+    assert f"unbounded explore {folder}" in message
 
 
 def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_pat
     note = "to score these, the memory was given room for 500 cells, more than its own capacity"
     assert note in capsys.readouterr().out.splitlines()
     assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--hardened"]) == 0
-    _, *rows, said = capsys.readouterr().out.splitlines()
-    assert said == note
+    _, *rows, last_line = capsys.readouterr().out.splitlines()
+    assert last_line == note
     predicted = [row.split()[2] for row in rows]
     assert predicted[251:] == ["b"] * 249 + ["a"]
     assert main(["actions", str(folder), "aabba", "--hardened"]) == 0
@@ -156,8 +156,8 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
     assert "expected either the input's symbols or --length" in failing(capsys, "actions", run)
     both = failing(capsys, "actions", run, "s1", "--length", "3")
     assert "INPUT: expected either the input's symbols or --length" in both
-    said = failing(capsys, "actions", run, "--length", "3")
-    assert "--length: has no meaning on task 'copy'; give INPUT" in said
+    text = failing(capsys, "actions", run, "--length", "3")
+    assert "--length: has no meaning on task 'copy'; give INPUT" in text
     labels = make_task("dyck")
     model = MemoryModel(inputs=2, outputs=1, memory="stack", hidden_size=4)
     assert labels.layout == "labels"
@@ -183,8 +183,8 @@ def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     # What crashed, and what was named by the wrong vocabulary.
     assert main(["actions", run, "<s> s1 s2 |||"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
-    said = failing(capsys, "actions", run, "<s> ||| <s> |||")
-    assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in said
+    message = failing(capsys, "actions", run, "<s> ||| <s> |||")
+    assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in message
 
 
 def test_train_and_evaluate_with_their_errors(
@@ -216,8 +216,8 @@ def test_train_and_evaluate_with_their_errors(
     capsys.readouterr()
     path = folder / "evaluations" / "test-4-6-n20-seed3.json"
     again = json.loads(path.read_text())
-    whole = json.loads((folder / "report.json").read_text())
-    assert again["rows"][0] == whole["rows"][1]
+    full = json.loads((folder / "report.json").read_text())
+    assert again["rows"][0] == full["rows"][1]
     # A report that is there is never replaced unasked.
     path.write_text("mine")
     for number in (2, 3):
@@ -225,20 +225,20 @@ def test_train_and_evaluate_with_their_errors(
         assert capsys.readouterr().out.endswith(f"test-4-6-n20-seed3_again{number}.json\n")
     assert path.read_text() == "mine"
 
-    said = failing(
+    message = failing(
         capsys,
         *("evaluate", str(folder), "--lengths", "6:4,x,1:5,3:9", "--count", "0"),
         *("--split", "tst", "--sed", "1"),
     )
-    assert "6 errors" in said
-    assert "6:4 is reversed; write 4:6" in said
-    assert "length ranges 1:5 and 3:9 overlap" in said
-    assert "unknown split 'tst'. Did you mean 'test'?" in said
-    assert "unknown option '--sed'. Did you mean '--seed'?" in said
+    assert "6 errors" in message
+    assert "6:4 is reversed; write 4:6" in message
+    assert "length ranges 1:5 and 3:9 overlap" in message
+    assert "unknown split 'tst'. Did you mean 'test'?" in message
+    assert "unknown option '--sed'. Did you mean '--seed'?" in message
     out_file = tmp_path / "out.json"
     out_file.write_text("mine")
-    said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
-    assert f"{out_file} exists; --overwrite replaces it" in said
+    message = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
+    assert f"{out_file} exists; --overwrite replaces it" in message
 
 
 def test_an_unfinished_run_is_scored_at_its_newest_checkpoint(
@@ -263,9 +263,9 @@ def test_evaluate_accepts_the_lengths_of_the_table(capsys: Capture) -> None:
     for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
         assert main(["train", "copy", *given, "--print_config"]) == 0
         assert "lengths:\n  - 65:128\n" in capsys.readouterr().out
-    said = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
-    assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in said
-    assert "length ranges 3:70 and 65:128 overlap" in said
+    message = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
+    assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in message
+    assert "length ranges 3:70 and 65:128 overlap" in message
 
 
 def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -278,12 +278,12 @@ def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
 def test_a_missing_output_folder_is_reported_before_scoring(
     capsys: Capture, tmp_path: Path
 ) -> None:
-    said = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
-    assert f"--out: there is no folder {tmp_path / 'none'}; make it first" in said
+    message = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
+    assert f"--out: there is no folder {tmp_path / 'none'}; make it first" in message
     for more in ([], ["--overwrite"]):
-        said = failing(capsys, "evaluate", "none", "--out", str(tmp_path), *more)
-        assert said.endswith(f"  - --out: {tmp_path} is a folder; name a file in it\n")
-        assert "1 error" in said
+        message = failing(capsys, "evaluate", "none", "--out", str(tmp_path), *more)
+        assert message.endswith(f"  - --out: {tmp_path} is a folder; name a file in it\n")
+        assert "1 error" in message
 
 
 def test_the_report_of_many_ranges_has_a_short_name(

@@ -42,16 +42,16 @@ def test_explore_without_a_run_shows_the_built_in_models(
     data = data_of(page.read_text(encoding="utf-8"))
     kinds = ["queue", "stack", "superposition_stack"]
     assert [run["model"]["memory"]["kind"] for run in data["runs"]] == [*kinds, *kinds]
-    said = capsys.readouterr().out
-    assert "Copy with a queue, trained: Trained on lengths 4 to 24" in said
-    assert "wrote unbounded-explore.html" in said
+    output = capsys.readouterr().out
+    assert "Copy with a queue, trained: Trained on lengths 4 to 24" in output
+    assert "wrote unbounded-explore.html" in output
 
 
 def test_options_for_a_run_are_refused_without_a_run(capsys: Capture) -> None:
     flags = "--weights int8", "--hardened", "--course", "--data x", "--import x"
     for given in map(str.split, flags):
-        said = failing(capsys, "explore", *given)
-        assert f"{given[0]}: needs a RUN" in said
+        message = failing(capsys, "explore", *given)
+        assert f"{given[0]}: needs a RUN" in message
 
 
 def test_the_page_of_built_in_models_does_not_import_torch(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_the_course_of_training(
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
-    said = failing(capsys, "explore", str(bare), "--course")
-    assert "has no checkpoint; train with --training.keep_checkpoints" in said
+    message = failing(capsys, "explore", str(bare), "--course")
+    assert "has no checkpoint; train with --training.keep_checkpoints" in message
 
 
 def test_no_browser(
@@ -130,8 +130,8 @@ def test_invalid_run_folders_and_output_files_are_errors(
     )
     own = tmp_path / "own.html"
     own.write_text("mine")
-    said = failing(capsys, "explore", str(folder), "--export", str(own))
-    assert "--overwrite replaces it" in said
+    message = failing(capsys, "explore", str(folder), "--export", str(own))
+    assert "--overwrite replaces it" in message
     assert own.read_text() == "mine"
 
 
@@ -150,13 +150,13 @@ def test_a_damaged_or_missing_report_is_reported(
     shutil.copytree(folder, run)
     (run / "report.json").write_text("{")
     assert main(["explore", str(run), "--no-open"]) == 0
-    said = capsys.readouterr().out
-    assert "Its report is damaged: " in said
-    assert "report.json" in said
+    output = capsys.readouterr().out
+    assert "Its report is damaged: " in output
+    assert "report.json" in output
     (run / "report.json").unlink()
     assert main(["explore", str(run), "--no-open"]) == 0
-    said = capsys.readouterr().out
-    assert "It has no report.json, so its scores are unknown." in said
+    output = capsys.readouterr().out
+    assert "It has no report.json, so its scores are unknown." in output
     (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert page["note"].startswith("It has no report.json")
 
@@ -168,8 +168,8 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
         with pytest.raises(SystemExit):
             main([verb, "--help"])
         assert "--hardened, --no-hardened" in capsys.readouterr().out
-    said = failing(capsys, "explore", str(folder), "--hardened")
-    assert "has no hardened model" in said
+    message = failing(capsys, "explore", str(folder), "--hardened")
+    assert "has no hardened model" in message
     assert main(["explore", str(folder), "--no-hardened", "--no-open"]) == 0
 
 

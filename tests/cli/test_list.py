@@ -14,15 +14,15 @@ from unbounded.experiments.config.presets import FAMILIES
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"), [("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run")]
+    ("kind", "use"), [("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run")]
 )
 def test_list_explains_the_use_of_components_without_options(
-    kind: str, says: str, capsys: Capture
+    kind: str, use: str, capsys: Capture
 ) -> None:
     assert main(["list", kind]) == 0
-    assert says in capsys.readouterr().out
+    assert use in capsys.readouterr().out
     assert main(["list", kind, "--json"]) == 0
-    assert says in json.loads(capsys.readouterr().out)["use"]
+    assert use in json.loads(capsys.readouterr().out)["use"]
 
 
 def test_list_shows_the_names_of_one_kind(capsys: Capture) -> None:

@@ -133,9 +133,9 @@ def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> No
     assert len(out) == 5
     assert (out[0], out[2]) == (out[1], out[3])
     file.write_text("a b\n\na\u00b7\n")
-    said = failing(capsys, *arguments)
-    assert "lines.txt, line 2: source: expected at least one symbol" in said
-    assert "lines.txt, line 3: source: symbol 2 is '\u00b7'" in said
+    message = failing(capsys, *arguments)
+    assert "lines.txt, line 2: source: expected at least one symbol" in message
+    assert "lines.txt, line 3: source: symbol 2 is '\u00b7'" in message
     with pytest.raises(SystemExit):
         main(["predict", "--help"])
     assert "among longer symbols it is written \u2423" in capsys.readouterr().out

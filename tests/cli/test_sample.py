@@ -101,18 +101,20 @@ def test_more_examples_than_available_are_an_error(tmp_path, capsys, name):
     assert len(capsys.readouterr().out.splitlines()) == 24
     out = tmp_path / "examples.jsonl"
     for more in ([], ["--out", str(out)]):
-        said = failing(capsys, "sample", *given, "-n", "300", *more)
-        assert f"-n: expected at most 24, as many as {name} has for train, got 300" in said
+        message = failing(capsys, "sample", *given, "-n", "300", *more)
+        assert f"-n: expected at most 24, as many as {name} has for train, got 300" in message
     assert not out.exists()
     task = make_task(name, data=given[2])
     with pytest.raises(ConfigError, match=r"n: expected at most \d+, as many as \w+ has for test"):
         sample(task, 25, split="test")
     if name == "pairs":
         there = task.available("train", LengthRange(1, 1))
-        said = failing(capsys, "sample", *given, "-n", "24", "--lengths", "1:1")
-        assert f"-n: expected at most {there}, as many as pairs has for train, of lengths 1" in said
-        said = failing(capsys, "sample", *given, "--lengths", "7:9")
-        assert "has no line for train with a source of length 7:9" in said
+        message = failing(capsys, "sample", *given, "-n", "24", "--lengths", "1:1")
+        assert (
+            f"-n: expected at most {there}, as many as pairs has for train, of lengths 1" in message
+        )
+        message = failing(capsys, "sample", *given, "--lengths", "7:9")
+        assert "has no line for train with a source of length 7:9" in message
     else:
         assert [task.available(split, LengthRange(1, 2)) for split in SPLITS] == [24, 3, 2]
         with pytest.raises(ChoiceError, match="unknown split 'tst'"):

@@ -84,8 +84,8 @@ def test_ctrl_c_while_something_is_imported(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["unbounded.cli.main"], "verb_module", interrupted)
-        said = failing(capsys, "list", code=130)
-    assert said == "unbounded: stopped by Ctrl-C\n"
+        message = failing(capsys, "list", code=130)
+    assert message == "unbounded: stopped by Ctrl-C\n"
     assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
 
 

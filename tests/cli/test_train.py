@@ -31,9 +31,11 @@ def test_a_runs_folder_that_is_a_file_is_an_error(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    said = failing(capsys, *tiny_arguments(file / below, batches=1))
-    assert f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in said
-    assert ".locks" not in said
+    message = failing(capsys, *tiny_arguments(file / below, batches=1))
+    assert (
+        f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in message
+    )
+    assert ".locks" not in message
 
 
 @pytest.mark.parametrize("verb", ["train", "sample"])
@@ -42,17 +44,19 @@ def test_a_text_needs_its_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
-    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
-    assert f"--data: {tmp_path}: it has none of ptb.train.txt, ptb.valid.txt, ptb.test.txt" in said
-    assert said.count("ptb.train.txt") == 1
-    assert "task:" not in said
+    message = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
+    assert (
+        f"--data: {tmp_path}: it has none of ptb.train.txt, ptb.valid.txt, ptb.test.txt" in message
+    )
+    assert message.count("ptb.train.txt") == 1
+    assert "task:" not in message
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
-    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
-    assert "expected 929589 tokens with <eos>, got 3" in said
+    message = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
+    assert "expected 929589 tokens with <eos>, got 3" in message
     assert not (tmp_path / "runs").exists()
-    said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
-    assert "--data: the task 'anbn' reads no data" in said
+    message = failing(capsys, verb, "anbn", "--data", str(tmp_path))
+    assert "--data: the task 'anbn' reads no data" in message
 
 
 def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
@@ -61,8 +65,8 @@ def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
     any_text = ("--data", str(tmp_path), "--task.published_counts", "false")
     assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
     assert "the cat sat" in capsys.readouterr().out
-    said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
-    assert "lengths: a text has no lengths to choose, got 4:5" in said
+    message = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
+    assert "lengths: a text has no lengths to choose, got 4:5" in message
 
 
 def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
@@ -71,13 +75,13 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     out = capsys.readouterr().out
     assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
     assert "test exact match 1.00: " in out
-    said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
-    assert "restarts: expected at least 1, got 0" in said
-    said = failing(capsys, "train", "copy", "--jobs", "2")
-    assert "jobs: works only with several runs; give --restarts too" in said
+    message = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
+    assert "restarts: expected at least 1, got 0" in message
+    message = failing(capsys, "train", "copy", "--jobs", "2")
+    assert "jobs: works only with several runs; give --restarts too" in message
     several = ("--restarts", "2", "--jobs", "2", "--hardware.threads")
-    said = failing(capsys, "train", "copy", *several, "3")
-    assert "hardware.threads: concurrent restarts have one thread each; leave it out" in said
+    message = failing(capsys, "train", "copy", *several, "3")
+    assert "hardware.threads: concurrent restarts have one thread each; leave it out" in message
     assert main(["train", "copy", *several, "1", "--print_config"]) == 0
 
 
@@ -94,9 +98,9 @@ def test_a_run_on_streams_prints_the_next_commands(
         program, *arguments = shlex.split(line, comments=True)
         assert program == "unbounded"
         assert main([*arguments, *options]) == 0
-    said = capsys.readouterr().out
-    assert "as trained:" in said
-    assert "hardened" in said
+    output = capsys.readouterr().out
+    assert "as trained:" in output
+    assert "hardened" in output
     assert failing(capsys, *arguments).endswith("--overwrite hardens it again\n")
     # A hardened model that is worse is not taken: there is only what was trained.
     place = "unbounded.experiments.run.hardening_phase.worse_sets"
@@ -226,8 +230,8 @@ def test_too_little_memory_is_an_error_without_a_run_folder(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(error))
-    said = failing(capsys, *tiny_arguments(tmp_path))
-    assert f"there is not enough memory for these sizes: {error}" in said
+    message = failing(capsys, *tiny_arguments(tmp_path))
+    assert f"there is not enough memory for these sizes: {error}" in message
     assert not list(tmp_path.glob("copy*"))
     monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(RuntimeError("bug")))
     with pytest.raises(RuntimeError, match="bug"):
@@ -271,9 +275,9 @@ def test_missing_and_unknown_trackers_are_reported(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "get_available_trackers", list)
-    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "tensorboard, tensorbored")
-    assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in said
-    assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in said
-    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
-    assert "--log_with needs sequential restarts" in said
+    message = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "tensorboard, tensorbored")
+    assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in message
+    assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in message
+    message = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
+    assert "--log_with needs sequential restarts" in message
     assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")

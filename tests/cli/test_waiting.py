@@ -52,11 +52,11 @@ def test_the_wait_settings_are_set_before_torch_is_imported():
 )
 def test_libgomp_reads_the_spin_count():
     environment = {name: value for name, value in os.environ.items() if "GOMP" not in name}
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", LOADS],
         env={**environment, "OMP_DISPLAY_ENV": "verbose"},
         capture_output=True,
         text=True,
         check=True,
     ).stderr
-    assert "GOMP_SPINCOUNT = '1000'" in said
+    assert "GOMP_SPINCOUNT = '1000'" in output

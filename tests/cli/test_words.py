@@ -31,29 +31,29 @@ def test_option_names_of_other_programs_produce_a_hint(
     option: str, here: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Item 21: no hint, or one that led astray."""
-    said = failing(capsys, "train", "copy", option, "1")
-    assert f"unknown option '{option}': it is {here}" in said
+    message = failing(capsys, "train", "copy", option, "1")
+    assert f"unknown option '{option}': it is {here}" in message
 
 
 def test_an_option_for_the_task_name_produces_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    said = failing(capsys, "train", "--task", "copy")
-    assert "the name of the task is the first word after the command" in said
+    message = failing(capsys, "train", "--task", "copy")
+    assert "the name of the task is the first word after the command" in message
     assert "first word" not in failing(capsys, "reproduce", "--task", "copy")
 
 
 def test_explore_with_the_option_out_suggests_export(capsys: pytest.CaptureFixture[str]) -> None:
-    said = failing(capsys, "explore", "--out", "page.html")
-    assert "unknown option '--out': it is --export FILE" in said
+    message = failing(capsys, "explore", "--out", "page.html")
+    assert "unknown option '--out': it is --export FILE" in message
 
 
 @pytest.mark.parametrize("verb", ["verify", "harden", "extract"])
 def test_commands_without_an_output_option_name_the_output_folder(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = failing(capsys, verb, "run", "--out", "folder")
-    assert "unknown option '--out': the results are written into the run's own folder" in said
-    said = failing(capsys, "evaluate", "run", "--output", "folder")
-    assert "unknown option '--output'. Did you mean '--out'?" in said
+    message = failing(capsys, verb, "run", "--out", "folder")
+    assert "unknown option '--out': the results are written into the run's own folder" in message
+    message = failing(capsys, "evaluate", "run", "--output", "folder")
+    assert "unknown option '--output'. Did you mean '--out'?" in message
 
 
 @pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
@@ -73,9 +73,9 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("number", ["0x10", "1_000", "٣٢", "1e", "5 6"])
 def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Item 24: some were taken, and meant something else than they looked like."""
-    said = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
-    assert "model.hidden_size: expected an integer" in said
-    assert number in said
+    message = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
+    assert "model.hidden_size: expected an integer" in message
+    assert number in message
 
 
 @pytest.mark.parametrize("number", ["1e-3", ".5", "2."])
@@ -125,8 +125,8 @@ def test_a_sampled_line_separates_source_and_target(capsys: pytest.CaptureFixtur
     assert mark
     assert source.split() == target.split()[::-1]
     assert len(source.split()) == 40
-    said = failing(capsys, "sample", "copy", "2")
-    assert "expected an option such as --NAME VALUE after 'copy', got '2'" in said
+    message = failing(capsys, "sample", "copy", "2")
+    assert "expected an option such as --NAME VALUE after 'copy', got '2'" in message
 
 
 YAMLS = {

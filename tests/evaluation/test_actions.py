@@ -129,9 +129,9 @@ def test_a_running_text_leaves_the_memory_its_capacity(tmp_path):
 
 def test_further_stacks_follow_below_where_a_line_has_no_room():
     rows = action_rows(discretized(constructions.counter(5, 1)), make_task("anbn"), "aabba")
-    whole = action_table(rows).splitlines()
-    assert len(whole) == 6
-    assert action_table(rows, max(map(len, whole))).splitlines() == whole
+    full = action_table(rows).splitlines()
+    assert len(full) == 6
+    assert action_table(rows, max(map(len, full))).splitlines() == full
     for width in (60, 80, 10):
         blocks = [block.splitlines() for block in action_table(rows, width).split("\n\n")]
         assert max(len(line) for block in blocks for line in block) <= max(width, 55)
@@ -139,7 +139,7 @@ def test_further_stacks_follow_below_where_a_line_has_no_room():
         numbers = [int(cell) for head in heads for cell in head[1 : len(head) // 2 : 2]]
         assert numbers == [1, 2, 3, 4, 5]
         for block in blocks:
-            assert [line.split()[:4] for line in block] == [line.split()[:4] for line in whole]
+            assert [line.split()[:4] for line in block] == [line.split()[:4] for line in full]
     # Every action and top is shown at any width.
     one = [block.splitlines() for block in action_table(rows, 1).split("\n\n")]
     assert [[block[row].split()[4:] for block in one] for row in range(1, 6)] == [

@@ -194,8 +194,8 @@ def test_a_carried_stream_is_one_stream_to_the_model(name, streams):
     parts = [task.batch(3, "test", 0, streams, LengthRange(n, n)) for n in lengths]
     for row in range(streams):
         own = [part.targets[row, : part.lengths[row]].tolist() for part in parts]
-        whole = [symbol for part in own for symbol in part]
-        assert model.shown[row] == [len(task.input_vocabulary) - 1, *whole[:-1]]
+        full = [symbol for part in own for symbol in part]
+        assert model.shown[row] == [len(task.input_vocabulary) - 1, *full[:-1]]
 
 
 class Stumbler(Counter):

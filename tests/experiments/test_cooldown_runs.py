@@ -76,13 +76,13 @@ def test_an_aborted_run_has_no_cooldown(tmp_path: Path) -> None:
 )
 def test_a_run_interrupted_around_the_cooldown_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(**COOLDOWN, report_every=1)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     with interrupted(
         MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
     ):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 @pytest.mark.parametrize("batch", [10, 11, pytest.param(30, marks=pytest.mark.slow)])
@@ -90,13 +90,13 @@ def test_a_run_interrupted_while_lengths_double_ends_the_same(tmp_path: Path, ba
     doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
     doubling |= {"curriculum": {"name": "doubling", "below": 100.0, "first": 2}}
     config = tiny(**doubling, report_every=10)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    records = read_metrics(whole / "metrics.jsonl")
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    records = read_metrics(full / "metrics.jsonl")
     assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
     with interrupted(Trainer, "_train_batch", lambda _, loop, state: state.batch == batch):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 @pytest.mark.parametrize(("lengths", "first"), [("1:7", 7), ("20:30", 20), ("8:20", 16)])

@@ -29,13 +29,13 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny(**CONFIG), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
 
 
 @pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / whole.name))
+def folder(trained_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run, tmp_path / trained_run.name))
 
 
 def resumed(folder: Path) -> dict[str, Any]:

@@ -70,11 +70,11 @@ def test_resumed_bit_by_bit(
         monkeypatch.setattr(nn.LSTM, "flatten_parameters", one_storage)
     config = make()
     config.hardware.device, config.hardware.backend = device, "auto"
-    whole = train_run(config, root=tmp_path / "whole", quiet=True)
+    full = train_run(config, root=tmp_path / "whole", quiet=True)
     with interrupted(ChunkUpdate, "_step", lambda n, *_: n == 2):
         train_run(config, root=tmp_path / "parts", quiet=True)
     parts = train_run(config, root=tmp_path / "parts", quiet=True, resume=True)
-    assert_same_run(whole.folder, parts.folder)
+    assert_same_run(full.folder, parts.folder)
     again = evaluate_run(parts.folder, device=device)
     assert again["rows"] == parts.report["rows"]
 

@@ -41,9 +41,9 @@ def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: st
         "from unbounded.experiments.run.build import make_accelerator\n"
         "try:\n    make_accelerator(tiny())\nexcept ConfigError as error:\n    print(error)\n"
     )
-    said = _run(["-c", code], **{name: value})
-    assert said.returncode == 0, said.stderr
-    assert f"environment: accelerate cannot start with {name}={value}" in said.stdout
+    done = _run(["-c", code], **{name: value})
+    assert done.returncode == 0, done.stderr
+    assert f"environment: accelerate cannot start with {name}={value}" in done.stdout
 
 
 def test_an_invalid_matplotlib_backend_does_not_stop_a_run() -> None:
@@ -51,8 +51,8 @@ def test_an_invalid_matplotlib_backend_does_not_stop_a_run() -> None:
     code = (
         "from unbounded.cli import main; main(['list']); import matplotlib.pyplot as p; p.figure()"
     )
-    said = _run(["-c", code], MPLBACKEND="nonsense")
-    assert said.returncode == 0, said.stderr
+    done = _run(["-c", code], MPLBACKEND="nonsense")
+    assert done.returncode == 0, done.stderr
 
 
 def _run(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:

@@ -113,11 +113,11 @@ def test_hardening_a_finished_run_keeps_the_trained_model(trained: Path, tmp_pat
     )
     assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
-    machine, source = RunFolder(folder).load_model(hardened=True)
+    model, source = RunFolder(folder).load_model(hardened=True)
     task = checked(tiny())
     batch = task.batch(0, "validation", 0, 4, task.train_lengths)
     assert source == "model-hardened"
-    assert all(each.least == 1 for each in certainties(machine, batch).values())
+    assert all(each.least == 1 for each in certainties(model, batch).values())
     card = (folder / "model-hardened" / "README.md").read_text(encoding="utf-8")
     assert "# queue-lstm on copy, hardened" in card.splitlines()
     assert "| hardening | every gate is saturated (0 or 1) |" in card.splitlines()
@@ -133,7 +133,7 @@ def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
 ) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
-    machine = hardened_weights_of(folder)
+    weights = hardened_weights_of(folder)
     (folder / "automaton").mkdir()
     (folder / "verification-model-hardened.json").write_text("{}")
 
@@ -142,7 +142,7 @@ def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
         harden_run(folder, longer, overwrite=True, quiet=True)
     assert RunFolder(folder).report() == before
     kept = hardened_weights_of(folder)
-    assert all(torch.equal(machine[name], kept[name]) for name in machine)
+    assert all(torch.equal(weights[name], kept[name]) for name in weights)
     assert (folder / "automaton").is_dir()
     assert (folder / "verification-model-hardened.json").is_file()
 
@@ -178,8 +178,8 @@ def test_hardening_later_equals_training_with_hardening(trained: Path, tmp_path:
 
 
 def test_an_interrupted_hardening_resumes_bit_by_bit(trained: Path, tmp_path: Path) -> None:
-    whole = copied(trained, tmp_path / "whole")
-    harden_run(whole, CHANGES, quiet=True)
+    full = copied(trained, tmp_path / "whole")
+    harden_run(full, CHANGES, quiet=True)
     folder = copied(trained, tmp_path / "cut")
     with interrupted(ChunkUpdate, "_step", lambda step, *_: step == 2):
         harden_run(folder, CHANGES, quiet=True)
@@ -189,9 +189,9 @@ def test_an_interrupted_hardening_resumes_bit_by_bit(trained: Path, tmp_path: Pa
     with pytest.raises(RunExistsError, match=r"was begun with other options .*; give the same"):
         harden_run(folder, {**CHANGES, "factor": 2.0}, quiet=True)
     again = harden_run(folder, CHANGES, quiet=True)
-    assert (expected := RunFolder(whole).report()) is not None
+    assert (expected := RunFolder(full).report()) is not None
     assert again["hardened"]["rows"] == expected["hardened"]["rows"]
-    left, right = hardened_weights_of(whole), hardened_weights_of(folder)
+    left, right = hardened_weights_of(full), hardened_weights_of(folder)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -444,12 +444,12 @@ def test_a_memory_without_gates_is_not_hardened(
 def test_hardening_options_of_the_command_line_are_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for told in (
+    for options in (
         ["--hardening.every", "5"],
         ["--hardening.every=5"],
         ["--hardening", '{"every": 5}'],
     ):
-        assert main(["train", "dyck", "--harden", *told, "--print_config"]) == 0
+        assert main(["train", "dyck", "--harden", *options, "--print_config"]) == 0
         assert plain_yaml.load(capsys.readouterr().out)["hardening"]["every"] == 5
     assert main(["train", "copy", "--harden", "--hardening", "none"]) != 0
     assert "cannot be combined with --hardening none" in capsys.readouterr().err
@@ -621,11 +621,11 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
         looked.append((str(lengths), count))
         return StreamScore(count, count, 1.0, 0.0)
 
-    def asked_once(machine: MemoryModel, right: Callable[[MemoryModel], float], **_: Any) -> Any:
+    def asked_once(model: MemoryModel, right: Callable[[MemoryModel], float], **_: Any) -> Any:
         looked.clear()
-        assert right(machine) == sum(count for _, count in looked)
+        assert right(model) == sum(count for _, count in looked)
         asked.extend(looked)
-        return Removal(machine, (), 1, 2, True)
+        return Removal(model, (), 1, 2, True)
 
     asked: list[tuple[str, int]] = []
     monkeypatch.setattr(Lengths, "assess", right_on_all)

@@ -119,7 +119,9 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
 #: Variants of ours, of Penn Treebank alone.
 VARIANTS_OF_TEXT = {"rnn-tanh", "stack-rnn-tanh", "srcn-tanh", "stack-rnn-tied", "srcn-tied"}
 VARIANTS = VARIANTS_OF_TEXT | {
-    f"stack-rnn-{ours}{phase}" for ours in ("emptied", "sharpened") for phase in ("", "-hardened")
+    f"stack-rnn-{variant}{phase}"
+    for variant in ("emptied", "sharpened")
+    for phase in ("", "-hardened")
 }
 
 
@@ -273,7 +275,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     corpus = tiny_corpus(tmp_path / "corpus")
     study = tiny_study(corpus, seeds=[1])
     assert "4 of 4 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
-    said: list[str] = []
+    lines: list[str] = []
     runs, out = tmp_path / "runs", tmp_path / "out"
 
     def train(trials: Sequence[Trial], runs: Path, jobs: int, **options: Any) -> None:
@@ -283,17 +285,17 @@ def test_end_to_end(tmp_path: Path) -> None:
             options["ended"](Outcome(trial, 0, runs, 1.0))
 
     result = reproduce(
-        study, study.trials, jobs=2, runs=runs, out=out, say=said.append, train=train
+        study, study.trials, jobs=2, runs=runs, out=out, say=lines.append, train=train
     )
-    assert result.failed == (), said
+    assert result.failed == (), lines
     assert "4 of 4 runs are finished" in result.table
     assert "## Table 4: Penn Treebank" in result.table
     assert "124.0 / 118.0" in result.table
     reports = read_runs_file(out / RUNS)
     assert len(reports) == 4
     assert str(tmp_path) not in json.dumps(reports)
-    again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=said.append)
-    assert "4 of 4 runs are already finished" in said
+    again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=lines.append)
+    assert "4 of 4 runs are already finished" in lines
     assert again.table == result.table
     assert not copy_reports([study.trials[0]], runs, out)
 
@@ -310,7 +312,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         for each in study_of("laptop").trials
         if each.task == "penn_treebank"
     }
-    said = [
+    settings = [
         (
             config.training.optimizer["name"],
             config.training.learning_rate,
@@ -324,7 +326,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         )
         for config in (own, paper, yang, here["rnn"], here["lstm"])
     ]
-    assert said == [
+    assert settings == [
         ("adagrad", 0.1, "linear", 1.0, "norm", 20, 35, "no", "as_model"),
         ("sgd", 0.1, "constant", 15.0, "value", 1, 50, "no", "as_model"),
         ("adagrad", 0.05, "constant", 5.0, "norm", 32, 20, "no", "as_model"),

@@ -80,7 +80,7 @@ def slots_of(model: MemoryModel) -> int:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"slots": 0}, "evaluation.memory.slots: "),
         ({}, "evaluation.memory: expected at least one option"),
@@ -89,11 +89,11 @@ def slots_of(model: MemoryModel) -> int:
         ("512", "evaluation.memory: expected"),
     ],
 )
-def test_bad_options_are_refused_before_training(options: Any, said: str) -> None:
+def test_bad_options_are_refused_before_training(options: Any, message: str) -> None:
     made = config(None)
     made.evaluation["memory"] = options
     (error,) = errors(made)
-    assert error.startswith(said)
+    assert error.startswith(message)
 
 
 def test_a_model_without_a_memory_has_no_options() -> None:

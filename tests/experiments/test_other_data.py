@@ -58,8 +58,8 @@ def test_a_run_does_not_resume_with_other_data(
     assert (folder / "config.yaml").read_bytes() == before
     moved = config(shutil.copy(own, tmp_path / "moved.tsv"))
     assert train_run(moved, root=tmp_path, resume=True, quiet=True).fresh is not is_finished
-    anew = train_run(other, root=tmp_path, overwrite=True, quiet=True)
-    assert anew.folder == folder
+    retrained = train_run(other, root=tmp_path, overwrite=True, quiet=True)
+    assert retrained.folder == folder
     assert RunFolder(folder).read_config()["hardware"]["data"] == other.hardware.data
     with pytest.raises(CheckpointError, match="other data"):
         train_run(config(own), root=tmp_path, resume=True, quiet=True)

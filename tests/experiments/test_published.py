@@ -150,17 +150,17 @@ def test_the_pages_table_of_learning_rates_equals_the_reports(study):
     page = page[page.index(f"--study {study}") :]
     header, _, *lines = page[page.index("| rate | RNN |") :].split("\n\n", 1)[0].splitlines()
     names = [name.strip() for name in header.strip("|").split("|")][1:]
-    said: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
+    printed: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
     for line in lines:
         rate, *cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not re.fullmatch(r"[0-9.]+", rate):  # rows that sum several rates up
             continue
         for name, cell in zip(names, cells, strict=True):
             nats, epochs = cell.rstrip(")").split(" (")
-            said[name][float(rate)] = (float(nats), int(epochs))
+            printed[name][float(rate)] = (float(nats), int(epochs))
     by_model = {name: report["curves"] for name, report in treebank_reports(study).items()}
     assert set(by_model) == set(names)
-    for name, rates in said.items():
+    for name, rates in printed.items():
         curves = by_model[name]
         begins = [batch for batch, _ in curves["learning_rate"]]
         ends = [*begins[1:], len(curves["validation"]) + 1]
@@ -188,8 +188,8 @@ def test_the_pages_converged_epochs_equal_the_reports(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
-    said = page[page.index("**Converged**") :].split(". ", 1)[0]
-    counts = re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", said)
+    sentence = page[page.index("**Converged**") :].split(". ", 1)[0]
+    counts = re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", sentence)
     assert len(counts) == 4 * len(MODELS)
     epochs = {name: int(count) for count, name in counts[4 * number : 4 * number + 4]}
     measured = {}
@@ -211,7 +211,7 @@ def test_the_pages_table_of_two_epochs_equals_the_reports():
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
     ]
-    said = {
+    printed = {
         (line[0], name): text
         for line in lines
         for name, text in zip(header[1:], line[1:], strict=True)
@@ -238,7 +238,7 @@ def test_the_pages_table_of_two_epochs_equals_the_reports():
             lambda name: "normal" if name == "as_model" else "as_model",
         ),
     }
-    found = dict.fromkeys(said, "not run")
+    found = dict.fromkeys(printed, "not run")
     reports = read_runs_file(root / "results/joulin2015-choices" / RUNS)
     choices = load_study("joulin2015", "choices", "corpus").trials
     for trial in with_ids(choices, root / "results/joulin2015-choices"):
@@ -261,4 +261,4 @@ def test_the_pages_table_of_two_epochs_equals_the_reports():
         assert len(places) == (1 if differ else 0), trial.name
         place = places[0] if places else "as there"
         found[place, MODELS[report["model"]]] = f"{nats:.3f}"
-    assert found == said
+    assert found == printed

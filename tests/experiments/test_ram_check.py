@@ -29,7 +29,7 @@ def preset(task: str, *options: str) -> RunConfig:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ram_check, "memory_of", lambda device: 8 * GB)
 
 
@@ -47,7 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
         ("copy", "training.accuracy_count", 1_000_000_000),
     ],
 )
-def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: int) -> None:
+def test_absurd_sizes_are_refused(small_host: None, task: str, name: str, value: int) -> None:
     config = preset(task, f"--{name}", str(value))
     with pytest.raises(ConfigError) as caught:
         check_ram(planned(config), CPU)
@@ -64,7 +64,7 @@ def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: in
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(
-    machine: None, memory: str, name: str, value: int
+    small_host: None, memory: str, name: str, value: int
 ) -> None:
     """A DNC of 100 000 slots has 10^10 links: its training began, and torch raised."""
     config = preset("copy", "--model.memory", memory, f"--model.memory.{name}", str(value))
@@ -72,7 +72,7 @@ def test_a_state_that_does_not_fit_is_refused(
         check_ram(planned(config), CPU)
 
 
-def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(machine: None) -> None:
+def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(small_host: None) -> None:
     """It would end the run after its training."""
     words = ("copy", "--model.memory", "dnc", "--evaluation.memory")
     check_ram(planned(preset(*words, '{"slots": 1000}')), CPU)
@@ -80,7 +80,7 @@ def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(machine: None)
         check_ram(planned(preset(*words, '{"slots": 100000}')), CPU)
 
 
-@pytest.mark.usefixtures("machine")
+@pytest.mark.usefixtures("small_host")
 @pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank", "pairs", "text"}))
 def test_presets_fit(task: str) -> None:
     config = preset(task)

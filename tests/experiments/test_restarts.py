@@ -126,8 +126,8 @@ def test_restarts_are_trained_and_resumed(tmp_path: Path, jobs: int) -> None:
     assert again.data["restarts"] == result.data["restarts"]
     for name in names:
         (tmp_path / name / "mark").touch()
-    anew = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, overwrite=True)
-    assert anew is not None
+    retrained = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, overwrite=True)
+    assert retrained is not None
     assert not list(tmp_path.glob("*/mark"))
     assert not list(tmp_path.glob(".replaced-*"))
 

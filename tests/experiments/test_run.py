@@ -184,10 +184,10 @@ def test_the_device_of_a_run(
     config = tiny(update=update)
     config.hardware.device = asked
     assert device_of(config).type == (device if update == "chunk" else "cpu")
-    told: dict[str, Any] = {}
-    monkeypatch.setattr(build, "Accelerator", lambda **options: told.update(options))
+    accelerator_options: dict[str, Any] = {}
+    monkeypatch.setattr(build, "Accelerator", lambda **options: accelerator_options.update(options))
     build.make_accelerator(config)
-    assert told["cpu"] is (asked == "cpu" or update == "per_symbol")
+    assert accelerator_options["cpu"] is (asked == "cpu" or update == "per_symbol")
 
 
 def test_the_matmul_precision_is_restored_and_reported(
@@ -284,14 +284,14 @@ def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
         config.hardware.matmul_precision = precision
         return train_run(config, root=tmp_path / name, resume=True, quiet=True).folder
 
-    whole, other = run("whole", precision), run("other", precision)
+    full, other = run("whole", precision), run("other", precision)
     (other / "report.json").unlink()
     shutil.rmtree(checkpoint_folders(other / "checkpoints")[0])
-    assert_same_run(run("other", precision), whole)
+    assert_same_run(run("other", precision), full)
     if not has_tiles():  # torch's own products may or may not be of less precision there
         return
     exact = load_file(run("exact", None) / "model/model.safetensors")
-    less = load_file(whole / "model/model.safetensors")
+    less = load_file(full / "model/model.safetensors")
     assert not all(torch.equal(exact[name], less[name]) for name in exact)
 
 

@@ -117,7 +117,7 @@ def test_a_run_with_checkpoints_resumes_without_its_config(
 ) -> None:
     """As what is said of a damaged one tells to do."""
     config = tiny(**CONFIG)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
     (folder / "config.yaml").write_text("task: [copy\n")
@@ -127,8 +127,8 @@ def test_a_run_with_checkpoints_resumes_without_its_config(
     with pytest.raises(RunExistsError, match=r"it has no config\.yaml"):
         train_run(config, root=tmp_path, quiet=True, overwrite=True)
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert_same_run(whole, folder)
-    assert (folder / "config.yaml").read_text() == (whole / "config.yaml").read_text()
+    assert_same_run(full, folder)
+    assert (folder / "config.yaml").read_text() == (full / "config.yaml").read_text()
 
 
 def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:

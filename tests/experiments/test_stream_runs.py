@@ -99,7 +99,7 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
 ) -> None:
     """The carried state is in the checkpoint, so resuming goes on with the next piece."""
     config = make()
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     steps: list[int] = []
     with interrupted(ChunkUpdate, "_step", lambda n, *_: not steps.append(n) and n == call):
         train_run(config, root=tmp_path, quiet=True)
@@ -111,14 +111,14 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
         assert kept["carried"]["chunk"] == 1
         assert kept["carried"]["tensors"][0].shape[:2] == (1, 3)  # h_n of one layer
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert_same_run(whole, folder)
+    assert_same_run(full, folder)
 
 
 def test_a_killed_run_resumes_between_two_batches(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make(checkpoint_every=1)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     step, count = ChunkUpdate._step, 0
 
     def die(trainer: ChunkUpdate, *arguments: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_killed_run_resumes_between_two_batches(
         with pytest.raises(RuntimeError, match="killed"):
             train_run(config, root=tmp_path, quiet=True)
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert_same_run(whole, tmp_path / run_name(config))
+    assert_same_run(full, tmp_path / run_name(config))
 
 
 def test_a_text_run_reports_perplexity(corpus: Path, tmp_path: Path) -> None:
@@ -158,16 +158,16 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
         [2],
         [10, 20, 30, 40],
     ]
-    told = table(sampled).splitlines()
-    assert told[3].split()[0] == "2"
-    assert told[4].strip().startswith("10:40 by 10 ")
-    assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in told
+    lines = table(sampled).splitlines()
+    assert lines[3].split()[0] == "2"
+    assert lines[4].strip().startswith("10:40 by 10 ")
+    assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in lines
     one = evaluate_run(finished, lengths=[LengthRange(3, 3)], every=10)
     assert "alone" not in table(one)
     # n letters of each kind are 2 n symbols: 80 for the longest, where training had room for 12.
     assert [row["capacity_given"] for row in sampled["rows"]] == [None, 80]
     notice = "to score these, the memory was given room for 80 cells, more than its own capacity"
-    assert told.count(notice) == 1
+    assert lines.count(notice) == 1
     assert "given room" not in table(one)
     model, source = RunFolder(finished).load_model()
     assert isinstance(model, MemoryModel)
@@ -276,7 +276,7 @@ def test_an_interrupted_hardening_ends_the_same(tmp_path: Path) -> None:
         "remove": False,
         "tolerance": 1,
     }
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     one = len(list(chunks(tiny_batch(config), 7)))
     with interrupted(ChunkUpdate, "_step", lambda n, *_: n == one + 4):
         train_run(config, root=tmp_path, quiet=True)
@@ -284,8 +284,8 @@ def test_an_interrupted_hardening_ends_the_same(tmp_path: Path) -> None:
     assert checkpoint_folders(folder / "hardening" / "checkpoints")
     assert not (folder / "report.json").exists()
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert metrics(whole / "hardening") == metrics(folder / "hardening")
-    files = [each / "model-hardened" / "model.safetensors" for each in (whole, folder)]
+    assert metrics(full / "hardening") == metrics(folder / "hardening")
+    files = [each / "model-hardened" / "model.safetensors" for each in (full, folder)]
     left, right = (load_file(file) for file in files)
     assert all(torch.equal(left[name], right[name]) for name in left)
 

@@ -169,7 +169,7 @@ def test_a_cell_has_several_grids():
         *((each, "normal", seed) for each in (0.1, 0.2) for seed in seeds),
         (rate, "torch", 3),
     ]
-    for wrong, said in [
+    for wrong, message in [
         ([{"batches": 3}], "study 'tiny', cell 'copy/queue': unknown field 'batches' in grids"),
         (
             [{"seeds": []}],
@@ -183,7 +183,7 @@ def test_a_cell_has_several_grids():
         (None, "grids: expected a list of one or more"),
     ]:
         data["cells"]["copy/queue"]["grids"] = wrong
-        with pytest.raises(ConfigError, match=re.escape(said)):
+        with pytest.raises(ConfigError, match=re.escape(message)):
             make_study("grefenstette2015", "tiny", data)
     with pytest.raises(ConfigError, match="study 'tiny': seeds: expected a list of one or more"):
         make_study("grefenstette2015", "tiny", {**TINY, "seeds": []})

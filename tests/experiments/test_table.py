@@ -86,9 +86,9 @@ def test_the_table_has_the_mean_gates_of_each_run(tmp_path):
     name = next(
         name for name in reports if name.startswith("copy-queue") and name.endswith("seed0")
     )
-    told = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
+    gates = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
     other = {"unscored": {"push": 0.1}}
-    report = {**reports[name], "memory_use": {"2:4": other, "5:6": told}}
+    report = {**reports[name], "memory_use": {"2:4": other, "5:6": gates}}
     add_to_runs_file(tmp_path / RUNS, {name: report})
     text, _ = write_table(study, tmp_path)
     head, _, *runs = rows_of(text, "| run |")
@@ -105,9 +105,9 @@ def test_the_table_has_the_matmul_precision_if_one_run_differs(tmp_path):
     text, _ = write_table(study, tmp_path)
     assert "products" not in text
     other = study.trials[1]
-    machine = replace(other.config.hardware, matmul_precision="medium")
+    hardware = replace(other.config.hardware, matmul_precision="medium")
     # It is the same trial, found by the same name.
-    write_report(tmp_path, replace(other, config=replace(other.config, hardware=machine)))
+    write_report(tmp_path, replace(other, config=replace(other.config, hardware=hardware)))
     text, _ = write_table(study, tmp_path)
     heading, _, *rows = rows_of(text, "| run |")
     column = heading.index("products")
@@ -211,10 +211,10 @@ def test_options_of_a_grid_other_than_the_rate_have_a_column(tmp_path):
         write_report(tmp_path, trial)
     heading, _, *runs = rows_of(write_table(study, tmp_path)[0], "| run |")
     places = [heading.index(name) for name in ("clip", "batch size", "symbol weights")]
-    told = [tuple(run[place] for place in places) for run in runs]
+    options = [tuple(run[place] for place in places) for run in runs]
     usual = str(study.trials[0].config.training.batch_size)
     assert '"as_model"\ninitializes them like the model' in write_table(study, tmp_path)[0]
-    assert told == [
+    assert options == [
         ("1", usual, "as_model"),
         ("0.25", usual, "as_model"),
         ("1", "3", "as_model"),

@@ -52,8 +52,8 @@ def test_the_preset_has_no_error():
 
 def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
     """2300 of the controller, 2626 of the read head, 6666 of the write head, 101 of the output."""
-    whole = composed(preset_of("dyck"))
-    model = plan(whole, build_task(whole)).model()
+    preset = composed(preset_of("dyck"))
+    model = plan(preset, build_task(preset)).model()
     layer = model.sequence.layer
     assert sum(each.numel() for each in layer.layers[0].controller.parameters()) == 2300
     rows = {head.name: layer.layers[0].heads.rows(head.name) for head in layer.memory.heads}
@@ -170,9 +170,9 @@ def test_weights_stay_when_the_tape_grows():
 
 def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
     say_once.cache_clear()
-    with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as said:
+    with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as caught:
         evaluate_run(folder, lengths=[LengthRange(9, 12)])
-    assert sum(each.category is RoomWarning for each in said) == 1
+    assert sum(each.category is RoomWarning for each in caught) == 1
     evaluate_run(folder, lengths=[LengthRange(9, 12)])  # said once
     evaluate_run(folder, lengths=[LengthRange(9, 12)], memory={"slots": 13})
     say_once.cache_clear()

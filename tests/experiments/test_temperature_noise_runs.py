@@ -28,17 +28,17 @@ def test_a_run_interrupted_in_a_batch_ends_the_same(tmp_path: Path, streams: boo
     config = (
         tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
     )
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     plain = dataclasses.replace(config.training, temperature_noise={"name": "none"})
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
-    assert metrics(folder) != metrics(whole)
+    assert metrics(folder) != metrics(full)
     noise = {**NOISE, "units": 1}
     soft = dataclasses.replace(
         config, training=dataclasses.replace(config.training, temperature_noise=noise)
     )
     folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
-    assert metrics(folder) != metrics(whole)
+    assert metrics(folder) != metrics(full)
 
     def first_of_five(place: int, trainer: ChunkUpdate, chunk: Any, number: int) -> bool:
         return number == 5 and trainer._carried.chunk == 0
@@ -46,7 +46,7 @@ def test_a_run_interrupted_in_a_batch_ends_the_same(tmp_path: Path, streams: boo
     with interrupted(ChunkUpdate, "_step", first_of_five):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:

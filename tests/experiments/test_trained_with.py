@@ -49,8 +49,8 @@ def test_changed_threads_or_kernels_produce_a_warning_and_are_reported(
     assert result.report["trained_with"] == [
         {"after_batch": batch, "threads": 1, "kernels": name} for batch, name in parts
     ]
-    said = capsys.readouterr().out
-    assert f"this run started with kernels {kernels()} and continues with others" in said
+    output = capsys.readouterr().out
+    assert f"this run started with kernels {kernels()} and continues with others" in output
     # To write the report of a run that has ended is not to train it.
     (result.folder / "report.json").unlink()
     again = train_run(config, root=tmp_path / "cut", resume=True, quiet=True)

@@ -61,11 +61,11 @@ def names(number: int) -> str:
 
 def test_each_run_is_trained_once(tmp_path: Path, trainer: Any) -> None:
     first = trainer()
-    said: list[str] = []
-    result = work(PLAN, tmp_path, FAST, said.append)
+    messages: list[str] = []
+    result = work(PLAN, tmp_path, FAST, messages.append)
     assert first.trained == [trial.name for trial in PLAN] == result.finished
     assert result.exit_code == 0
-    assert len(said) == len(PLAN)
+    assert len(messages) == len(PLAN)
     assert all(record.is_fresh for record in newest_claims(tmp_path).values())
     assert "training" in (tmp_path / "logs" / f"{names(0)}.log").read_text()
     (record,) = (tmp_path / "logs" / "workers").glob("*.json")
@@ -184,9 +184,9 @@ def test_a_lost_claim_stops_its_run_and_no_other(tmp_path: Path, trainer: Any) -
             raise Interrupted(signal.SIGUSR1)
 
     trainer(act)
-    said: list[str] = []
-    result = work(PLAN, tmp_path, FAST, said.append)
-    assert "took it over" in said[0]
+    messages: list[str] = []
+    result = work(PLAN, tmp_path, FAST, messages.append)
+    assert "took it over" in messages[0]
     assert len(result.finished) == len(PLAN) - 1
     assert result.stopped is None
 

@@ -113,9 +113,9 @@ def test_a_packaged_trained_model_is_exact_far_beyond_training_lengths(
         judged = task.with_sequences(2).judged(11, "test", 0, 8, LengthRange(length, length))
         batch, mask = judged.batch, judged.judged >= 0
     with torch.no_grad(), drops_are_meant():
-        said = OBJECTIVES[task.objective].predict(model(batch.inputs)[0])
+        predicted = OBJECTIVES[task.objective].predict(model(batch.inputs)[0])
     assert int(mask.sum()) > 8
-    assert bool((said == batch.targets)[mask].all())
+    assert bool((predicted == batch.targets)[mask].all())
 
 
 @pytest.mark.parametrize("precision", ["float16", "float32", "float64"])

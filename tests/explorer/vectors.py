@@ -291,8 +291,8 @@ def memory_results(
 ) -> dict[str, Any]:
     """Readings [T, R] and the fields of the last state, flat."""
     state = memory.State(*(_batch_of_one(numbers) for numbers in initial.values()))
-    told = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
-    read_vectors, last = memory.unroll(told, state, backend="reference")
+    given = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
+    read_vectors, last = memory.unroll(given, state, backend="reference")
     fields = {
         field.name: tensor.flatten().tolist()
         for field, tensor in zip(memory.state_fields, last, strict=True)
@@ -320,7 +320,7 @@ def memory_case(name: str, part: dict[str, Any], seed: int) -> dict[str, Any]:
     shapes, initial = {}, {}
     for field, tensor in zip(memory.state_fields, state, strict=True):
         shapes[field.name], initial[field.name] = list(tensor[0].shape), tensor[0].tolist()
-    told = {key: value.tolist() for key, value in drawn_instructions(memory, seed).items()}
+    instructions = {key: value.tolist() for key, value in drawn_instructions(memory, seed).items()}
     own = {key: np.reshape(numbers, shapes[key]) for key, numbers in initial.items()}
     return {
         "name": name,
@@ -328,8 +328,8 @@ def memory_case(name: str, part: dict[str, Any], seed: int) -> dict[str, Any]:
         "memory": memory_data(memory),
         "shapes": shapes,
         "initial": initial,
-        "instructions": told,
-        **memory_results(memory, own, told),
+        "instructions": instructions,
+        **memory_results(memory, own, instructions),
     }
 
 
@@ -370,8 +370,8 @@ def output_tokens(model: MemoryModel, task: Task, sample: dict[str, Any]) -> lis
     tokens = torch.tensor([sample["inputs"]])
     if not isinstance(task, TransductionTask) or task.layout != "pairs":
         with torch.no_grad():
-            said: list[int] = predict(model(tokens)[0])[0].tolist()
-        return said
+            predicted: list[int] = predict(model(tokens)[0])[0].tolist()
+        return predicted
     prompt = tokens[:, : sample["prompt"]]
     with torch.no_grad():
         before: list[int] = predict(model(prompt)[0])[0, :-1].tolist()

@@ -127,7 +127,7 @@ def test_without_memory_only_the_controller_runs():
     with without_memory():
         outputs, _ = fused(case)
         expected = [case.x, case.weights.weight_ih, case.weights.weight_hh]
-        ours = torch.autograd.grad(outputs.square().sum(), expected)
+        gradients = torch.autograd.grad(outputs.square().sum(), expected)
     hidden, cell, read_vector, *_ = case.initial
     steps = []
     for x in case.x:
@@ -136,6 +136,6 @@ def test_without_memory_only_the_controller_runs():
         read_vector = torch.zeros_like(read_vector)
         steps.append(hidden)
     assert relative_error(outputs, torch.stack(steps)) <= 1e-10
-    theirs = torch.autograd.grad(torch.stack(steps).square().sum(), expected)
-    for one, other in zip(ours, theirs, strict=True):
+    reference = torch.autograd.grad(torch.stack(steps).square().sum(), expected)
+    for one, other in zip(gradients, reference, strict=True):
         assert relative_error(one, other) <= 1e-10

@@ -62,8 +62,8 @@ def test_agrees_with_the_oracle(links, seed, steps, slots, width, read_heads, fr
             expected, held = dnc_oracle.step(held, plain(instructions, b, t))
             assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
         for name in final._fields:
-            wanted = torch.tensor(held[name], dtype=DOUBLE)
-            assert_close(getattr(final, name)[b], wanted, name)
+            target = torch.tensor(held[name], dtype=DOUBLE)
+            assert_close(getattr(final, name)[b], target, name)
 
 
 @links_or_none

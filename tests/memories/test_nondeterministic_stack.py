@@ -153,9 +153,9 @@ def test_the_first_read_vector_is_that_of_the_initial_stack(width):
 def test_a_long_window_changes_nothing_and_a_short_one_bounds_the_state():
     instructions = drawn(NondeterministicStack(2, 2), 1, 9)
     for backend in ("reference", "auto"):
-        whole, _ = NondeterministicStack(2, 2).unroll(instructions, None, backend)
+        full, _ = NondeterministicStack(2, 2).unroll(instructions, None, backend)
         wide, _ = NondeterministicStack(2, 2, window=10).unroll(instructions, None, backend)
-        assert torch.equal(whole, wide)
+        assert torch.equal(full, wide)
     _, final = NondeterministicStack(2, 2, window=4).unroll(instructions)
     assert final.runs.shape == (1, 4, 4, 2, 2, 2, 2, 1)
 
@@ -213,8 +213,8 @@ def test_a_layer_resumes_and_keeps_sequences_of_other_lengths():
         alone, _ = layer(x[:length, b : b + 1])
         assert_close(output[:length, b], alone[:, 0], "output")
         longer, _ = layer(x[:3, b : b + 1], ub.index_state(final, [b]))
-        whole, _ = layer(torch.cat([x[:length, b : b + 1], x[:3, b : b + 1]]))
-        assert_close(longer, whole[length:], "resumed")
+        full, _ = layer(torch.cat([x[:length, b : b + 1], x[:3, b : b + 1]]))
+        assert_close(longer, full[length:], "resumed")
     output.sum().backward()
     (bottom,) = (w for n, w in layer.named_parameters() if n.endswith("bottom"))
     assert bottom.grad.abs().sum() > 0

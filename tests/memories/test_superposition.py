@@ -230,13 +230,13 @@ def test_steps_and_resumed_sequences_equal_unroll(name, capacity):
     options = {} if capacity is None else {"overflow": MEMORIES[name].overflows[1]}
     memory = MEMORIES[name](2, capacity=capacity, **options)
     instructions = draw_instructions(memory, 3, 9)
-    whole, final = memory.unroll(instructions, backend="reference")
+    full, final = memory.unroll(instructions, backend="reference")
     first, state = memory.unroll(cut(instructions, slice(None), slice(0, 4)), backend="reference")
     rest = []
     for t in range(4, 9):
         read_vector, state = memory.step(state, cut(instructions, slice(None), t))
         rest.append(read_vector)
-    assert torch.equal(torch.cat([first, torch.stack(rest, 1)], 1), whole)
+    assert torch.equal(torch.cat([first, torch.stack(rest, 1)], 1), full)
     assert torch.equal(state.cells, final.cells)
     picked = ub.index_state(ub.detach_state(final), [2, 0])
     assert torch.equal(picked.cells, final.cells[[2, 0]])

@@ -27,12 +27,12 @@ def check_gradients(layer, x, *rest, **options):
 
 def check_chunks(layer, x, sizes, state=None):
     """Chunks of x [B, T, ...] equal the whole, as do the states; returns the last one."""
-    whole, end = layer(x, state)
+    full, end = layer(x, state)
     outputs = []
     for part in x.split(sizes, dim=1):
         output, state = layer(part, state if state is None else ub.detach_state(state))
         outputs.append(output)
-    assert_close(torch.cat(outputs, dim=1), whole, "output")
+    assert_close(torch.cat(outputs, dim=1), full, "output")
     for one, other in zip(state_tensors(state), state_tensors(end), strict=True):
         torch.testing.assert_close(one, other)
     return state

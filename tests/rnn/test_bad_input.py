@@ -216,8 +216,8 @@ def test_invalid_components():
 def test_lengths_are_taken_from_any_ordered_sequence():
     x, model = torch.randn(4, 2, 3), layer()
     want, _ = model(x, lengths=[4, 1])
-    whole = np.array([4, 1]), torch.tensor([4, 1], dtype=torch.int32)
-    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), (4, 1), *whole):
+    integers = np.array([4, 1]), torch.tensor([4, 1], dtype=torch.int32)
+    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), (4, 1), *integers):
         assert torch.equal(model(x, lengths=lengths)[0], want)
 
 

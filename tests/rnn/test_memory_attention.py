@@ -79,8 +79,8 @@ def test_equals_the_loop_over_steps(memory, backend):
     layer, x = make(memory, backend=backend), random(3, 6, 5)
     state = layer.initial_state(3, [6] * 3 if memory.uses_lengths else None)
     output, last = layer(x, state)
-    wanted, states = steps_of(layer, x, state)
-    assert_close(output, wanted, "output")
+    expected, states = steps_of(layer, x, state)
+    assert_close(output, expected, "output")
     for row, own in enumerate(states):
         for one, other in zip(last, own, strict=True):
             assert_close(one[row], other[0], "state")
@@ -173,12 +173,12 @@ def test_a_transformer_with_a_memory(memory, beside):
     layer, x = ub.Transformer(3, 6, 3, 2, dtype=DOUBLE, **options), random(3, 6, 3)
     assert [len(block.mixers) for block in layer.blocks[1:]] == [1, 1 + beside, 1]
     begun = layer.initial_state(3)
-    whole, _ = layer(x, begun)
+    full, _ = layer(x, begun)
     first, state = layer(x[:, :2], begun)
     rest, end = layer(x[:, 2:], ub.detach_state(state))
-    assert_close(torch.cat([first, rest], dim=1), whole, "output")
+    assert_close(torch.cat([first, rest], dim=1), full, "output")
     padded, _ = layer(x, begun, [6, 2, 4])
-    assert_close(padded[2, :4], whole[2, :4], "padded")
+    assert_close(padded[2, :4], full[2, :4], "padded")
     layer(x, ub.index_state(end, [2, 0, 1]))
     assert len(state_tensors(end)) == 1 + 3 * (2 + beside) + len(memory.state_fields)
 

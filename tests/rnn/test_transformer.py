@@ -161,8 +161,8 @@ def test_padded_equals_unpadded_and_goes_on(positions, window):
     first, begun = layer(x[:, :4], lengths=lengths.clamp(max=4))
     rest, state = layer(x[:, 4:], begun, (lengths - 4).clamp(min=0))
     assert_close(torch.cat([first, rest], dim=1), output, "chunks of padded sequences")
-    whole = layer(after, layer(x, lengths=lengths)[1])[0]
-    assert_close(layer(after, state)[0], whole, "later steps of chunks")
+    full = layer(after, layer(x, lengths=lengths)[1])[0]
+    assert_close(layer(after, state)[0], full, "later steps of chunks")
 
 
 @EACH

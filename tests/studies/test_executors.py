@@ -22,7 +22,7 @@ from unbounded.studies.executors import EXECUTORS, Executor, run_plan
 
 
 def run(folder: StudyFolder, executor: Executor) -> list[str]:
-    said: list[str] = []
+    messages: list[str] = []
     watched = PlanWatch(folder.trials(), folder.runs)
     is_left = run_plan(
         executor,
@@ -30,11 +30,11 @@ def run(folder: StudyFolder, executor: Executor) -> list[str]:
         watched,
         folder.runs,
         watch=lambda running: None,
-        ended=lambda outcome: said.append(outcome.trial.name),
-        say=said.append,
+        ended=lambda outcome: messages.append(outcome.trial.name),
+        say=messages.append,
     )
     assert not is_left
-    return said
+    return messages
 
 
 def all_once(folder: StudyFolder) -> bool:
@@ -49,8 +49,8 @@ def all_once(folder: StudyFolder) -> bool:
 def test_submitits_debug_executor(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     _, folder = begun(tmp_path / "tiny")
-    said = run(folder, Executor("debug", 2))
-    assert "submitted 2 jobs: DEBUG_" in said[0]
+    messages = run(folder, Executor("debug", 2))
+    assert "submitted 2 jobs: DEBUG_" in messages[0]
     assert all_once(folder)
 
 

@@ -210,8 +210,8 @@ def test_a_long_line_among_short_ones_takes_no_more_room(tmp_path):
     tracemalloc.stop()
     assert batch.inputs.shape == (64, 5)
     assert peak < 100e6
-    whole = [task.batch(1, split, 0, 1, LengthRange(200_000, 200_000)) for split in own_split(task)]
-    assert int(whole[0].lengths[0]) == 200_003
+    full = [task.batch(1, split, 0, 1, LengthRange(200_000, 200_000)) for split in own_split(task)]
+    assert int(full[0].lengths[0]) == 200_003
 
 
 def own_split(task):

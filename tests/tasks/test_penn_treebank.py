@@ -51,9 +51,9 @@ def test_test_is_one_stream(folder):
 def test_strips_predict_each_token_once_for_any_number_of_strips(folder, size):
     task = read_penn_treebank(folder, COUNTS)
     batch = task.batch(0, "train", 0, size)
-    whole = task.batch(0, "train", 0, 1)
-    assert torch.equal(batch.targets[batch.mask], whole.targets[0])
-    assert torch.equal(batch.inputs[batch.mask], whole.inputs[0])
+    full = task.batch(0, "train", 0, 1)
+    assert torch.equal(batch.targets[batch.mask], full.targets[0])
+    assert torch.equal(batch.inputs[batch.mask], full.inputs[0])
     assert int(batch.lengths.sum()) == 14
     assert int(batch.lengths.max() - batch.lengths.min()) <= 1
     assert torch.equal(batch.mask.sum(1), batch.lengths)

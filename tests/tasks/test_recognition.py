@@ -29,12 +29,12 @@ OFFICIAL = next(
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_label_is_that_of_the_language(language):
     task = make_task("flare", language=language)
-    machine = LANGUAGES[language]()
-    places = {symbol: place for place, symbol in enumerate(machine.alphabet)}
+    automaton = LANGUAGES[language]()
+    places = {symbol: place for place, symbol in enumerate(automaton.alphabet)}
     examples = task.examples(1, "train", 0, 300)
     for source, (label,) in examples:
         assert len(source) <= 40
-        assert machine.accepts([places[symbol] for symbol in source]) == (label == "1")
+        assert automaton.accepts([places[symbol] for symbol in source]) == (label == "1")
     positives = sum(label == "1" for _, (label,) in examples)
     assert 110 < positives < 190
     assert task.example(1, "train", 17) == examples[17]

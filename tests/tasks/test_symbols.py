@@ -97,8 +97,8 @@ def test_the_last_symbol_of_an_unpaired_draw_gets_a_random_partner(lengths):
     assert {len(source) for source, _ in examples} == set(lengths)
     partners = [target[-2] for source, target in examples if len(source) % 2]
     for source, target in examples:
-        whole = source + (target[-2:-1] if len(source) % 2 else ())
-        assert target == flipped(whole)
+        full = source + (target[-2:-1] if len(source) % 2 else ())
+        assert target == flipped(full)
     counts = np.unique(partners, return_counts=True)[1]
     assert len(counts) == 5
     assert stats.chisquare(counts).pvalue > 1e-3

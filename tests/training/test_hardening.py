@@ -131,7 +131,7 @@ def test_an_interrupted_hardening_resumes(tmp_path, within):
         rule = Harden(model, VALIDATION, validate, every=2, factor=1.5)
         return model, rule, Hardening(tmp_path / folder, model, rule, 6, hooks=hooks)
 
-    whole, whole_rule, run = make("whole")
+    full, full_rule, run = make("whole")
     run.train()
     if within:
         _, _, first = make("cut", validate=interrupted)
@@ -144,8 +144,8 @@ def test_an_interrupted_hardening_resumes(tmp_path, within):
         model.sequence.output.weight.zero_()
     again.train()
     assert again.checks() == run.checks()
-    assert rule.inverse_temperature == whole_rule.inverse_temperature == 1.5**3
-    assert torch.equal(weights(model), weights(whole))
+    assert rule.inverse_temperature == full_rule.inverse_temperature == 1.5**3
+    assert torch.equal(weights(model), weights(full))
 
 
 def test_hardening_ends_when_the_hardened_model_has_settled(tmp_path):

@@ -95,13 +95,13 @@ def test_short_batches_do_not_always_come_first():
 @pytest.mark.parametrize("batch", [13, 16])
 def test_a_run_that_is_interrupted_within_a_group_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(length_bucketing=8, batches=24, report_every=1)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     with interrupted(
         MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
     ):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 def test_length_bucketing_excludes_other_options():

@@ -71,11 +71,11 @@ def total_of(nats: Tensor) -> tuple[float, int]:
 
 
 def trained(
-    model: MemoryModel, batch: Batch, options: PhaseOptions, *, whole: bool
+    model: MemoryModel, batch: Batch, options: PhaseOptions, *, dense: bool
 ) -> list[StepResult]:
     trainer = trainer_of(model, options)
     assert trainer._row_sparse is not None
-    if whole:
+    if dense:
         trainer._row_sparse = None
     return list(trainer.train(batch, 0)) + list(trainer.train(batch, 1))
 
@@ -89,8 +89,8 @@ def test_weights_equal_those_of_the_dense_gradient_bitwise(
     batch, options = batch_of(lengths), options_of(clip)
     model = model_of(name)
     other, begun = copy.deepcopy(model), copy.deepcopy(model)
-    results = trained(model, batch, options, whole=False)
-    expected = trained(other, batch, options, whole=True)
+    results = trained(model, batch, options, dense=False)
+    expected = trained(other, batch, options, dense=True)
     assert len(expected) > 2
     for actual, target in zip(results, expected, strict=True):
         assert actual._replace(gradient_norm=None) == target._replace(gradient_norm=None)
@@ -180,10 +180,10 @@ def test_changes_during_training_are_obeyed(
     change: Callable[[ChunkUpdate, MemoryModel], None],
 ) -> None:
     results = []
-    for whole in (False, True):
+    for dense in (False, True):
         model = model_of("stack-rnn")
         trainer = trainer_of(model, options_of())
-        if whole:
+        if dense:
             trainer._row_sparse = None
         list(trainer.train(batch_of(), 0))
         change(trainer, model)

@@ -102,8 +102,8 @@ def endings(rule: Hook, reports: list[tuple[int | None, float]]) -> list[str | N
 
 def test_reports_of_short_strings_alone_do_not_converge() -> None:
     rule = WhenConverged(5, perplexity=1.01, reports=2)
-    short, whole = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
-    (*before, last) = endings(rule, short + whole)
+    short, full = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
+    (*before, last) = endings(rule, short + full)
     assert before == [None] * 5
     assert last is not None
     assert last.startswith("converged: training perplexity at most 1.01")

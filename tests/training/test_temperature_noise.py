@@ -40,8 +40,8 @@ def trained(
     model: MemoryModel, batch: Batch, rate: float = 0.5, *, most: int = 1, **options: Any
 ) -> ChunkUpdate:
     """A trainer after one batch, the eighth, by plain SGD."""
-    whole = {"clip": 1e9, **options}
-    phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **whole)
+    full = {"clip": 1e9, **options}
+    phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **full)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     noise = began(model, most=most, seed=3) if most > 1 else None
     trainer = ChunkUpdate(
@@ -179,9 +179,9 @@ def test_the_bound_on_gradients_is_smaller_for_a_sharper_model(clip_by: str) -> 
         before = copy.deepcopy(model.state_dict())
         trained(model, batch_of(), 1.0, most=most, clip=clip, clip_by=clip_by)
         of_output = model.state_dict()["sequence.output.bias"] - before["sequence.output.bias"]
-        whole = [value - before[name] for name, value in model.state_dict().items()]
+        full = [value - before[name] for name, value in model.state_dict().items()]
         # Without sharpening the step is the gradient; otherwise it is at most that.
-        of_all = math.sqrt(sum(float(each.square().sum()) for each in whole))
+        of_all = math.sqrt(sum(float(each.square().sum()) for each in full))
         return of_all if clip_by == "norm" else float(of_output.abs().max())
 
     bound = moved(1, 1e-3)

@@ -92,9 +92,9 @@ def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
     assert "random strings of length 30" in out
     assert "random strings of length 57" in out
     path = run / "verification-model.json"
-    whole = json.loads(path.read_text())
+    full = json.loads(path.read_text())
     for length in (None, "abc", True):
-        path.write_text(json.dumps({**whole, "rows": [{**whole["rows"][0], "length": length}]}))
+        path.write_text(json.dumps({**full, "rows": [{**full["rows"][0], "length": length}]}))
         assert "is damaged: a row of the verification" in failing(capsys, "extract", str(run))
     path.write_text("{}")
     assert "is not a verification report" in failing(capsys, "extract", str(run))
@@ -127,7 +127,7 @@ def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
     run = constructed_run(tmp_path, "anbn")
     file = run / "verification-model.json"
     assert main(["verify", str(run), "--most", "20", "--times", "2", "--count", "6"]) == 0
-    whole = file.read_bytes()
+    before = file.read_bytes()
 
     calls = iter(range(6))
 
@@ -138,19 +138,19 @@ def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
     report = verify_run(run, VerifyOptions(most=200), look=interrupt)
     assert report["rows"]
     assert report["file"] is None
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == before
     capsys.readouterr()
     less = ["verify", str(run), "--most", "10", "--times", "2", "--count", "6"]
     assert main(less) == 0
     assert "not written: the earlier report" in capsys.readouterr().out
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == before
     # More in one option and less in another is not less.
     assert main([*less[:2], "--most", "10", "--times", "2,4", "--count", "6"]) == 0
     assert json.loads(file.read_text())["options"]["most"] == 10
     assert main([*less[:2], "--most", "5", "--times", "2", "--count", "6", "--overwrite"]) == 0
     assert json.loads(file.read_text())["options"]["most"] == 5
     # Findings on other weights do not count.
-    other = {**json.loads(whole), "weights_sha256": "0" * 64}
+    other = {**json.loads(before), "weights_sha256": "0" * 64}
     file.write_text(json.dumps(other))
     assert main(less) == 0
     assert json.loads(file.read_text())["options"]["most"] == 10
@@ -192,8 +192,8 @@ def test_options_out_of_range(tmp_path, capsys):
         capsys, "verify", run, "--times", "2,-1"
     )
     # Before the run is read: there is none of that name.
-    for whole in ("--most", "--symbols_each"):
-        message = failing(capsys, "verify", "nowhere", whole, "0", "--times", "0")
+    for full in ("--most", "--symbols_each"):
+        message = failing(capsys, "verify", "nowhere", full, "0", "--times", "0")
         assert "--most: nothing is to be checked: no length in full, and none drawn" in message
     assert "has no hardened model" in failing(capsys, "verify", run, "--hardened")
     message = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
