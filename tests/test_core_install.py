@@ -1,4 +1,4 @@
-"""What works with torch, numpy and safetensors alone, and what is said without the extra `lab`."""
+"""Features that need only torch, numpy and safetensors, and errors without the extra `lab`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error proposes: the name that was meant, and none where nothing is near."""
+"""Suggestions of errors: the intended name, and none if no name is similar."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_no_command_writes_through_a_link(
 def test_an_older_checkpoint_is_reported_as_such(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
-    """Item 5: evaluate and explore called an older one the newest, and actions said nothing."""
+    """Once evaluate and explore called an older one the newest, and actions gave no message."""
     shutil.rmtree(run / "model")
     (run / "report.json").unlink()
     newest, older = checkpoint_folders(run / "checkpoints")

@@ -1,4 +1,4 @@
-"""The tests draw the same examples in every run, unless they are asked to explore."""
+"""The tests draw the same examples in every run, unless the exploring profile is selected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_draws(number):
 
 
 def drawn(folder: Path, profile: str) -> tuple[list[str], subprocess.CompletedProcess[str]]:
-    """What a test draws in a process of its own, below a copy of conftest.py."""
+    """The draws of a test in a separate process, below a copy of conftest.py."""
     tests = folder / "tests"
     tests.mkdir(parents=True, exist_ok=True)
     (tests / "conftest.py").write_text((TESTS / "conftest.py").read_text(encoding="utf-8"))

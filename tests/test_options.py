@@ -1,4 +1,4 @@
-"""Options against the signature of what takes them: the one place that checks types."""
+"""Options are checked against signatures, in one module that checks all types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the errors of calls from Python say; tests/fuzz/test_python.py has the kinds of values."""
+"""Messages of errors of Python calls; tests/fuzz/test_python.py has the kinds of values."""
 
 from __future__ import annotations
 

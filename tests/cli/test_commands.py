@@ -1,4 +1,4 @@
-"""What a command line and a config file may say, and what is said of their errors."""
+"""Valid command lines and config files, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
         (["train", "revrsal"], "unknown task 'revrsal'. Did you mean 'reversal'?"),
         (["train"], "task: expected a task, got none. Valid: anb2n, "),
         (["train", "copy", "--config", "nowhere.yaml"], "config: nowhere.yaml: No such file or"),
-        # Options are not abbreviated: some parsers took what others did not see.
+        # Options cannot be abbreviated: the parsers of the commands disagreed on abbreviations.
         *(
             (["train", "copy", option], f"unknown option '{option}'. Did you mean")
             for option in ("--proto", "--quie", "--conf")
@@ -257,9 +257,9 @@ def test_a_protocol_and_the_config_of_a_run_exclude_each_other(
 
 
 def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
-    """`--task.X` stands beside the positional TASK, which took it for its own and said nothing."""
+    """`--task.X` works with the positional TASK; it was once ignored without a message."""
     option = "--task.symbols"
-    # Also beside a mapping of them, and the last of two counts.
+    # It works with a mapping of options too; the last of two values counts.
     mapping = ("--task", '{symbols: 8, train_lengths: "1:4"}')
     for words in ((option, "9"), (f"{option}=9",), (option, "7", option, "9")):
         assert _printed(capsys, "copy", *words)["task"] == {"name": "copy", "symbols": 9}

@@ -153,7 +153,7 @@ def test_a_custom_weighting(folder: Path) -> None:
 def test_a_package_of_this_folder_is_found_by_pythonpath(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "__init__.py").touch()
-    done = unbounded(tmp_path, "sample", "beside.Task")  # python -m finds what lies there
+    done = unbounded(tmp_path, "sample", "beside.Task")  # python -m imports from the current folder
     assert "expected a subclass of" in done.stderr
     script = Path(sys.executable).with_name("unbounded")
     completed = subprocess.run(

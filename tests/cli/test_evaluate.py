@@ -47,7 +47,7 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     message = failing(capsys, "actions", str(folder), "aaxb")
     assert "unknown symbol of task anbn 'x'" in message
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
-    # Of a long input there is the one picture that can be read, and it is said why.
+    # A long input has only the readable picture, and a note gives the reason.
     arguments = ["actions", str(folder), "ab" * 51, "--out", str(tmp_path / "long")]
     assert main(arguments) == 0
     assert "no picture of the table: it has 102 rows" in capsys.readouterr().out
@@ -180,7 +180,7 @@ def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     assert [" ".join(row[:2]) for row in rows] == steps
     assert {row[2] for row in rows[3:]} <= set(task.output_vocabulary)
     assert "action_table.svg" in written
-    # What crashed, and what was named by the wrong vocabulary.
+    # Inputs that crashed, and inputs named by the wrong vocabulary.
     assert main(["actions", run, "<s> s1 s2 |||"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     message = failing(capsys, "actions", run, "<s> ||| <s> |||")
@@ -300,7 +300,7 @@ def test_the_report_of_many_ranges_has_a_short_name(
     def refuse(path: Path, text: str) -> None:
         raise StorageError(f"writing {path} failed: the disk is full")
 
-    # What was scored is shown all the same.
+    # The scores are printed nevertheless.
     monkeypatch.setattr("unbounded.files.write_text", refuse)
     assert main(["evaluate", str(folder), "--lengths", "1:3", "--count", "1"]) != 0
     out, err = capsys.readouterr()
@@ -333,7 +333,7 @@ def test_progress_is_printed_within_a_long_range(
     times = iter([0.0, 0.1, 3.0, 3.0, 3.5])
     monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: next(times)))
     look = verify.progress("scoring {}, {:.0f}% done")
-    for _ in range(3):  # once as it begins, and between two chunks
+    for _ in range(3):  # once at the start, and between two chunks
         look("3 sequences of length 1:2", 0.0)
     look("3 sequences of length 3:5", 0.5)
     look("", 1.0)

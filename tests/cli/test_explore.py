@@ -1,4 +1,4 @@
-"""`unbounded explore`: the file that is written, and what is said where it cannot be."""
+"""`unbounded explore`: the written file and the errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_options_for_a_run_are_refused_without_a_run(capsys: Capture) -> None:
 
 
 def test_the_page_of_built_in_models_does_not_import_torch(tmp_path: Path) -> None:
-    """What makes the first page come at once: importing torch alone takes two seconds."""
+    """The first page opens fast, because importing torch takes two seconds."""
     code = (
         "import sys; from unbounded.cli import main; assert main(['explore', '--no-open']) == 0; "
         "print(sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
@@ -113,7 +113,7 @@ def test_no_browser(
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     page = tmp_path / "page.html"
-    page = page.parent / "pages of mine" / page.name  # which is made
+    page = page.parent / "pages of mine" / page.name  # the folder is created
     assert main(["explore", str(folder), "--export", str(page)]) == 0
     assert f"no browser could be opened here: open {page} in one" in capsys.readouterr().err
 

@@ -116,7 +116,7 @@ def test_listed_names_equal_those_of_the_registries() -> None:
     def lines(registry: Mapping[str, object]) -> dict[str, str]:
         return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
 
-    # What is read in a terminal does not speak of a function's arguments.
+    # Text for a terminal does not mention the arguments of functions.
     assert not [text for kind in REGISTRIES for text in names_of(kind).values() if "Args" in text]
     assert names_of("tasks") == lines(TASKS)
     memories = lines(MEMORIES)

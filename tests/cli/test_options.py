@@ -1,4 +1,4 @@
-"""Options on the command line and in config files: what is typed, merged, repeated, refused."""
+"""Options on the command line and in config files: types, merging, repetition, errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
     assert "training.plateau.restore: expected true or false, got 'true'" in text
     assert "momentum: expected a number, got '1'" in text
     assert "model.memory.width: expected an integer, got '3'" in text
-    # What the command line says counts more, and is read as such.
+    # The command line overrides the file, and its text is parsed as command-line text.
     text = error_text(capsys, "train", "--config", str(file), "--model.memory.width", "3")
     assert "model.memory.width" not in text
 
@@ -112,7 +112,7 @@ def test_an_empty_protocol_is_unknown(capsys: Capture) -> None:
     ],
 )
 def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
-    """Item 8: the last one was taken."""
+    """Once the last value was used without a message."""
     option = arguments[2]
     assert f"{option}: expected it once, got it 2 times." in error_text(capsys, *arguments)
 

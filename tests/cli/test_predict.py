@@ -66,7 +66,7 @@ def test_lines_on_which_keys_overflow_have_an_empty_output(
 ) -> None:
     task = make_task("answer_copy", symbols=4)
     memory = {"name": "lie_access", "group": "scaling_rotation", "step": "free"}
-    memory["read_key_gate_bias"] = -50.0  # the head goes on from its key
+    memory["read_key_gate_bias"] = -50.0  # the head moves on from its key
     torch.manual_seed(3)
     model = model_of(task, memory=memory, hidden_size=4)
     with torch.no_grad():

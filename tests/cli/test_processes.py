@@ -53,7 +53,7 @@ def test_two_processes_train_the_same_run_as_one(options: dict[str, Any], tmp_pa
     for left, right in pairs:
         assert left.keys() == right.keys()
         for name, value in left.items():
-            # Rounding apart: two halves are added in another order than the whole.
+            # Up to rounding: the sum of two halves has another order.
             expected = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
             assert right[name] == expected, name
     names = {path.name for path in checkpoint_folders(two / "checkpoints")[0].iterdir()}

@@ -131,7 +131,7 @@ def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkey
     assert {hardware.matmul_precision for hardware in machines} == {"medium"}
     assert {hardware.device for hardware in machines} == {"cpu"}
     assert [trial.name for trial in asked] == [trial.name for trial in tiny.trials]
-    # One alone leaves the other as the study has it.
+    # Without the second option the study's own value is used.
     asked.clear()
     reproduce.run(["grefenstette2015", "--device", "cpu", "--out", str(tmp_path)])
     assert {trial.config.hardware.matmul_precision for trial in asked} == {None}
@@ -168,7 +168,7 @@ def test_a_run_is_missing_until_its_verification_is_complete(tmp_path):
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     add_to_runs_file(path, {first.name: {**found, "options": {"count": 1000}}})
     assert work.missing((first, second), tmp_path) == (second,)
-    # One with fewer words, or that was broken off, is not the one that is asked for.
+    # A verification with fewer strings, or an interrupted one, does not count.
     add_to_runs_file(path, {first.name: {**found, "options": {"count": 100}}})
     assert work.missing((first, second), tmp_path) == (first, second)
     broken_off = {**found, "finished": False, "options": {"count": 1000}}
@@ -244,7 +244,7 @@ def test_dry_run_estimates_hours_from_measured_minutes(tiny, tmp_path, capsys):
     ]
     write_report(tmp_path / "results" / "grefenstette2015", tiny.trials[0], minutes=120)
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
-    # The other run is taken to need as long.
+    # The estimate for the other run is the same time.
     assert capsys.readouterr().out.splitlines()[-1] == (
         "about 4.0 hours of training with --jobs 1, estimated from the minutes of 1 finished "
         "run on its hardware"

@@ -1,4 +1,4 @@
-"""What starts without torch, and Ctrl-C before there is anything to save."""
+"""Commands that do not import torch, and Ctrl-C during the start."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_ctrl_c_while_something_is_imported(
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
-            raise ImportError("half imported") from error  # what numpy makes of it, for one
+            raise ImportError("half imported") from error  # numpy, for example, raises this error
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
     with monkeypatch.context() as patch:

@@ -207,7 +207,7 @@ def test_a_study_that_changed(capsys: Capture) -> None:
     assert "--extend does not remove them: put them back" in text
     assert main(["study", "mine.yaml", "--dry-run"]) == 0
     assert "2 of its runs are no longer in the file" in capsys.readouterr().out
-    # What only the table shows may change.
+    # Options that affect only the table may change.
     write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
     assert main(["study", "mine.yaml"]) == 0
     assert "| 4 " in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`unbounded train`: what it does, what it says is next, how it fails."""
+"""`unbounded train`: its results, the next commands it prints, and its errors."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_run_on_streams_prints_the_next_commands(
     assert "as trained:" in output
     assert "hardened" in output
     assert failing(capsys, *arguments).endswith("--overwrite hardens it again\n")
-    # A hardened model that is worse is not taken: there is only what was trained.
+    # A worse hardened model is not accepted: there is only the trained model.
     place = "unbounded.experiments.run.hardening_phase.worse_sets"
     monkeypatch.setattr(place, lambda sets, before, after: ["lengths 2:4"])
     options = ["--harden", "--hardening.batches", "1", "--restarts", "1"]
@@ -130,7 +130,7 @@ def hardened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_next_commands_depend_on_the_hardened_model_and_its_score(
     harm: bool | str | None, right: int, capsys: Capture, tmp_path: Path, hardened: Path
 ) -> None:
-    """And what is right on nothing is neither to be hardened nor verified."""
+    """A model without correct sequences gets no advice to harden or verify it."""
     folder = Path(shutil.copytree(hardened, tmp_path / hardened.name))
     report = json.loads((folder / "report.json").read_text())
     report["hardened"]["harm"] = harm

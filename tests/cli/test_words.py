@@ -72,7 +72,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("number", ["0x10", "1_000", "٣٢", "1e", "5 6"])
 def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Item 24: some were taken, and meant something else than they looked like."""
+    """Once some were accepted with an unexpected meaning."""
     message = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
     assert "model.hidden_size: expected an integer" in message
     assert number in message

@@ -52,7 +52,7 @@ def test_the_pages_summary_of_all_rows_is_correct():
         assert max(of(detail)) > 0.1
 
 
-# What follows reads the files of runs by itself.
+# The code below reads the files of runs directly.
 
 #: Parts of a config that no weight of the trained model depends on, or that end its training.
 FREE = {"id", "seed", "evaluation", "hardening"}
@@ -91,7 +91,7 @@ def reports():
     return by_name
 
 
-#: The fields of each detail, and what follows from them without an effect of its own.
+#: The fields of each detail, with dependent fields that have no effect of their own.
 FIELDS = {
     "initial output embeddings": {"model.output_initialization"},
     "initial weights of words": {"model.symbol_initialization"},

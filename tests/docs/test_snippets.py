@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT, name_of, pages
 from unbounded.models import least_saturated
 
 _BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-#: Pages whose examples have a test of their own, which also looks at what they leave.
+#: Pages whose examples have their own test, which also checks the written files.
 _OWN_TEST = ("README.md", "hardening.md", "custom_components.md", "constructions.md")
 
 
@@ -48,7 +48,7 @@ def test_the_examples_of_hardening(capsys):
     assert removed == str(space["found"].removed)
     assert head.split()[:2] == ["current", "next"]
     assert [row.split()[:2] for row in rows] == [*map(list, ("ba", "aa", "ab", "bb", "ba"))]
-    # `streams.batch` is a batch for `least_saturated`, as the page says.
+    # `streams.batch` is a batch for `least_saturated`, as on the page.
     assert least_saturated(space["hardened"], space["streams"].batch) in (0.5, 1.0)
     assert 1 / 3 < least_saturated(space["model"], space["streams"].batch) < 1
 

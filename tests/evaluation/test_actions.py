@@ -186,7 +186,7 @@ def test_the_answer_of_pairs_is_fed_back_and_predicted(name):
     before, after = action_table(rows).splitlines()[1::5][:2]
     assert before.split()[:3] == ["<s>", source[0], rows[0].actions[0]]
     assert after.split()[:2] == ["|||", target[0]]
-    # A prefix of it is accepted too, and its source alone.
+    # A prefix of it is accepted too, and so is only the source.
     assert action_cells(action_rows(model, task, symbols[:7])) == action_cells(rows[:6])
     assert [row.predicted for row in action_rows(model, task, symbols[:6])] == [""] * 5
 

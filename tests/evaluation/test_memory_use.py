@@ -78,7 +78,7 @@ def test_stacks_of_a_stream_have_a_weight_for_each_action():
 def test_a_range_on_which_keys_overflow_is_left_out():
     task = make_task("answer_copy", symbols=4)
     memory = {"name": "lie_access", "group": "scaling_rotation", "step": "free"}
-    memory["read_key_gate_bias"] = -50.0  # the head goes on from its key
+    memory["read_key_gate_bias"] = -50.0  # the head moves on from its key
     model = model_for(task, memory)
     with torch.no_grad():
         model.sequence.layer.layers[0].heads.bias.add_(30.0)  # keys grow thirtyfold in each step

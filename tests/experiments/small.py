@@ -9,7 +9,7 @@ from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.tasks.chomsky import CHOMSKY
 
-#: What makes a run small; nothing of it is about a memory.
+#: Options of a small run; none of them concerns a memory.
 SMALL: dict[str, Any] = {
     "training": {
         "batches": 2,

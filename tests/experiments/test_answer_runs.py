@@ -1,4 +1,4 @@
-"""Runs on tasks of answers: what they say is kept and drawn, and they can be asked."""
+"""Runs on answer tasks: their answers are saved and drawn, and inputs can be given."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_an_automaton_is_removed_if_its_run_no_longer_yields_one(
     if not is_hardened:
         (run / "report.json").rename(tmp_path / "report.json")
         extracted(study, tmp_path)
-        # A run that is not finished says nothing yet.
+        # An unfinished run has no result yet.
         assert is_outdated(out, name, verifications(out))
         (tmp_path / "report.json").rename(run / "report.json")
     extracted(study, tmp_path)

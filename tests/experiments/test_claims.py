@@ -35,13 +35,13 @@ def beats(runs: Path) -> Path:
 
 
 def elsewhere(claims: Claims) -> None:
-    """Make a worker look as if it ran on another machine, where its process cannot be seen."""
+    """Make a worker appear to run on another host, where its process is invisible."""
     path = claims.folder / "workers" / claims.worker
     path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another"}))
 
 
 def stopped(runs: Path) -> Claims:
-    """A worker of another machine whose heartbeat has ended."""
+    """A worker of another host whose heartbeat has ended."""
     claims = Claims(runs, Clock(**FAST))
     claims.__enter__()
     elsewhere(claims)
@@ -157,7 +157,7 @@ def test_the_claim_of_an_ended_local_process_is_free_at_once(runs: Path) -> None
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_clock_that_is_an_hour_wrong_takes_no_living_run(runs: Path, hours: int) -> None:
-    # A share on which heartbeats have the time of the machine that writes them.
+    # A share on which heartbeats have the time of the host that writes them.
     wrong = Claims(runs, Clock(**FAST))
     with wrong, Claims(runs, Clock(**FAST)) as right:
         elsewhere(wrong)

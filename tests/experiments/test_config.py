@@ -92,7 +92,7 @@ def test_each_error_is_named(name: str, value: Any, message: str) -> None:
 
 def test_all_errors_are_reported_together() -> None:
     config = tiny(learning_rate=-1.0, stop="x", batches=0)
-    # What depends on the kind of task is looked at only when the task is known.
+    # Options that depend on the kind of task are checked only for a known task.
     config.task, config.model.hidden_size, config.seed = {"name": "cpy"}, 0, -2
     with pytest.raises(ConfigError) as caught:
         checked(config)
@@ -137,7 +137,7 @@ def test_every_task_has_a_valid_preset(
 
 @pytest.mark.parametrize("task", ["anbn", "memorization", "binary_addition"])
 def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
-    """An epoch of theirs is so many batches here; nothing falls up to the eleventh."""
+    """The authors' epoch corresponds to this number of batches; the rate is constant for ten epochs."""
     config = preset(task, "paper")
     training = config.training
     epoch = training.curriculum["every"]
@@ -519,7 +519,7 @@ def test_a_growing_memory_on_streams_gets_the_papers_capacity() -> None:
     other = {"model": {"memory": "superposition_list"}}
     bounds = {"name": "superposition_list", "capacity": 200, "overflow": "drop_ends"}
     assert composed(overlay(preset_of("anbn"), other)).model.memory == bounds
-    own = {"name": "superposition_list", "capacity": 30}  # a whole component stays as it is
+    own = {"name": "superposition_list", "capacity": 30}  # a complete component is not changed
     assert composed(overlay(preset_of("anbn"), {"model": {"memory": own}})).model.memory == own
     assert composed(overlay(preset_of("copy"), other)).model.memory == {
         "name": "superposition_list"

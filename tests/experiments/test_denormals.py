@@ -28,7 +28,7 @@ def test_denormals_are_zero_inside_the_context_and_restored_after_it() -> None:
     assert kept()
     with denormals_are_zero():
         assert not kept()
-        # What the norm of a gradient comes to.
+        # The norm of such a gradient is 0.
         assert float(torch.linalg.vector_norm(torch.full((64,), 1e-20))) == 0
         with denormals_are_zero():
             assert not kept()

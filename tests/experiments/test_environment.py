@@ -1,4 +1,4 @@
-"""What stands in the environment changes no training unseen, and is named where it hinders."""
+"""Environment variables change no training silently; errors name them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unbounded.experiments.run.ram_check import group_limits
 
 
 def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Item 5: it changed the training, and neither name nor report said so."""
+    """It once changed the training without a trace in the name or report."""
     name = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"
     monkeypatch.setenv(name, "4")
     with pytest.raises(ConfigError, match=f"environment: {name}=4 would change the training"):
@@ -34,7 +34,7 @@ def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: str) -> None:
-    """Item 13: in a process of its own, as accelerate keeps what it has read."""
+    """The test needs its own process, because accelerate caches the environment."""
     code = (
         "from tests.experiments.tiny import tiny\n"
         "from unbounded.errors import ConfigError\n"

@@ -1,4 +1,4 @@
-"""What stands in a file is shown as text: it is no table, no HTML and no command of a terminal."""
+"""Content of files is shown as text: it cannot inject tables, HTML or terminal commands."""
 
 from __future__ import annotations
 

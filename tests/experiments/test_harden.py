@@ -146,7 +146,7 @@ def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
     assert (folder / "automaton").is_dir()
     assert (folder / "verification-model-hardened.json").is_file()
 
-    # Begun it is: without `overwrite` it goes on, and with other options it does not.
+    # It has started: without `overwrite` it resumes, and with other options it does not.
     with pytest.raises(RunExistsError, match="was begun with other options"):
         harden_run(folder, CHANGES, quiet=True)
     assert harden_run(folder, longer, quiet=True)["hardened"]["batches"] == 8
@@ -242,7 +242,7 @@ def test_a_harmful_hardening_keeps_the_trained_model(
     assert hardened["inverse_temperature"] == 1
     kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
-    # Its table stands above; the same once more would say nothing.
+    # Its table is above; a second one would have the same numbers.
     assert hardened_text(report).endswith(
         "hardened, it is worse on two symbols, lengths 4:6; the trained model stays"
     )
@@ -605,7 +605,7 @@ def test_a_new_hardening_keeps_the_runs_options_unless_overridden(tmp_path: Path
     options = json.loads((folder / "hardening" / "options.json").read_text())
     assert report["hardened"]["options"] == options
     assert report["hardened"]["commit"] == commit()
-    assert options["every"] == 5  # the default, and said
+    assert options["every"] == 5  # the default value, given explicitly
     assert options["factor"] == 3.0
     assert options["tolerance"] == 0.5
 

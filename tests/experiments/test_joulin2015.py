@@ -116,7 +116,7 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
     assert tuple(PAPER.values[task][model].values()) == values
 
 
-#: Variants of ours, of Penn Treebank alone.
+#: Variants added here, on Penn Treebank only.
 VARIANTS_OF_TEXT = {"rnn-tanh", "stack-rnn-tanh", "srcn-tanh", "stack-rnn-tied", "srcn-tied"}
 VARIANTS = VARIANTS_OF_TEXT | {
     f"stack-rnn-{variant}{phase}"
@@ -346,7 +346,7 @@ def test_addition_is_trained_and_scored_like_its_preset() -> None:
         assert {trial.config.seed for trial in own} == {*range(1, 6)}
         for trial in own:
             assert replace(trial.config, seed=preset.seed, hardware=preset.hardware) == preset
-    # And without what is ours, scored as it was then.
+    # The same without the additions, with the original evaluation.
     assert preset.model.controller["recurrent"]
     assert preset.training.temperature_noise["limit"] > 1
     for cell in ("stack-rnn", "stack-rnn-hardened"):

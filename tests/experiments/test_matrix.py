@@ -35,7 +35,7 @@ def test_each_cell_is_scored_at_twice_the_training_lengths():
 
 
 def test_committed_reports_belong_to_trials_of_the_study():
-    """What was added to the study renamed no run."""
+    """Additions to the study renamed no run."""
     folder = Path(__file__).resolve().parents[2] / "results/matrix"
     names = set(read_runs_file(folder / RUNS))
     assert len(names) > 20

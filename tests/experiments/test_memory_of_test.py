@@ -43,7 +43,7 @@ def test_memory_options_apply_to_longer_sequences_only(tmp_path: Path) -> None:
     of_short, of_long = accuracies(short.report), accuracies(long.report)
     assert of_short[0] == of_long[0]
     assert of_short[1] != of_long[1]
-    # `unbounded evaluate` takes the run's options, or those of the command for all lengths.
+    # `unbounded evaluate` uses the run's options; options of the command apply to all lengths.
     again = evaluate_run(long.folder)
     assert accuracies(again) == of_long
     assert again["memory_options_of_longer"] == {"slots": 30}

@@ -1,4 +1,4 @@
-"""The studies of the papers on Neural Turing Machines: cells without a fault, from the presets."""
+"""The studies of the papers on Neural Turing Machines: cells without errors, from the presets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_program_of_dyck_words_takes_a_million_words_one_by_one():
     lengths = {name: config.training.lengths for name, config in by_model.items()}
     assert lengths == {"ntm-program": "1:20", "ntm-program-40": "1:40", "lstm-program": "1:20"}
     assert by_model["lstm-program"].model.hidden_size == 10
-    # The model is that of the paper's NTM.
+    # The model equals the paper's NTM.
     paper = load_study("deleu2016", "laptop").trials[0].config
     assert by_model["ntm-program"].model == by_model["ntm-program-40"].model == paper.model
 

@@ -1,4 +1,4 @@
-"""A run goes on with the data that it began with, and is scored on symbols that it has learned."""
+"""A run resumes with its own data, and is scored on the symbols that it has learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What YAML may say: no text of a few lines takes memory, minutes or the interpreter's stack."""
+"""The accepted YAML: a short text cannot exhaust memory, time or the stack."""
 
 from __future__ import annotations
 

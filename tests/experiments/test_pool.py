@@ -15,7 +15,7 @@ from unbounded.experiments.trials.work import WorkOptions, work
 from unbounded.experiments.trials.workers import WORKER, PlanWatch, run_workers, visible_gpus
 from unbounded.signals import Interrupted
 
-# Stands in for a worker: leaves marks of its beginning and of a request to save.
+# Replaces a worker: writes files at its start and at a request to save.
 STOPPED = """
 import json, pathlib, signal, sys, time
 number, runs = json.loads(sys.argv[1])["shard"][0], pathlib.Path(sys.argv[3])

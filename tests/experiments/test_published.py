@@ -39,7 +39,7 @@ def test_every_cell_of_table_3_exists():
     assert set(paper.values) == set(paper.tasks)
     named = {task: paper.components.get(task, {"name": task})["name"] for task in paper.tasks}
     assert set(named.values()) == set(TASKS) & set(paper.tasks)
-    # A task's other forms stand beside the same published values.
+    # Other forms of a task have the same published values.
     assert all(paper.values[task] == paper.values[name] for task, name in named.items())
     assert all(
         "(added here)" in paper.models[name].title for name in set(paper.models) - THE_PAPERS

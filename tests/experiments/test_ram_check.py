@@ -1,4 +1,4 @@
-"""What cannot fit into memory is refused with the number to lower, and what can is not."""
+"""Sizes that do not fit into memory are errors that name the option to lower."""
 
 from __future__ import annotations
 

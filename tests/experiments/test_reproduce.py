@@ -86,7 +86,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "train_trials", verify)
     monkeypatch.setattr(VerifyOptions.__init__, "__defaults__", (3, 100, 2, (2,), 2, 1))
     result, output = call(study, tmp_path)
-    # What is trained is not trained again, but verified.
+    # Trained runs are verified without new training.
     assert asked == [[(study.trials[0], {"count": 3})]]
     assert "0 of 1 runs are already finished" in output
     name = study.trials[0].name
@@ -101,7 +101,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert f"  finished        4 batches  {study.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table
-    # A verification of fewer sequences than are asked for is none.
+    # A verification of fewer sequences than requested does not count.
     assert copy_reports([asking(4).trials[0]], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is not a verification report of version 1"):

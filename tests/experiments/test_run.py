@@ -152,7 +152,7 @@ CODES = {
 def test_a_signal_saves_and_resume_ends_the_same(
     uninterrupted: Path, tmp_path: Path, number: signal.Signals, record: int
 ) -> None:
-    """The signal comes while the n-th record is written: between a step and what follows it."""
+    """The signal comes while the n-th record is written: directly after a step."""
     before = signal.getsignal(number)
     with interrupted(MetricsLog, "append", lambda n, *_: n == record, number) as caught:
         train_run(tiny(), root=tmp_path, quiet=True)
@@ -203,7 +203,7 @@ def test_the_matmul_precision_is_restored_and_reported(
     assert result.report["hardware"]["kernels"] == f"{kernels()}{used}"
     assert "trained_with" not in result.report
     assert f"kernels: {kernels()}{used}, threads: 1" in capsys.readouterr().out
-    # It is not part of what the run is, but a run does not go on with another.
+    # It is not part of the name, but a run does not resume with another precision.
     assert run_name(config) == run_name(tiny(batches=2, accuracy_every=0))
     (result.folder / "report.json").unlink()
     config.hardware.matmul_precision = None
@@ -233,7 +233,7 @@ def test_lstms_of_a_gpu_have_the_precision_of_all_products(asked: str | None) ->
 
 
 def precisions() -> dict[str, list[str]]:
-    """What the process has set of its precisions, in torch's newer words."""
+    """The precisions set by the process, in torch's newer settings."""
     own = torch.backends
     cudnn = [own.cudnn.fp32_precision, own.cudnn.rnn.fp32_precision, own.cudnn.conv.fp32_precision]
     products = [own.cuda.matmul.fp32_precision, own.mkldnn.matmul.fp32_precision]

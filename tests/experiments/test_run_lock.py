@@ -115,7 +115,7 @@ def test_a_folder_that_is_no_run_is_never_changed(tmp_path: Path, asked: dict[st
 def test_a_run_with_checkpoints_resumes_without_its_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As what is said of a damaged one tells to do."""
+    """The error for a damaged config gives this advice."""
     config = tiny(**CONFIG)
     full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     folder = train_run(config, root=tmp_path, quiet=True).folder
@@ -142,7 +142,7 @@ def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
 def test_the_error_names_the_process_that_holds_a_run_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Host, process and job, and on a file system without locks what to do about a stale one."""
+    """The message has host, process and job; without file locks it has advice on stale locks."""
     monkeypatch.setenv("SLURM_JOB_ID", "71")
     folder = tmp_path / "run"
     me = rf"process {os.getpid()} on .*, job SLURM_JOB_ID=71; wait for it or stop it"
@@ -223,7 +223,7 @@ def test_a_start_that_fails_leaves_no_new_folder(tmp_path: Path, root: str) -> N
     with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
         raise ConfigError(["enough"])
     assert list(tmp_path.iterdir()) == []
-    # What was there, or came meanwhile, stays.
+    # Files from before or from the meantime are kept.
     (tmp_path / root).mkdir(parents=True)
     with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
         raise ConfigError(["enough"])

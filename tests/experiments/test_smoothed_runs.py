@@ -1,4 +1,4 @@
-"""Smoothed labels beside what else changes a step: half precision, a hardening."""
+"""Smoothed labels together with half precision and hardening."""
 
 from __future__ import annotations
 

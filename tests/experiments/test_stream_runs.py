@@ -1,4 +1,4 @@
-"""Runs on streams and texts: what they leave behind, and that an interruption changes nothing."""
+"""Runs on streams and texts: their files, and interruptions without effect on the result."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_stream_run_leaves_a_complete_folder(finished: Path) -> None:
 
 
 def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
-    """A rate that only makes things worse: the backup of the first look is what is saved."""
+    """At this rate the model only gets worse: the backup of the first check is saved."""
     config = tiny_streams(learning_rate=5.0, plateau={"hold": 0}, batches=2)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     looks = [line for line in metrics(folder) if line["kind"] == "plateau"]
@@ -97,7 +97,7 @@ def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
 def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     make: Make, call: int, tmp_path: Path
 ) -> None:
-    """The carried state is in the checkpoint, so resuming goes on with the next piece."""
+    """The carried state is in the checkpoint, so a resumed run continues with the next chunk."""
     config = make()
     full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     steps: list[int] = []
@@ -196,7 +196,7 @@ def test_hardening_follows_training_and_is_reported(
         return heard[prefix].append
 
     monkeypatch.setattr(run.Trackers, "listener", listener)
-    # After two batches the model is right on nothing, and would not be taken.
+    # After two batches no output is correct, and the hardened model would not be accepted.
     monkeypatch.setattr("unbounded.experiments.run.hardening_phase.mean_share", lambda shares: 1.0)
     folder = train_run(config, root=tmp_path, quiet=True, log_with=["tensorboard"]).folder
     for name, where in (("", folder), ("hardening/", folder / "hardening")):
@@ -216,7 +216,7 @@ def test_hardening_follows_training_and_is_reported(
         for each in hardware.sequence.layer.layers[0].heads.weight.flatten()
         if each.abs() > 1e6
     ]
-    assert weights  # the actions are taken to the full
+    assert weights  # the actions are saturated
     assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
     discrete = evaluate_run(folder, discretize=True)

@@ -232,7 +232,7 @@ def test_a_part_of_a_study_is_chosen_by_fields_of_its_configs():
     assert len(select(study, "anbn/rnn", [lengths])) == 30
     with pytest.raises(ConfigError, match=r"num_layers=1; model.controller.num_layers is null, 2"):
         select(study, "anbn/lstm", ["model.controller.num_layers=1"])
-    study = load_study("joulin2015", "laptop")  # fewer runs, for what is said of all
+    study = load_study("joulin2015", "laptop")  # fewer runs for the statements on all of them
     with pytest.raises(ChoiceError, match=r"Did you mean 'model.hidden_size'"):
         select(study, None, ["model.hiden_size=50"])
     with pytest.raises(ConfigError, match="no trial has seed=77; seed is"):

@@ -1,4 +1,4 @@
-"""The file of a study: which runs it has, and what is wrong with it."""
+"""The file of a study: its runs and its errors."""
 
 from __future__ import annotations
 

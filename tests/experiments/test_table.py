@@ -293,6 +293,6 @@ def _over_seeds(*found: float | None) -> tuple[float | None, float | None, float
 
 
 def test_a_missing_number_is_not_zero():
-    """Of wrong bits, and of a correlation, 0 would say something: that there are none."""
+    """A 0 would be a result: no wrong bits, or no correlation."""
     assert _over_seeds(None, 5.0, 3.0) == (4.0, 3.0, 5.0)
     assert _over_seeds(None, None) == (None, None, None)

@@ -173,7 +173,7 @@ def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
     with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as caught:
         evaluate_run(folder, lengths=[LengthRange(9, 12)])
     assert sum(each.category is RoomWarning for each in caught) == 1
-    evaluate_run(folder, lengths=[LengthRange(9, 12)])  # said once
+    evaluate_run(folder, lengths=[LengthRange(9, 12)])  # warned once
     evaluate_run(folder, lengths=[LengthRange(9, 12)], memory={"slots": 13})
     say_once.cache_clear()
 

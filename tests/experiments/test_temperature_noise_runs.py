@@ -1,4 +1,4 @@
-"""Runs whose decisions are sharpened in training: interrupted, hardened, described wrongly."""
+"""Runs with temperature noise: interruption, hardening and invalid options."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_hardening_continues_with_temperature_noise(
     assert report["hardened"]["batches"] == 4
     last = max(place for place, (batch, _) in enumerate(seen) if batch == 4)
     assert list(dict(seen[: last + 1])) == [0, 1, 2, 3, 4]
-    # Its reports come with its looks, and it begins with 1 again.
+    # It reports at its checks, and the factor starts at 1 again.
     assert dict(seen[last + 1 :]) == {0: 1, 1: 2, 2: 4, 3: 8}
 
 

@@ -40,7 +40,7 @@ def test_without_a_measured_run_the_budget_gives_the_time(tmp_path):
     trained(tmp_path, second, 50)
     # 50 and 20 minutes in all, of which 10 are over; the third one takes 35.
     assert left.minutes() == pytest.approx((40 + 10 + 35) / 2)
-    # It ends early, and says how long the others take.
+    # It ends early; its time is the estimate for the others.
     left.ended(ended(first, 12.0))
     left.look([second, third])
     assert left.minutes() == pytest.approx(12)
@@ -57,10 +57,10 @@ def test_a_resumed_run_has_its_remaining_time(tmp_path):
     left = TimeLeft([first], 1, expected, tmp_path, now=lambda: now)
     left.look([first])
     assert left.minutes() == pytest.approx(10)
-    now = 900.0  # longer than expected: its budget says when it ends
+    now = 900.0  # longer than expected: the estimate uses its budget
     trained(tmp_path, first, 90)
     assert left.minutes() == pytest.approx(10)
-    # What a part took is no measure of a whole run.
+    # The time of a part is not used for a complete run.
     left.ended(ended(first, 25.0))
     assert expected.of(first) == 40.0
 

@@ -1,4 +1,4 @@
-"""Trackers through accelerate: what they get, and that a run does not depend on them."""
+"""Trackers of accelerate: they receive all records, and a run does not depend on them."""
 
 from __future__ import annotations
 

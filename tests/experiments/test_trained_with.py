@@ -1,4 +1,4 @@
-"""What a run notes of the threads and kernels that trained it."""
+"""A run records the threads and kernels of its training."""
 
 from __future__ import annotations
 

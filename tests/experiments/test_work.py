@@ -1,4 +1,4 @@
-"""The loop of a worker: every run once, failures kept, stops that go on, dead workers' runs."""
+"""The loop of a worker: each run once, recorded failures, resuming, runs of dead workers."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_options_survive_a_round_trip_through_json() -> None:
 
 
 def test_a_share_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There the run's lock is a file, which the killed worker of another machine leaves."""
+    """Without locks the run's lock is a file, which a killed worker of another host leaves."""
 
     def refuse(*arguments: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")

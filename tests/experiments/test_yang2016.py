@@ -1,4 +1,4 @@
-"""The studies of Yang 2016: cells without a fault, the paper's parameter counts, its sizes."""
+"""The studies of Yang 2016: cells without errors, the paper's parameter counts and sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In a notebook a run shows itself: the whole page in an iframe, and a picture without scripts."""
+"""A notebook shows a run: the full page in an iframe, and a picture without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written into a page: runs, escaped, in a file that asks for nothing."""
+"""Pages contain escaped runs, in a file that makes no requests."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_half_precision_is_used_if_it_changes_no_answer() -> None:
 def test_float32_is_used_if_half_precision_changes_an_answer() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task)
-    # Two logits that half precision cannot tell apart.
+    # Two logits that are equal in half precision.
     with torch.no_grad():
         model.sequence.output.weight.zero_()
         assert model.sequence.output.bias is not None
@@ -182,7 +182,7 @@ def test_float32_is_used_if_half_precision_changes_an_answer() -> None:
 
 @pytest.mark.parametrize("weights", ["half", "int8"])
 def test_weights_too_large_for_half_precision_are_stored_in_float32(weights: str) -> None:
-    """As the heads of a hardened machine are."""
+    """The heads of a hardened model have such weights."""
     task = make_task("copy", symbols=4, **SHORT)
     model = CONSTRUCTIONS["copy"](symbols=4)
     layer: Any = model.sequence.layer

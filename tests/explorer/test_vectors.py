@@ -41,7 +41,7 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
     assert case["options"] == vectors.MODELS[case["name"]]
     model = vectors.model_of(case["options"], seed)
     assert case["model"] == model_data(model)
-    # Drawn anew by torch's generator, whose numbers are the same everywhere.
+    # Drawn again by torch's generator, whose numbers are the same on all platforms.
     stored = unpacked(case["weights"])
     for name, tensor in model_tensors(model).items():
         np.testing.assert_allclose(stored[name], tensor.numpy(), rtol=1e-9, atol=1e-12)
@@ -51,7 +51,7 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", TASKS, ids=lambda case: case["name"])
 def test_tasks(case: dict[str, Any]) -> None:
-    """Also that data of a page is what it was; after a wanted change write the vectors again."""
+    """The data of a page is unchanged; after an intended change write the vectors again."""
     again = json.loads(json.dumps(vectors.task_case(case["name"], *vectors.TASKS[case["name"]])))
     assert case["said"] == again["said"]
     assert case["run"]["task"] == again["run"]["task"]

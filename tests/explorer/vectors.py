@@ -1,7 +1,7 @@
-"""Numbers that the page's arithmetic is held against: float64, every memory and controller.
+"""Reference numbers for the page's arithmetic: float64, every memory and controller.
 
-`python -m tests.explorer.vectors` writes them to explorer/tests/vectors/; test_vectors.py holds
-what is there against Python, and explorer/tests/vectors.test.ts against the page.
+`python -m tests.explorer.vectors` writes them to explorer/tests/vectors/. test_vectors.py compares
+these files with Python, and explorer/tests/vectors.test.ts compares them with the page.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 _SIZES: Final[dict[str, Any]] = {"inputs": 5, "outputs": 4, "hidden_size": 6, "embedding_size": 3}
-#: Every controller, input, beginning and readout.
+#: Every controller, input, initial state and readout.
 MODELS: Final[dict[str, dict[str, Any]]] = {
     "LSTM with a queue": {"memory": {"name": "queue", "width": 3}, "learn_initial_state": True},
     "LSTM with two biases": {
@@ -347,7 +347,7 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any]) -> dict[str, Any]:
-    """A run as a page has it, and what is said at each step of its first samples."""
+    """A run as stored in a page, and the output at each step of its first samples."""
     task = make_task(**{"name": name, **options})
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     model = model_of({**sizes, **model_options}, 3)
@@ -365,7 +365,7 @@ def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any])
 
 
 def output_tokens(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
-    """The output token of each step: fed back, or fed what the sample says."""
+    """The output token of each step, with feedback or with the inputs of the sample."""
     predict = OBJECTIVES[task.objective].predict
     tokens = torch.tensor([sample["inputs"]])
     if not isinstance(task, TransductionTask) or task.layout != "pairs":

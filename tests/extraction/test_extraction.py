@@ -168,7 +168,7 @@ def test_a_wrong_automaton_is_refused(copying):
 
 @pytest.mark.parametrize("most", [3, 6])
 def test_with_too_few_classes_the_determined_share_is_reported(most):
-    """The sum's carry alone needs two states, and four stacks need six symbols."""
+    """Only the carry of the sum needs two states, and four stacks need six symbols."""
     strings, _ = listed_strings(make_task("binary_addition"), 2, 400)
     seen = observe(constructions.binary_addition(), strings)
     classes = refine(seen, most)

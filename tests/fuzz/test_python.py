@@ -1,4 +1,4 @@
-"""Whatever a public function is given from Python, only the library's own errors come out.
+"""Any argument of a public function raises only the library's own errors.
 
 Each argument in turn is None, text, a mapping, a number, a class, a wrong dtype or device.
 """
@@ -60,7 +60,7 @@ HOSTILE: dict[str, Any] = {
 }
 #: Files that a test must not write.
 WRITTEN = ("path",)
-#: What calls any model there is, whose own errors are its own.
+#: Functions that call any model; errors of the model itself are allowed.
 ANY_MODEL = ("answers_of", "score_lengths", "stream_loss")
 
 

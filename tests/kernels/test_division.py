@@ -62,7 +62,7 @@ def test_no_division_changes_a_bit(memory, controller, batch, lengths, threads):
     ),
 )
 def test_a_thread_that_continues_alone_changes_no_bit(memory, division, threads):
-    # As when another process keeps a core busy: at whatever phase of a step the others stop,
+    # As if another process keeps a core busy: at any phase of a step the others stop,
     # the first thread takes over their work.
     case = make_case(memory, steps=8, batch=5, hidden=70, lengths=[8, 0, 3, 5, 8])
     threads(1)

@@ -91,13 +91,13 @@ def test_ties_have_a_defined_order_and_gradient():
         weights = allocation_weights(tensor)
         expected = torch.tensor([dnc_oracle.allocation(usage)])
         assert_close(weights, expected, "allocation")
-        # The order is taken as it is: nothing flows through the comparison.
+        # The order is constant: no gradient flows through the comparison.
         (gradient,) = torch.autograd.grad(weights[0, 0], tensor)
         assert_close(gradient, torch.tensor([[-1 + 1e-6] + [0.0] * (len(usage) - 1)]), "gradient")
 
 
 def full_instruction(memory, **fields):
-    """An instruction [1, ...] of saturated gates; what is not given is 0."""
+    """An instruction [1, ...] of saturated gates; missing fields are 0."""
     shapes = {head.name: head.shape for head in memory.heads}
     parts = {name: torch.zeros(1, *shape, dtype=DOUBLE) for name, shape in shapes.items()}
     for name, value in fields.items():

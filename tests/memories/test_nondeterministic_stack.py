@@ -31,7 +31,7 @@ def oracle(
 ) -> list[tuple[list[list[float]], list[list[list[float]]]]]:
     """After each step the weights of all runs by (state, top), and the same times the top vector.
 
-    Every run is written out: a state and a whole stack. `weights[t][q][x]` has pushes, then
+    Every run is enumerated: a state and a full stack. `weights[t][q][x]` has pushes, then
     replacements, by state and symbol, then pops by state.
     """
     runs: dict[tuple[int, tuple[Element, ...]], float] = {(0, ((0, -1, tuple(bottom)),)): 1.0}
@@ -190,7 +190,7 @@ def test_single_precision_is_stable_over_many_steps(window, scale, steps):
 
 
 def test_the_kernel_keeps_weights_that_underflow_without_logs():
-    """Sure transitions are a stack, and those of e^-300 alone lead to the result."""
+    """The certain transitions form a stack; only transitions of e^-300 lead to the result."""
     memory = NondeterministicStack(1, 3)
     moves = {"push 1": 1, "push 2": 2, "pop": 6}
     steps = ["push 1", "push 2", "pop", "pop"] * 10

@@ -209,7 +209,7 @@ def test_ties_give_the_derivative_to_the_left_argument(end):
     exact = torch.tensor([[1.0]], dtype=DOUBLE, requires_grad=True)
     read_weights(exact, end).sum().backward()
     assert exact.grad is not None
-    assert exact.grad.item() == 1  # min(s, 1): the whole gradient to s
+    assert exact.grad.item() == 1  # min(s, 1): the full gradient to s
     strengths = torch.tensor([[0.5]], dtype=DOUBLE, requires_grad=True)
     pop = torch.tensor([0.5], dtype=DOUBLE, requires_grad=True)
     strengths_after_pop(strengths, pop, end).sum().backward()

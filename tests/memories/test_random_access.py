@@ -23,7 +23,7 @@ every_kind = pytest.mark.parametrize(
 
 
 def oracle(rows, ahead, behind, instruction):
-    """Read vector, rows, and the keys after and before what was read; all lists of numbers."""
+    """Read vector, rows, and the keys after and before the read rows; all lists of numbers."""
     key = instruction["read_key"]
     if "link" in instruction:
         links = [key, ahead, behind]

@@ -84,7 +84,7 @@ def test_gradients_are_those_of_finite_differences(variant, backend):
 
 
 def hard(moves: str, values: list[float], tape: RollingTape) -> RollInstruction:
-    """Whole moves: s stay, n next, p previous, f and b jumps."""
+    """Saturated moves: s stay, n next, p previous, f and b jumps."""
     action = torch.zeros(1, len(moves), 1, len(ACTIONS), dtype=DOUBLE)
     for t, move in enumerate(moves):
         action[0, t, 0, "snpfb".index(move)] = 1

@@ -96,7 +96,7 @@ def test_a_vector_of_one_number_is_a_number():
 def chomsky_stack_rnn(x, weights, cells, width):
     """The Stack-RNN of Delétang et al. in numpy: outputs [T, H] of one sequence x [T, I].
 
-    Written from the paper's appendix A and what the released program does: zeros in a stack of a
+    Written from the paper's appendix A and the released program: zeros in a stack of a
     fixed number of cells, the top read before the update, linear pushes, the bottom cell lost.
     """
     stack = np.zeros((cells, width))

@@ -59,7 +59,7 @@ def test_a_pushed_model_can_be_loaded(a_hub: Hub) -> None:
 def test_a_missing_path_does_not_ask_the_hub(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It asked five times: 20 seconds without a network."""
+    """It once made five requests: 20 seconds without a network."""
 
     def refuse(*given: object, **options: object) -> str:
         raise AssertionError("the Hub was asked")

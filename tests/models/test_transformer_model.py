@@ -1,4 +1,4 @@
-"""A model with a Transformer: padding, saving, and what the config refuses."""
+"""A model with a Transformer: padding, saving, and errors of the config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every layer keeps: gradients, chunks with the state carried, and what padding changes."""
+"""Checks for every layer: gradients, chunks with the carried state, and padding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_gradients(layer, x, *rest, **options):
 
 
 def check_chunks(layer, x, sizes, state=None):
-    """Chunks of x [B, T, ...] equal the whole, as do the states; returns the last one."""
+    """Chunks of x [B, T, ...] equal one call, with equal states; returns the last state."""
     full, end = layer(x, state)
     outputs = []
     for part in x.split(sizes, dim=1):
@@ -39,7 +39,7 @@ def check_chunks(layer, x, sizes, state=None):
 
 
 def check_padding(layer, x, after, lengths):
-    """Each sequence of x [B, T, ...] is as it is alone, and goes on so; returns the output."""
+    """Each sequence of x [B, T, ...] equals its single call and continuation; returns the output."""
     output, state = layer(x, lengths=lengths)
     for row, length in enumerate(lengths.tolist()):
         assert output[row, length:].abs().sum() == 0

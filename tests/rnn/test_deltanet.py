@@ -166,7 +166,7 @@ def test_steps_of_strength_0_change_nothing():
 
 
 def test_two_steps_swap_two_directions_and_turn():
-    """One reflection has determinant -1, two are a rotation: what one step cannot do."""
+    """One reflection has determinant -1; two form a rotation, which one step cannot do."""
     keys = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=DOUBLE), dim=-1)
     state = torch.eye(2, dtype=DOUBLE).view(1, 1, 2, 2)
     zeros, twos = torch.zeros(1, 1, 1, 2, 2, dtype=DOUBLE), torch.full((1, 1, 1, 2), 2.0)

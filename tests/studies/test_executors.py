@@ -1,4 +1,4 @@
-"""Submitit and Ray: the same runs, each once; what is said if they are not there."""
+"""Submitit and Ray: the same runs, each once; errors if they are not installed."""
 
 from __future__ import annotations
 

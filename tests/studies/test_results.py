@@ -1,4 +1,4 @@
-"""What a study's table says, and what chooses."""
+"""The table of a study, and the selection by validation."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_errors_are_named_by_line(tmp_path):
     assert "line 3: the source is empty" in text
     assert "line 4: expected a source, one tab and a target, got 2 tabs" in text
     assert "line 5: not UTF-8: byte 3 of the line" in text
-    assert "line 6" not in text  # an empty target is </s> alone
+    assert "line 6" not in text  # an empty target is only </s>
     path.write_text("no tab\n" * 30)
     with pytest.raises(ConfigError, match="25 more lines are faulty"):
         make_task("pairs", data=str(path))

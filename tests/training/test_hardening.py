@@ -183,7 +183,7 @@ def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
         # At checks 2, 7 and 12, counted from 1.
         ([2, 1, 0], 40, {}, 3, -1, "at most 0.001 at 12 checks in a row"),
         # At checks 2, 7, 12, 17, 22 and at the end. The validation error is the same for all, so
-        # the last of all models was taken.
+        # the last of all models was selected.
         pytest.param(
             [0.3, 0.1, 0.2, 0.4, 0.5, 0.5], 25, {"cool_at": 25}, 6, 1, "budget",
             marks=pytest.mark.slow,

@@ -1,4 +1,4 @@
-"""Hooks: what a checkpoint can hold of them, and a rule that a user adds."""
+"""Hooks: their state in a checkpoint, and a custom rule."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def learner(**training: Any) -> RunConfig:
 
 
 def generaliser() -> RunConfig:
-    """Strings too long for the controller alone; without its memory it solves few."""
+    """The strings are too long for the controller; without a memory it solves few of them."""
     config = learner(batches=1500, stop="budget", checkpoint_every=2000)
     config.task |= {"symbols": 8, "train_lengths": "3:8", "test_lengths": "9:14"}
     config.evaluation["count"] = 100

@@ -1,4 +1,4 @@
-"""Row-sparse steps: the weights equal those of the whole gradient."""
+"""Row-sparse steps: the weights equal those of the dense gradient."""
 
 from __future__ import annotations
 

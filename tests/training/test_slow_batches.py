@@ -1,4 +1,4 @@
-"""What a crash loses of a slow model."""
+"""A crash of a slow model loses little."""
 
 from __future__ import annotations
 

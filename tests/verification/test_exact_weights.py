@@ -1,4 +1,4 @@
-"""The committed weights of results/exact load, and are right on what they were not trained on."""
+"""The committed weights of results/exact load, and are correct beyond the training lengths."""
 
 from __future__ import annotations
 

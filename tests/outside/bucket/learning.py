@@ -15,7 +15,7 @@ from unbounded.tasks import Batch, Example, LengthRange, Stream, Task
 
 
 class Parity(Task):
-    """Say after each bit whether the ones so far are odd in number.
+    """Predict after each bit whether the number of ones is odd.
 
     Args:
         longest: of training; tests are twice as long.
