@@ -108,7 +108,7 @@ def test_every_memory_with_its_default_options(name: str, controller: str, devic
         assert_close(there[field].cpu().double(), array.double(), field)
 
 
-#: A backward pass of the tape's loop waits, in torch's backward pass of `unfold` or in another operation.
+#: A backward pass of the tape's loop waits, in `unfold` or in another operation.
 NOT_WAITING = [name for name in ub.memories.MEMORIES if name != "turing_tape"]
 
 

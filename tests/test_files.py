@@ -130,7 +130,7 @@ def run(trained_run: Path, tmp_path: Path) -> Path:
 
 
 def test_all_files_of_a_run_have_the_usual_mode(trained_run: Path) -> None:
-    """Item 20: weights had 0600."""
+    """Once weights had mode 0600."""
     modes = {
         path.name: path.stat().st_mode & 0o777 for path in trained_run.rglob("*") if path.is_file()
     }
@@ -153,7 +153,7 @@ def test_a_saved_model_has_the_usual_mode(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_not_reported_as_damaged(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """Item 20: it was damaged, to be deleted."""
+    """Once the message called it damaged and advised to delete it."""
     unreadable(monkeypatch, run / name)
     verb = ["verify"] if name == "report.json" else ["evaluate", "--count", "1"]
     assert main([verb[0], str(run), *verb[1:]]) == 2
@@ -176,7 +176,7 @@ def test_an_unreadable_checkpoint_is_not_reported_as_damaged(
 
 
 def test_nothing_is_written_through_a_link_in_a_run(run: Path, tmp_path: Path) -> None:
-    """Item 19."""
+    """Links inside a run are not followed."""
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("mine")

@@ -192,7 +192,7 @@ def test_types_are_described_in_words() -> None:
 
 
 def test_optimizers_and_tasks_check_their_options() -> None:
-    """Item 2: "no" turned an optimizer round, and a task's option on."""
+    """Once "no" reversed an optimizer and turned a task's option on."""
     assert optimizer_errors("adam", {"maximize": "no", "weight_decay": "1"}) == [
         "maximize: expected true or false, got 'no'",
         "weight_decay: expected a number, got '1'",
@@ -212,6 +212,6 @@ def test_optimizers_and_tasks_check_their_options() -> None:
 
 
 def test_optimizer_options_that_fail_at_a_step_are_found_before_training() -> None:
-    """Item 25: capturable was a traceback, and a run folder stayed."""
+    """Once capturable ended in a traceback and left a run folder."""
     (fault,) = optimizer_errors("adam", {"capturable": True})
     assert fault.startswith("adam refuses {'capturable': True} on cpu: If capturable=True")

@@ -321,7 +321,7 @@ def test_errors_for_moved_options_name_the_new_option(capsys: Capture, tmp_path:
 
 
 def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> None:
-    """Item 4: a file's protocol had no effect, its task was overlooked, and a printed one null."""
+    """Once a file's protocol had no effect, its task was ignored, and a printed one was null."""
     path = tmp_path / "mine.yaml"
     for given in (("anbn", "--protocol", "paper"), ("copy", "--model.memory", "deque")):
         assert main(["train", *given, "--seed", "4", "--print_config"]) == 0

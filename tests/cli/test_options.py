@@ -73,7 +73,7 @@ def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
 
 
 def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Path) -> None:
-    """Item 8: the first of two was dropped."""
+    """Once the first of two files was ignored."""
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
     first.write_text(
         "task: copy\nseed: 4\nmodel: {memory: {name: queue, width: 3}, hidden_size: 9}\n"
@@ -120,7 +120,7 @@ def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple
 def test_a_file_named_null_is_a_file(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 28: it counted as none."""
+    """Once it counted as no file."""
     monkeypatch.chdir(tmp_path)
     for arguments in (("train", "pairs", "--data", "null"), ("sample", "pairs", "--data", "null")):
         assert "--data: null: No such file" in error_text(capsys, *arguments)
@@ -129,7 +129,7 @@ def test_a_file_named_null_is_a_file(
 
 
 def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs: str) -> None:
-    """Item 28: "unknown task 'true'"."""
+    """Once the error was "unknown task 'true'"."""
     assert main(["sample", "pairs", "--task.characters", "no", "--data", pairs, "-n", "1"]) == 0
     assert capsys.readouterr().out.startswith("a")
     assert "--data: give a file" in error_text(
@@ -198,7 +198,7 @@ def test_sample_writes_to_a_terminal_of_another_language(tmp_path: Path) -> None
 
 
 def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) -> None:
-    """Item 2: `{symbols: "3"}` was the number 3."""
+    """Once `{symbols: "3"}` was the number 3."""
     task = config_of(capsys, "copy", "--task", "{symbols: 3}")["task"]
     assert task == {"name": "copy", "symbols": 3}
     err = error_text(capsys, "train", "copy", "--task", '{symbols: "3"}')

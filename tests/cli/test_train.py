@@ -167,7 +167,7 @@ def test_hardening_is_suggested_only_if_some_sequences_are_correct(
 def test_resume_starts_a_missing_run(
     capsys: Capture, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
-    """Item 22: it was an error, so that one command could not serve first and later attempts."""
+    """One command serves the first and each later attempt."""
     arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume", *more]
     assert main(arguments) == 0
     folder = tmp_path / run_name(tiny(batches=2, accuracy_every=0))
@@ -179,14 +179,14 @@ def test_resume_starts_a_missing_run(
 def test_resume_without_a_task_makes_no_folder(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 28."""
+    """Once it left a folder."""
     monkeypatch.chdir(tmp_path)
     assert "task: expected a task, got none" in failing(capsys, "train", "--resume")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_control_characters_of_a_report_are_escaped(capsys: Capture, tmp_path: Path) -> None:
-    """Item 27."""
+    """A terminal must not execute text of a report."""
     arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
     assert main([*arguments, "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("copy, split test, seed 3\n")  # only the result

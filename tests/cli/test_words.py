@@ -30,7 +30,7 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_option_names_of_other_programs_produce_a_hint(
     option: str, here: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Item 21: no hint, or one that led astray."""
+    """Once there was no hint, or a misleading one."""
     message = failing(capsys, "train", "copy", option, "1")
     assert f"unknown option '{option}': it is {here}" in message
 
@@ -113,7 +113,7 @@ def test_empty_values_are_errors(
 def test_no_memory_can_replace_the_memory_of_a_preset(
     task: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Item 22: the preset's own capacity and overflow were then refused as idle."""
+    """Once the preset's capacity and overflow were then errors."""
     assert main(["train", task, "--model.memory", "none", "--print_config"]) == 0
     out = capsys.readouterr().out
     assert "  memory:\n    name: none\n  controller:" in out
@@ -140,7 +140,7 @@ YAMLS = {
 def test_an_invalid_config_file_is_an_error(
     text: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Item 13: each ended in a traceback."""
+    """Once each ended in a traceback."""
     path = tmp_path / "config.yaml"
     path.write_text(text)
     assert message in failing(capsys, "train", "--config", str(path))
@@ -150,7 +150,7 @@ def test_an_invalid_config_file_is_an_error(
 def test_help_fits_on_two_screens(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 20: it was 342 lines, with a block of 50 before anything could be read."""
+    """Once it had 342 lines and began with a block of 50."""
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as caught:
         main([verb, "--help"])

@@ -137,7 +137,7 @@ def test_every_task_has_a_valid_preset(
 
 @pytest.mark.parametrize("task", ["anbn", "memorization", "binary_addition"])
 def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
-    """The authors' epoch corresponds to this number of batches; the rate is constant for ten epochs."""
+    """The authors' epoch is this number of batches; the rate is constant for ten epochs."""
     config = preset(task, "paper")
     training = config.training
     epoch = training.curriculum["every"]

@@ -49,7 +49,7 @@ def damage(path: Path) -> None:
 
 
 def test_sizes_are_compared_before_memory_is_allocated(folder: Path) -> None:
-    """Item 12: a huge vocabulary took gigabytes before it was compared with the weights."""
+    """Once a huge vocabulary took gigabytes before it was compared with the weights."""
     path = folder / "model" / "config.json"
     options = json.loads(path.read_text())
     path.write_text(json.dumps({**options, "inputs": 10**9}))
@@ -58,7 +58,7 @@ def test_sizes_are_compared_before_memory_is_allocated(folder: Path) -> None:
 
 
 def test_weights_that_are_a_pipe_are_an_error(folder: Path) -> None:
-    """Item 24: it was read for ever."""
+    """Once the pipe was read for ever."""
     path = folder / "model" / "model.safetensors"
     path.unlink()
     os.mkfifo(path)
@@ -73,7 +73,7 @@ def test_a_run_finishes_even_if_its_figures_cannot_be_drawn(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Item 9: a damaged metrics.jsonl kept a run from ever finishing."""
+    """Once a run with a damaged metrics.jsonl could not finish."""
     from unbounded.figures import draw_run
 
     monkeypatch.setattr(run_module, "draw_run", draw_run)
@@ -88,7 +88,7 @@ def test_a_run_finishes_even_if_its_figures_cannot_be_drawn(
 def test_a_config_deleted_during_the_run_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 10: the run ended as finished, and --resume refused it then."""
+    """Once the run finished, and --resume then failed."""
     (tmp_path / "any").mkdir()
     monkeypatch.setattr(
         run_module, "draw_run", lambda folder: (folder / "config.yaml").unlink() or []
@@ -155,7 +155,7 @@ def test_errors_of_an_unfinished_run_advise_resume(folder: Path) -> None:
 def test_a_run_without_its_checkpoints_restarts_with_a_message(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Item 24: it did so without a word, and --quiet hid a damaged checkpoint too."""
+    """Once there was no message, and --quiet hid a damaged checkpoint too."""
     for name in ("report.json", "model/model.safetensors"):
         (folder / name).unlink()
     shutil.rmtree(folder / "model")
@@ -185,7 +185,7 @@ REPORTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("change", REPORTS.values(), ids=REPORTS)
 def test_an_invalid_report_is_named(folder: Path, change: Any) -> None:
-    """Item 13: these ended in a traceback."""
+    """Once these ended in a traceback."""
     path = folder / "report.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(CheckpointError, match=r"report\.json is (damaged, or )?not a run's report"):
@@ -246,7 +246,7 @@ def test_an_explicit_count_is_kept(folder: Path) -> None:
 
 
 def test_an_invalid_count_is_an_error(folder: Path) -> None:
-    """Item 13: a count of 0 on streams."""
+    """For example a count of 0 on streams."""
     config = tiny_streams()
     config.evaluation["count"] = 0
     with pytest.raises(
@@ -259,7 +259,7 @@ def test_an_invalid_count_is_an_error(folder: Path) -> None:
 
 
 def test_a_prefix_of_its_name_identifies_a_run(folder: Path) -> None:
-    """Item 21: no runs were listed, and no beginnings were taken."""
+    """Once no runs were listed, and prefixes were not accepted."""
     root = folder.parent
     assert RunFolder.find(root / "copy-queue").path == folder
     assert RunFolder.find("copy", root).path == folder
@@ -276,7 +276,7 @@ def test_a_prefix_of_its_name_identifies_a_run(folder: Path) -> None:
 
 
 def test_a_finished_run_on_a_read_only_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Item 24: --resume failed, as it wrote a lock."""
+    """Once --resume failed, because it wrote a lock."""
 
     def refuse(folder: Path) -> None:
         raise StorageError("read-only file system")

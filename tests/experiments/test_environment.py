@@ -47,7 +47,7 @@ def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: st
 
 
 def test_an_invalid_matplotlib_backend_does_not_stop_a_run() -> None:
-    """Item 13: MPLBACKEND=nonsense."""
+    """For example MPLBACKEND=nonsense."""
     code = (
         "from unbounded.cli import main; main(['list']); import matplotlib.pyplot as p; p.figure()"
     )

@@ -31,7 +31,7 @@ time.sleep(60)
 def test_a_worker_imports_from_pythonpath_and_not_from_the_current_folder(
     tmp_path: Path,
 ) -> None:
-    """Item 18: an own queue.py there broke every seed, and a planted types.py ran."""
+    """Once a local queue.py broke every seed, and a planted types.py ran."""
     here, named = tmp_path / "here", tmp_path / "named"
     here.mkdir()
     named.mkdir()

@@ -186,7 +186,7 @@ def test_restarts_on_a_transduction_task(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lengths", [["5:6"], ["01:3"], ["1 : 3", "4:6"], ["4:6"]])
 def test_restarts_scored_at_any_lengths_are_compared(tmp_path: Path, lengths: list[str]) -> None:
-    """Item 8: all was trained, and then KeyError '1:3': ranges were compared as texts."""
+    """Once training ended with KeyError '1:3', because ranges were compared as text."""
     config = tiny(batches=2, accuracy_every=0, report_every=1)
     config.evaluation["lengths"] = lengths
     result = train_restarts(config, 2, root=tmp_path, quiet=True)

@@ -166,7 +166,7 @@ def test_the_error_names_the_process_that_holds_a_run_lock(
 def test_the_lock_error_on_a_disk_without_flock_has_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 23: filelock 4 makes the lock a soft one by itself, and the advice was lost."""
+    """filelock 4 switches to a soft lock without an error, which once lost the advice."""
     fcntl = pytest.importorskip("fcntl")
 
     def refuse(*given: object) -> None:
@@ -184,7 +184,7 @@ def test_the_lock_error_on_a_disk_without_flock_has_advice(
 def test_a_run_that_cannot_start_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 28: too large a model, or a disk that refuses, left one."""
+    """Once a too large model, or a failing disk, left a folder."""
 
     def refuse(*given: object, **options: object) -> None:
         raise MemoryError("Unable to allocate 363 GiB")
@@ -219,7 +219,7 @@ def test_a_trained_run_is_kept_if_saving_the_model_fails(
 
 @pytest.mark.parametrize("root", ["runs", "several/runs"])
 def test_a_start_that_fails_leaves_no_new_folder(tmp_path: Path, root: str) -> None:
-    """Item 28: it left RUNS/.locks."""
+    """Once it left RUNS/.locks."""
     with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
         raise ConfigError(["enough"])
     assert list(tmp_path.iterdir()) == []

@@ -39,7 +39,7 @@ def check_chunks(layer, x, sizes, state=None):
 
 
 def check_padding(layer, x, after, lengths):
-    """Each sequence of x [B, T, ...] equals its single call and continuation; returns the output."""
+    """Each sequence of x [B, T, ...] equals a single call, continued or not; returns the output."""
     output, state = layer(x, lengths=lengths)
     for row, length in enumerate(lengths.tolist()):
         assert output[row, length:].abs().sum() == 0

@@ -119,7 +119,7 @@ def root_verb(source):
 
 
 def is_subject(symbols):
-    """S -> S S | S rpi S vi | si: nested clauses; each clause and the sentence start with a noun."""
+    """S -> S S | S rpi S vi | si: nested clauses; each clause starts with a noun."""
     open_clauses = 0
     for before, symbol in zip((None, *symbols[:-1]), symbols, strict=True):
         if symbol not in ("si", "rpi", "vi") or (before in (None, "rpi") and symbol != "si"):
