@@ -58,7 +58,7 @@ def test_layer_with_lengths_moves_and_resumes(name: str, controller: str, device
     for mine, other in zip(tensors(moved_state), tensors(state), strict=True):
         assert mine.device.type == device
         assert_close(mine.cpu(), other, "state")
-    # A state made here serves there.
+    # A state of the CPU can be used on the device.
     there = map_state(lambda tensor: tensor.to(device), state)
     assert_close(moved(x.to(device), there)[0].cpu(), layer(x, state)[0], "carried on")
     want.square().sum().backward()

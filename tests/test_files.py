@@ -28,7 +28,7 @@ def test_cut_keeps_the_lines_a_checkpoint_counts(tmp_path: Path) -> None:
     for number in range(5):
         log.append({"kind": "train", "batch": number})
     with log.path.open("a") as stream:
-        stream.write('{"kind": "tra')  # a line that a crash cut short
+        stream.write('{"kind": "tra')  # a line truncated by a crash
     assert [line["batch"] for line in read_metrics(log.path)] == [0, 1, 2, 3, 4]
     log.cut(5)
     assert len(log.path.read_text().splitlines()) == 5
@@ -103,7 +103,7 @@ def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 
 def unreadable(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    """Let a file be one of another user, also for root."""
+    """Make a file unreadable, also for root."""
     plain = Path.open
 
     def refuse(self: Path, *given: Any, **options: Any) -> Any:

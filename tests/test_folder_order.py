@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.glob("*/**/*.py"))
 
 
 def imported(path: Path) -> set[str]:
-    """Folders of the package that a file imports, wherever in the file it does."""
+    """Folders of the package that a file imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -94,7 +94,7 @@ CALLS = {
         lambda: ub.explore(3), DTypeError,
         "source: expected a run's folder or name, a RunResult, a MemoryModel or None, got int.",
     ),
-    "a task beside a run": (
+    "a task with a run": (
         lambda: ub.explore("runs/a", tasks.make_task("anbn")), DTypeError,
         "task: expected None together with str, got a task.",
     ),

@@ -1,4 +1,4 @@
-"""Commands that are to fail."""
+"""Commands that must fail."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_prints_ratios_and_writes_json(tmp_path, capsys):
     assert result["ratios"]["reference/fused"] > 0
     assert result["parity_error"] < 1e-4
     assert data["commit"] is None or len(data["commit"]) >= 40
-    assert main(["bench", *SMALL.split(), "--out", str(out)]) == 2  # nothing is overwritten unasked
+    assert main(["bench", *SMALL.split(), "--out", str(out)]) == 2  # needs --overwrite
     assert "exists" in capsys.readouterr().err
 
 
@@ -81,7 +81,7 @@ def test_unknown_suite(capsys):
 
 
 def test_operations_of_the_papers_size():
-    """DESIGN: the forward and backward pass needs about 5.2 GFLOP."""
+    """The forward and backward pass needs about 5.2 GFLOP."""
     assert Case().gflop == pytest.approx(5.2, abs=0.1)
     assert {case.controller for case in suite("all")} == {"lstm", "gru", "elman"}
 

@@ -198,7 +198,7 @@ def test_a_config_with_errors_is_not_printed(capsys: Capture, tmp_path: Path) ->
         assert given[0][2:].split("=")[0] in failing(
             capsys, "train", "copy", *given, "--print_config"
         )
-    # The data of a task may lie elsewhere.
+    # The data of a task may be in another folder.
     assert main(["train", "penn_treebank", "--print_config"]) == 0
     assert "task:\n  name: penn_treebank" in capsys.readouterr().out
 
@@ -391,7 +391,7 @@ def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[st
 
 
 def _named_anew() -> dict[str, Trial]:
-    """A trial of each memory or controller that is its preset's without some option of it."""
+    """A trial of each memory or controller whose config lacks an option of the preset."""
     found: dict[str, Trial] = {}
     for paper, study in (
         ("matrix", "laptop"),

@@ -1,4 +1,4 @@
-"""A package of the user's own: named by import path, and imported only where it is named."""
+"""A custom package: named by import path, and imported only if a command names it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unbounded(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of the package's task, memory, controller and scoring."""
+    """A folder with a run of the package's task, memory, controller and metric set."""
     folder = tmp_path_factory.mktemp("own")
     done = unbounded(folder, *TRAIN)
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,7 @@ def test_a_run_imports_only_modules_that_the_command_names(here: Path, capsys: C
     assert main(["evaluate", str(run), "--import", "bucket", "--lengths", "5:6"]) == 0
     capsys.readouterr()
     assert (run / "evaluations" / "test-5-6-seed1.json").is_file()
-    # A name that somebody else put into a file is only looked up, and must be a part.
+    # A name in a file of another user is only looked up, and must be a component.
     config = run / "config.yaml"
     text = config.read_text()
     for name, message in (("os.system", "expected a subclass of"), ("antigravity.x", "--import")):

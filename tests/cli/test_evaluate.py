@@ -218,7 +218,7 @@ def test_train_and_evaluate_with_their_errors(
     again = json.loads(path.read_text())
     full = json.loads((folder / "report.json").read_text())
     assert again["rows"][0] == full["rows"][1]
-    # A report that is there is never replaced unasked.
+    # An existing report is replaced only on request.
     path.write_text("mine")
     for number in (2, 3):
         assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0

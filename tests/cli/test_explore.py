@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses that a browser would have been opened with."""
+    """The addresses that a browser would open."""
     addresses: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda address: not addresses.append(address))
     return addresses

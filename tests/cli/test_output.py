@@ -1,4 +1,4 @@
-"""Commands whose output goes away: a working verb ends its work, a reading one ends."""
+"""Commands with a closed output: training continues, and reading commands end."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def blanks_run(folder: Path) -> str:
 
 
 def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> None:
-    """Those at the end of a file were dropped; the open box was no symbol."""
+    """Once blanks at the end of a file were dropped, and the open box was no symbol."""
     run, file = blanks_run(tmp_path), tmp_path / "lines.txt"
     arguments = ["predict", run, str(file), "--max_length", "3"]
     file.write_text("a b\na\u2423b\n \n\u2423\n  \n\n")

@@ -67,7 +67,7 @@ def test_two_processes_train_the_same_run_as_one(options: dict[str, Any], tmp_pa
 def test_two_processes_train_on_chunks_with_a_learned_initial_state(
     chunk_steps: int, tmp_path: Path
 ) -> None:
-    """The learned state is not used in a later piece, and the heads not in one of a single step."""
+    """Later chunks do not use the learned state; chunks of one step do not use the heads."""
     config = tiny_streams(batch_size=4, chunk_steps=chunk_steps)
     config.model.learn_initial_state = True
     config.evaluation["carry_state"] = True  # as in the preset of anbn

@@ -73,7 +73,7 @@ def test_table_only_works_from_reports(tiny, tmp_path, capsys):
 
 
 def test_table_only_needs_no_corpus(tmp_path):
-    # Without --data no run of this study can be trained, and its reports are a table all the same.
+    # Without --data no run of this study can be trained, but its reports make a table.
     with pytest.raises(ConfigError, match="give --data DIR"):
         reproduce.run(["joulin2015", "--study", "halving", "--dry-run"])
     out = tmp_path / "out"

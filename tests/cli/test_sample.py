@@ -78,7 +78,7 @@ def test_an_error_during_sampling_leaves_no_file(tmp_path):
 
 
 def own_data(folder: Path, name: str) -> list[str]:
-    """Arguments that name data of which the split "train" has 24 examples."""
+    """Arguments for data whose split "train" has 24 examples."""
     if name == "text":
         for split, count in (("train", 24), ("valid", 3), ("test", 2)):
             (folder / f"{split}.txt").write_text("a b c\n" * count)
@@ -159,7 +159,7 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_a_hint_of_the_task_is_printed_to_stderr(tmp_path, capsys):
-    """`train --quiet` and `sample` kept silent of characters that were read as words."""
+    """Once `train --quiet` and `sample` hid that characters were read as words."""
     data = tmp_path / "pairs.txt"
     data.write_text("".join(f"word{k}\tdrow{k}\n" for k in range(60)))
     assert main(["sample", "pairs", "--data", str(data), "-n", "2"]) == 0

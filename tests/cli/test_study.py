@@ -82,7 +82,7 @@ def test_a_study_on_the_command_line(capsys: Capture) -> None:
 
 
 def write_custom(statement: str, seeds: Any) -> None:
-    """A study of a memory whose steps end with a statement, and of none."""
+    """A study of no memory, and of a memory whose steps run a given statement."""
     Path("custom.py").write_text(
         "import os, signal\n"
         "from unbounded.memories import NeuralStack\n"

@@ -134,7 +134,7 @@ def test_the_next_commands_depend_on_the_hardened_model_and_its_score(
     folder = Path(shutil.copytree(hardened, tmp_path / hardened.name))
     report = json.loads((folder / "report.json").read_text())
     report["hardened"]["harm"] = harm
-    if harm is None:  # as reports once were
+    if harm is None:  # as in old reports
         del report["hardened"]["harm"]
     elif harm == "not hardened":
         del report["hardened"]

@@ -1,4 +1,4 @@
-"""The words that people type first lead somewhere, and numbers are written as people write them."""
+"""Common option names produce hints, and common number formats are accepted."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_empty_values_are_errors(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Items 23 and 24: these trained and printed an empty table, or wrote into the folder."""
+    """Once these trained and printed an empty table, or wrote into the folder."""
     monkeypatch.chdir(tmp_path)
     assert message in failing(capsys, "train", "copy", *arguments)
     assert not list(tmp_path.iterdir())

@@ -54,7 +54,7 @@ def test_the_pages_summary_of_all_rows_is_correct():
 
 # The code below reads the files of runs directly.
 
-#: Parts of a config that no weight of the trained model depends on, or that end its training.
+#: Config sections without effect on the weights, and those that end training.
 FREE = {"id", "seed", "evaluation", "hardening"}
 FREE_HARDWARE = {"data", "device", "threads", "backend"}
 FREE_TRAINING = {

@@ -56,7 +56,7 @@ def test_commands_of_the_pages_exist(page):
         assert verb in VERBS, f"{page.name} shows `unbounded {verb}`"
 
 
-#: Names in place of a file or component of the reader's.
+#: Names that stand for a file or component of the reader.
 _STAND_INS = ("mypackage", "...", "mine.yaml", "--import", "TASK", " NAME", "PAPER")
 
 
@@ -77,7 +77,7 @@ def commands() -> dict[str, str]:
 
 @pytest.mark.parametrize(("line", "page"), commands().items())
 def test_commands_of_the_pages_parse(line, page, tmp_path, monkeypatch, capsys):
-    """A training is composed and checked; of other verbs the arguments are parsed."""
+    """A training config is composed and checked; for other commands the arguments are parsed."""
     from unbounded.cli import overlay
     from unbounded.cli.main import main
     from unbounded.cli.parsing import parse

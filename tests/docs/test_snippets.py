@@ -1,4 +1,4 @@
-"""The Python of README and pages runs as it stands."""
+"""The Python examples of README and pages run unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWN_TEST = ("README.md", "hardening.md", "custom_components.md", "constructions
 
 
 def run_examples(page: Path) -> dict[str, object]:
-    """Run the examples of a page, one after the other; the names that they leave."""
+    """Run the examples of a page in order, and return the defined names."""
     space: dict[str, object] = {}
     blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
     assert blocks

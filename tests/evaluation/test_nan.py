@@ -65,7 +65,7 @@ def test_strings_with_nan_are_incorrect_and_counted(name: str, options: dict[str
     report["rows"] = [row]
     note = f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
     assert note in table(report).splitlines()
-    # As a file holds it: JSON has neither NaN nor infinity.
+    # As in a file: JSON has neither NaN nor infinity.
     stored = json.loads(json_text(report))
     assert note in table(stored).splitlines()
     metric_set.details(stored["rows"])

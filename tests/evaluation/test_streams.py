@@ -35,7 +35,7 @@ MEMORIZATION = "12=[21] 2122=[2212] 11121=[12111]"
 
 
 def streams_of(name, text):
-    """The streams of a task for a sources text."""
+    """The streams of a task for a text of its sources."""
     task = make_task(name)
     if name == "memorization":
         parts = text.split()

@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "hardening": "none",
 }
 
-#: Of tasks that share their class and their layout, those after the first are slow tests.
+#: Among tasks with the same class and layout, all but the first are slow tests.
 ALIKE = {*list(CHOMSKY)[1:], *("next_parity", "next_cycle_navigation", "next_modular_arithmetic")}
 
 

@@ -40,7 +40,7 @@ def study():
 
 
 def hardened(study, runs, model):
-    """The run of the study's one trial, as if it had been trained and hardened to this model."""
+    """The run of the study's only trial, with this model as its hardened model."""
     trial = study.trials[0]
     run = runs / trial.name
     run.mkdir(parents=True)
@@ -87,7 +87,7 @@ def test_an_automaton_is_extracted_once_for_the_same_weights(study, tmp_path):
     )
     assert f"[picture](automata/{name}/automaton.svg)" in text
     assert extracted(study, tmp_path) == []
-    # Of other weights there is another one.
+    # Other weights have another automaton.
     RunFolder(run).save_model(constructions.anb2n(), hardened=True)
     assert extracted(study, tmp_path) == [f"extracted the automaton of {name}"]
 
@@ -120,7 +120,7 @@ def test_a_run_without_an_automaton_is_named_and_the_rest_continues(study, tmp_p
 def test_an_automaton_is_removed_if_its_run_no_longer_yields_one(
     study, once, tmp_path, is_hardened
 ):
-    """It stayed, of other weights, and its run was missing for ever."""
+    """Once the automaton of old weights stayed, and its run was always missing."""
     name, out = study.trials[0].name, tmp_path / "out"
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
     run = tmp_path / "runs" / name

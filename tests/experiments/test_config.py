@@ -282,7 +282,7 @@ def test_multiples_of_the_longest_length_are_checked() -> None:
     odd.task = {"name": "bigram_flip"}
     (error,) = errors(changed("hardening.far", 5, odd))
     assert error.startswith("hardening.far: ")
-    # One that is no number is named once, as such.
+    # A value that is no number is named once.
     bad: Any = ["x"]
     (error,) = errors(changed("evaluation.multiples", bad, tiny()))
     assert error.startswith("evaluation.multiples: expected")
@@ -391,7 +391,7 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
 
 def test_a_run_name_depends_only_on_values_that_differ_from_defaults() -> None:
     data = to_dict(RunConfig(seed=4))
-    # As saved before these fields were there.
+    # As saved before these fields existed.
     del data["model"]["initialization"], data["training"]["symbols"]
     assert run_name(from_dict(data)) == run_name(RunConfig(seed=4))
     changed = RunConfig(seed=4)

@@ -1,4 +1,4 @@
-"""Runs whose learning rate falls at their end, or whose words grow as they learn."""
+"""Runs with a cooldown, or with a curriculum of growing lengths."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_the_error_for_a_config_with_invalid_yaml_is_one_line(folder: Path) -> N
 
 
 def test_an_explicit_count_is_kept(folder: Path) -> None:
-    """The run's own bound of symbols made fewer of it in silence."""
+    """Once the run's own bound of symbols reduced the count silently."""
     path = folder / "config.yaml"
     data = yaml.safe_load(path.read_text())
     data["evaluation"]["symbols"] = 10

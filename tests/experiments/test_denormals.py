@@ -1,4 +1,4 @@
-"""Numbers too small for their exponent are 0 while a run is at work, and not after it."""
+"""Denormals are zero during a run, and not after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if not torch.set_flush_denormal(False):
 
 
 def kept(numbers: int = 8) -> bool:
-    """Whether a product that is a denormal number is there; of many, torch's threads share them."""
+    """Whether denormal products are kept; torch's threads share many products."""
     return bool((torch.full((numbers,), 1e-30) * 1e-10).all())
 
 

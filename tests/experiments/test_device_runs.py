@@ -1,4 +1,4 @@
-"""Runs on every device; the CPU runs the same lines, so that they are never untested."""
+"""Runs on every device; the CPU runs the same lines, so that they are always tested."""
 
 from __future__ import annotations
 
@@ -96,6 +96,6 @@ def test_a_run_of_every_task(row: int, data: Path, tmp_path: Path, device: str) 
     assert evaluate_run(result.folder, device=device)["rows"] == result.report["rows"]
     evaluate_run(result.folder, device="cpu")
     if config.task["name"] in ("penn_treebank", "text", "stack_language", "dynamic_ngrams"):
-        return  # never right or wrong: nothing to harden
+        return  # outputs are never correct: nothing to harden
     hardened = harden_run(result.folder, {"batches": 1, "cool": 0}, quiet=True)
     assert hardened["hardened"] is not None

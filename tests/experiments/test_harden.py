@@ -1,4 +1,4 @@
-"""Runs that are hardened: at once, afterwards, in pieces; with every memory and layout."""
+"""Hardened runs: with training, later, interrupted; with every memory and layout."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nothing_is_worse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny model that is hardened in a few batches gets worse; these tests are of its files."""
+    """A tiny model gets worse if it is hardened in a few batches; these tests check its files."""
     monkeypatch.setattr(hardening_phase, "worse_sets", lambda sets, before, after: [])
 
 
@@ -222,7 +222,7 @@ def test_every_memory_with_gates_is_hardened_on_every_layout(
 def test_a_harmful_hardening_keeps_the_trained_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is compared at each range, far beyond, and on shifted inputs; one of them is enough."""
+    """Models are compared at each range, far beyond, and shifted; one worse set is harm."""
     folder = copied(trained, tmp_path)
 
     def comparison(
@@ -258,8 +258,8 @@ def test_a_harmful_hardening_keeps_the_trained_model(
 def test_a_success_is_confirmed_on_all_unshifted_strings(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int
 ) -> None:
-    """The few strings of the looks are all right; one of a thousand of the comparison is not."""
-    # As wrong before, so that nothing is worse.
+    """The few strings of the checks are all correct; one of 1000 in the comparison is wrong."""
+    # The shares before are equal, so that nothing is worse.
     compare_as(monkeypatch, lambda each: Share(1000 - errors * (not each.is_shifted), 1000))
     monkeypatch.setattr(Sequences, "validation_error", lambda metric_set, evaluator: 0.0)
     changes = {**CHANGES, "settle": 2, "factor": 1.01}
@@ -271,7 +271,7 @@ def test_a_success_is_confirmed_on_all_unshifted_strings(
 def test_a_model_correct_only_on_shifted_strings_is_not_hardened(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 104 of copy was: it had some strings of one symbol right, and no others."""
+    """Seed 104 of copy was such a model: only some strings of one symbol were correct."""
     compare_as(monkeypatch, lambda each: Share(5 * each.is_shifted, 200))
     hardened = harden_run(copied(trained, tmp_path), CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"]) == (0, True)
@@ -472,7 +472,7 @@ def test_hardening_also_trains_on_shorter_strings(task: str, shorter: str, lengt
     planned = plan(config, checked(config))
     drawn = hardening_lengths(planned, shorter_lengths(planned))
     assert isinstance(drawn, ShorterToo)
-    bucket = config.training.length_bucketing  # so many batches share their lengths
+    bucket = config.training.length_bucketing  # this number of batches share their lengths
     ranges = [str(drawn(batch)) for batch in range(4 * bucket)]
     assert ranges == ([shorter] * bucket + [lengths] * bucket) * 2
     assert str(drawn.final) == lengths
@@ -488,7 +488,7 @@ def test_the_hardening_of_a_stream_mixes_all_lengths() -> None:
 def test_hardening_adds_shorter_strings_that_the_model_has_learned(
     right: int, kept: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """a^n b^2n, seed 1: strings of n = 1, of which none was right, cost 14 % of the others."""
+    """Otherwise a^n b^2n, seed 1, loses 14 % of longer strings; n = 1 is never correct."""
     config = composed(preset_of("copy"))
     planned = plan(config, checked(config))
     evaluator = planned.evaluator(nn.Linear(1, 1), lambda tensor: tensor)

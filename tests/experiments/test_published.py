@@ -92,7 +92,7 @@ def test_an_unknown_paper_names_the_closest():
         published("grefenstete2015")
 
 
-#: Of each paper its laptop study, and the other studies that have run, in folders of their own.
+#: The laptop study of each paper, and its other finished studies with separate folders.
 COMMITTED = [
     *((paper, "laptop", paper) for paper in PAPERS),
     *((paper, study, f"{paper}-{study}") for paper, study in (
@@ -153,7 +153,7 @@ def test_the_pages_table_of_learning_rates_equals_the_reports(study):
     printed: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
     for line in lines:
         rate, *cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not re.fullmatch(r"[0-9.]+", rate):  # rows that sum several rates up
+        if not re.fullmatch(r"[0-9.]+", rate):  # rows that summarize several rates
             continue
         for name, cell in zip(names, cells, strict=True):
             nats, epochs = cell.rstrip(")").split(" (")

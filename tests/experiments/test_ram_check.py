@@ -66,14 +66,14 @@ def test_absurd_sizes_are_refused(small_host: None, task: str, name: str, value:
 def test_a_state_that_does_not_fit_is_refused(
     small_host: None, memory: str, name: str, value: int
 ) -> None:
-    """A DNC of 100 000 slots has 10^10 links: its training began, and torch raised."""
+    """A DNC of 100 000 slots has 10^10 links: once its training started, and torch raised."""
     config = preset("copy", "--model.memory", memory, f"--model.memory.{name}", str(value))
     with pytest.raises(ConfigError, match=f"model.memory.{name}: {value} would take"):
         check_ram(planned(config), CPU)
 
 
 def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(small_host: None) -> None:
-    """It would end the run after its training."""
+    """Otherwise the run would fail after its training."""
     words = ("copy", "--model.memory", "dnc", "--evaluation.memory")
     check_ram(planned(preset(*words, '{"slots": 1000}')), CPU)
     with pytest.raises(ConfigError, match=r"evaluation.memory.slots: 100000 would take at least"):

@@ -44,7 +44,7 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
         for config, percent, nats in zip(configs, (100.0, 40.0, 80.0), (0.3, 0.1, 0.2), strict=True)
     ]
     result = report_restarts(configs, reports, tmp_path)
-    # The worst on the test split, and yet the one that validation prefers.
+    # It is the worst on the test split, but validation selects it.
     assert result.data["best"] == run_name(configs[1])
     assert [each["percent"] for each in result.data["restarts"]] == [100.0, 40.0, 80.0]
     assert result.data["median"] == {"percent": 80.0}
@@ -160,7 +160,7 @@ def test_resume_starts_missing_restarts(
 ) -> None:
     config = tiny_streams(batches=1)
     options: dict[str, Any] = {"root": tmp_path, "jobs": jobs, "quiet": True, "resume": True}
-    # One of them is there, where a killed overwrite left it.
+    # One of them exists under the name that a killed overwrite left.
     second = tmp_path / run_name(seeds_of(config, 2)[1])
     train_run(seeds_of(config, 2)[1], root=tmp_path, quiet=True)
     second.rename(tmp_path / f".replaced-{second.name}")
@@ -214,7 +214,7 @@ def test_no_restarts_is_an_error(tmp_path: Path) -> None:
 
 
 def test_without_a_selection_metric_no_restart_is_the_best(tmp_path: Path) -> None:
-    """A budget below report_every left all with infinite perplexity, and the first was the best."""
+    """Once a budget below report_every made all perplexities infinite; the first was the best."""
     config = tiny(batches=4, report_every=10, stop={"every": 4}, accuracy_every=4)
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None

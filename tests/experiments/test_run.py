@@ -288,7 +288,7 @@ def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
     (other / "report.json").unlink()
     shutil.rmtree(checkpoint_folders(other / "checkpoints")[0])
     assert_same_run(run("other", precision), full)
-    if not has_tiles():  # torch's own products may or may not be of less precision there
+    if not has_tiles():  # torch's own products may have less precision there
         return
     exact = load_file(run("exact", None) / "model/model.safetensors")
     less = load_file(full / "model/model.safetensors")

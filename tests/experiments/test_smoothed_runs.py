@@ -32,7 +32,7 @@ def test_hardening_uses_the_smoothed_loss(tmp_path: Path) -> None:
     config.hardening = {"name": "gradual", **own}
     ends = []
     for share in (0.0, 0.4):
-        # At this rate nothing moves before the hardening: the trained model is the same.
+        # At this rate no weight changes before the hardening: the trained model is the same.
         config.training = dataclasses.replace(
             config.training, label_smoothing=share, learning_rate=1e-30
         )
@@ -40,7 +40,7 @@ def test_hardening_uses_the_smoothed_loss(tmp_path: Path) -> None:
         lines = [line for line in metrics(result.folder / "hardening") if line["kind"] == "train"]
         ends.append([line["loss_nats_per_token"] for line in lines])
     plain, smoothed = ends
-    # A batch has several pieces, of which the first alone is of the same weights; both are reported
-    # without the smoothing.
+    # A batch has several chunks, and only the first has the same weights; both losses are
+    # reported without the smoothing.
     assert smoothed[0] == pytest.approx(plain[0], rel=0.05)
     assert smoothed != pytest.approx(plain, rel=1e-4)

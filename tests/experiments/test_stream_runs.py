@@ -103,7 +103,7 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     steps: list[int] = []
     with interrupted(ChunkUpdate, "_step", lambda n, *_: not steps.append(n) and n == call):
         train_run(config, root=tmp_path, quiet=True)
-    assert len(steps) == call + 1  # answered after the piece, not after the batch
+    assert len(steps) == call + 1  # the stop comes after the chunk, not after the batch
     folder = tmp_path / run_name(config)
     newest = checkpoint_folders(folder / "checkpoints")[0]
     kept = torch.load(newest / "hooks.pt", weights_only=True)
@@ -164,7 +164,7 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
     assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in lines
     one = evaluate_run(finished, lengths=[LengthRange(3, 3)], every=10)
     assert "alone" not in table(one)
-    # n letters of each kind are 2 n symbols: 80 for the longest, where training had room for 12.
+    # n letters of each kind are 2 n symbols: 80 for the longest, in training it was 12.
     assert [row["capacity_given"] for row in sampled["rows"]] == [None, 80]
     notice = "to score these, the memory was given room for 80 cells, more than its own capacity"
     assert lines.count(notice) == 1

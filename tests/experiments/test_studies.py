@@ -37,7 +37,7 @@ def test_the_paper_study_is_the_full_grid():
     assert layers == {1, 2, 4, 8}
 
 
-#: Of each paper its studies; the second ones take long.
+#: The studies of each paper; the second ones take long.
 STUDIES = {
     "known": ("laptop", ""),
     "exact": ("laptop", ""),

@@ -56,7 +56,7 @@ def test_the_table_to_the_digit(tmp_path):
         "model": "Queue-LSTM",
         "published train": "1.00 / 1.00",
         "published test": "1.00 / 1.00",
-        # The run of least training perplexity, although it is the worst on the test split.
+        # The run with the least training perplexity is the worst on the test split.
         "best run train": "1.00 / 1.00",
         "best run test": "0.50 / 0.75",
         "median test": "1.00 / 1.00",

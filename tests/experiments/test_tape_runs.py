@@ -1,4 +1,4 @@
-"""Runs on Dyck words: scored with another tape than the trained one, ended early where hopeless."""
+"""Runs on Dyck words: evaluation with a longer tape, and early abort."""
 
 from __future__ import annotations
 

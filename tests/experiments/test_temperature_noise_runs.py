@@ -50,7 +50,7 @@ def test_a_run_interrupted_in_a_batch_ends_the_same(tmp_path: Path, streams: boo
 
 
 def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Batch and greatest factor of each step that is sharpened."""
+    """Batch and greatest factor of each step with temperature noise."""
     seen: list[tuple[int, int]] = []
     around_step = TemperatureNoise.around_step
 
@@ -82,12 +82,12 @@ def test_hardening_continues_with_temperature_noise(
 def test_factors_double_while_the_task_is_learned_at_all_lengths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each report below the bound on whose batches all lengths were; else they halve."""
+    """Factors double after a report below the bound on all lengths, and halve otherwise."""
     seen = noting(monkeypatch)
     config = tiny_streams(batches=10, curriculum={"every": 2}, **SHARP)
     logged = metrics(train_run(config, root=tmp_path, quiet=True).folder)
     reports = [each for each in logged if each["kind"] == "train"]
-    # Lengths of 2, 3 and 4: from batch 4 on there are all.
+    # Lengths of 2, 3 and 4: from batch 4 on all are drawn.
     most = [1, 1, 1, 1, 1, 2, 4, 8, 8, 8]
     assert list(dict(seen).values()) == most
     assert [each["greatest_factor"] for each in reports] == most
@@ -96,7 +96,7 @@ def test_factors_double_while_the_task_is_learned_at_all_lengths(
     seen.clear()
     train_run(config, root=tmp_path, quiet=True)
     assert set(dict(seen).values()) == {1}
-    # Where the bound falls, what was below it is ten times above.
+    # After the bound falls, a loss that was below it is ten times above.
     bounds = iter([100.0] * 7 + [least / 20] * 3)
     on_report = TemperatureNoise.on_report
 

@@ -17,7 +17,7 @@ def test_minutes_of_a_run_are_estimated_from_the_nearest_measured_runs():
     assert [expected.of(trial) for trial in trials] == [10.0, 20.0, 15.0, 3.0, 3.0, 3.0]
     expected.add(queue_2, 90.0)
     assert expected.of(queue_2) == 90.0
-    # Of another cell there is the task.
+    # For another cell the minutes of its task are used.
     assert RunMinutes(trials, {lstm.name: 3.0}).of(queue) == 3.0
 
 

@@ -17,7 +17,7 @@ from unbounded.experiments.run.trackers import tracker_errors, tracker_names
 
 
 class Recorder(GeneralTracker):
-    """In the place of Weights & Biases: keeps the records that it receives."""
+    """Replaces Weights & Biases: keeps the records that it receives."""
 
     name = "wandb"
     requires_logging_directory = False

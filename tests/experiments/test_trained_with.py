@@ -21,7 +21,7 @@ from unbounded.training.trainer import Trainer
 
 
 def cut_by_kernels(config: RunConfig, root: Path, after: Mapping[int, str]) -> RunResult:
-    """Train a run that is cut after some batches, and from then on has other kernels."""
+    """Train a run that is interrupted after some batches and resumed with other kernels."""
     step = Trainer._train_batch
     with pytest.MonkeyPatch.context() as patch:
 
@@ -51,7 +51,7 @@ def test_changed_threads_or_kernels_produce_a_warning_and_are_reported(
     ]
     output = capsys.readouterr().out
     assert f"this run started with kernels {kernels()} and continues with others" in output
-    # To write the report of a run that has ended is not to train it.
+    # Writing the report of an ended run is no training.
     (result.folder / "report.json").unlink()
     again = train_run(config, root=tmp_path / "cut", resume=True, quiet=True)
     assert again.report["trained_with"] == result.report["trained_with"]

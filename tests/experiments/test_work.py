@@ -27,7 +27,7 @@ FAST = WorkOptions(heartbeat_s=0.02, dead_after_s=0.3)
 
 
 class Trainer:
-    """Stands in for `train_run`: writes an empty report and counts."""
+    """Replaces `train_run`: writes an empty report and counts."""
 
     def __init__(self, act: Callable[[str], None] = lambda name: None) -> None:
         self.trained: list[str] = []

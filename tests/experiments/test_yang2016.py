@@ -199,7 +199,7 @@ def test_presets_have_the_papers_sizes_and_the_librarys_training(task: str):
         assert (model.memory["variant"], model.memory["step"]) == ("2017", "bounded")
         assert model.memory["read_key_gate_bias"] is model.memory["strength_bias"] is None
         return
-    # First biases of our own.
+    # Initial biases added here.
     assert model.memory["read_key_gate_bias"] == gate
     two = task == "answer_addition"
     assert model.memory["strength_bias"] == (None if two else 3)
@@ -268,7 +268,7 @@ def test_the_papers_own_training(task: str):
     assert training.optimizer == {"name": "rmsprop", "momentum": 0.95, "eps": 1e-8}
     assert training.learning_rate == 1e-3
     assert (training.batch_size, training.batches) == (32, 10_000)
-    # Epochs of 10 batches: looked at every 10, held for 100, halved after 30 without a better one.
+    # Epochs of 10 batches: a check every 10, constant for 100, halved after 30 without progress.
     assert training.plateau["every"] == 100
     assert (training.plateau["hold"], training.plateau["patience"]) == (1000, 3)
     assert "factor" not in training.plateau  # a half

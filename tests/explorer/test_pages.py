@@ -36,7 +36,7 @@ SHORT = {"train_lengths": "2:4", "test_lengths": "5:6"}
 
 
 def data_of(page: str) -> dict[str, Any]:
-    """The data that stands in a page."""
+    """The data in a page."""
     match = re.search(r'<script type="application/json" id="unbounded-data">(.*?)</script>', page)
     assert match is not None
     data: dict[str, Any] = json.loads(match[1])

@@ -1,4 +1,4 @@
-"""The numbers that the page is held against are Python's, and leave no memory or controller out."""
+"""The reference numbers of the page equal Python's, for every memory and controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_memories(case: dict[str, Any]) -> None:
     assert case["part"] == vectors.MEMORIES[case["name"]]
     memory = vectors.memory_of(case["part"])
     assert case["memory"] == memory_data(memory)
-    # An axis of no rows is not seen in a nested list.
+    # A nested list does not show an axis of no rows.
     initial = {
         name: np.reshape(numbers, case["shapes"][name]) for name, numbers in case["initial"].items()
     }

@@ -29,7 +29,7 @@ from unbounded.training import OBJECTIVES
 FOLDER: Final = Path(__file__).parents[2] / "explorer" / "tests" / "vectors"
 STEPS: Final = 7
 
-#: Every memory, with the options that take another path.
+#: Every memory, with the options that use other code.
 MEMORIES: Final[dict[str, dict[str, Any]]] = {
     "stack": {"name": "stack", "width": 3},
     "queue": {"name": "queue", "width": 3},
@@ -289,7 +289,7 @@ def drawn_instructions(memory: Memory[Any, Any], seed: int) -> dict[str, torch.T
 def memory_results(
     memory: Memory[Any, Any], initial: dict[str, Any], instructions: dict[str, Any]
 ) -> dict[str, Any]:
-    """Readings [T, R] and the fields of the last state, flat."""
+    """Read vectors [T, R] and the flattened fields of the last state."""
     state = memory.State(*(_batch_of_one(numbers) for numbers in initial.values()))
     given = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
     read_vectors, last = memory.unroll(given, state, backend="reference")
@@ -382,7 +382,7 @@ def output_tokens(model: MemoryModel, task: Task, sample: dict[str, Any]) -> lis
 
 
 def traced_case() -> dict[str, Any]:
-    """A run on a text as a page has it: traces, and no weights."""
+    """A run on a text as stored in a page: traces, and no weights."""
     with TemporaryDirectory() as folder:
         for split in ("train", "valid", "test"):
             (Path(folder) / f"{split}.txt").write_text("a b c d\nb a d c\n" * 12)

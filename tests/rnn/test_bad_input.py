@@ -301,7 +301,7 @@ def test_a_state_with_a_missing_field(backend, field, message):
 
 @pytest.mark.parametrize("controller", [torch.nn.LSTMCell, torch.nn.LSTMCell(3, 5)])
 def test_a_cell_of_torch_is_no_controller(controller):
-    """It was accepted and failed in the first call."""
+    """Once it was accepted and failed in the first call."""
     with pytest.raises(DTypeError, match=r"got a LSTMCell\. By name: lstm, gru, elman"):
         layer(controller=controller)
 

@@ -177,7 +177,7 @@ def test_two_steps_swap_two_directions_and_turn():
 
 
 def parity(layer, length, batches):
-    """Share of right parities of prefixes twice as long as those it is trained on."""
+    """Share of correct parities of prefixes, at twice the training length."""
     torch.manual_seed(3)
     readout = nn.Linear(layer.hidden_size, 2)
     optimizer = torch.optim.Adam([*layer.parameters(), *readout.parameters()], lr=1e-2)

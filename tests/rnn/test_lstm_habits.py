@@ -1,7 +1,4 @@
-"""Code written for torch.nn.LSTM works the same with a MemoryRNN.
-
-The item numbers in docstrings refer to the tests of outside users.
-"""
+"""Code written for torch.nn.LSTM works the same with a MemoryRNN."""
 
 from __future__ import annotations
 
@@ -76,7 +73,7 @@ def test_the_cell_is_the_second_field():
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("memory", ["queue", "superposition_stack"])
 def test_shapes_are_those_of_lstm_for_layers_and_directions(num_layers, bidirectional, memory):
-    """Items 1 and 18: several layers, both directions, packed or not."""
+    """Several layers, both directions, packed or not."""
     layer = make(memory, num_layers=num_layers, bidirectional=bidirectional)
     lstm = reference(layer)
     x = random(6, 2, 3)

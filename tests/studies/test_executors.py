@@ -78,7 +78,7 @@ def test_a_stopped_job_saves_before_it_requeues(
     stop = getattr(signal, f"SIG{submitit.JobEnvironment.USR_SIG}")
 
     def work(*arguments: Any) -> Any:
-        assert signal.getsignal(stop) == signal.SIG_DFL  # so that the worker's own handler serves
+        assert signal.getsignal(stop) == signal.SIG_DFL  # so that the worker's own handler is used
         events.append("saved")
         return type("Result", (), {"stopped": stop, "exit_code": 75})
 

@@ -15,7 +15,7 @@ from unbounded.tasks import Batch, LengthRange, Recognition, Stream, make_task
 from unbounded.tasks.languages import LANGUAGES
 from unbounded.tasks.recognition import Drawer, _edit
 
-#: The authors' data, where somebody has put it: it is not a part of the project.
+#: The authors' data, if it is present: it is not a part of the project.
 OFFICIAL = next(
     (
         path

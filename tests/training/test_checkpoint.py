@@ -173,7 +173,7 @@ def test_a_shortened_metrics_file_is_reported_and_training_goes_on(
     weights = [load_file(newest(folder) / "model.safetensors") for folder in (finished, run)]
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
     assert path.read_bytes().count(b"\n") < len(rest) + 2
-    # The new checkpoint counts the lines that are there.
+    # The new checkpoint counts the existing lines.
     (run / "report.json").unlink()
     resume(run)
     assert "warning" not in capsys.readouterr().out
@@ -194,7 +194,7 @@ def test_evaluation_falls_back_too(run: Path) -> None:
 def test_a_refused_write_leaves_the_last_checkpoint(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The disk refuses while the third checkpoint is written."""
+    """The disk fails while the third checkpoint is written."""
     real = {"sync": os.fsync, "rename": os.rename}[step]
     folder = tmp_path / run_name(tiny(**CONFIG))
 
@@ -214,7 +214,7 @@ def test_a_refused_write_leaves_the_last_checkpoint(
 
 
 def test_a_checkpoint_set_aside_counts_until_it_is_replaced(finished: Path, run: Path) -> None:
-    """As after a kill between the two renames of a batch that is saved again."""
+    """The state after a kill between the two renames of a checkpoint that replaces another."""
     for folder in checkpoint_folders(run / "checkpoints")[1:]:
         shutil.rmtree(folder)
     only = newest(run)

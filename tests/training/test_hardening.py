@@ -338,7 +338,7 @@ def test_validation_gets_a_hardened_model_and_training_keeps_soft_actions(tmp_pa
 
 
 def test_the_trained_model_is_restored_where_fine_tuning_harms_it(tmp_path):
-    """The first batch, at too large a rate, destroys the trained solution."""
+    """The rate is too large, so the first batch destroys the trained solution."""
     model = soft_counter()
     trained = weights(model).clone()
 

@@ -52,7 +52,7 @@ class Parity(Task):
 
 
 class RightLabels(MetricSet):
-    """The share of right labels."""
+    """The share of correct labels."""
 
     columns: ClassVar[Mapping[str, int]] = {"labels": 3}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("labels",)}
