@@ -38,7 +38,7 @@ def pairs(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("word", "value"), [("no", False), ("false", False), ("yes", True)])
-def test_a_command_line_gives_truth_values_as_words(
+def test_a_command_line_accepts_words_for_booleans(
     capsys: Capture, pairs: str, word: str, value: bool
 ) -> None:
     config = config_of(
@@ -51,7 +51,7 @@ def test_a_command_line_gives_truth_values_as_words(
     assert config["training"]["optimizer"] == {"name": "rmsprop", "maximize": value}
 
 
-def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
+def test_text_for_a_boolean_or_a_number_in_a_file_is_an_error(
     capsys: Capture, tmp_path: Path, pairs: str
 ) -> None:
     file = tmp_path / "mine.yaml"
@@ -111,7 +111,7 @@ def test_an_empty_protocol_is_unknown(capsys: Capture) -> None:
         ("train", "copy", "--log_with", "wandb", "--log_with", "mlflow"),
     ],
 )
-def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
+def test_a_repeated_list_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
     """Once the last value was used without a message."""
     option = arguments[2]
     assert f"{option}: expected it once, got it 2 times." in error_text(capsys, *arguments)

@@ -43,7 +43,7 @@ def test_writes_json_lines(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_an_existing_file_is_kept_unless_asked(tmp_path):
+def test_an_existing_file_is_replaced_only_on_request(tmp_path):
     out = tmp_path / "pairs.jsonl"
     out.write_text("mine")
     with pytest.raises(ConfigError, match=r"out: .*pairs.jsonl exists"):

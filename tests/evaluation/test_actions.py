@@ -60,7 +60,7 @@ def test_the_table_has_each_stacks_action():
 
 
 @pytest.mark.parametrize("name", ["memorization", "binary_addition", "anbncn"])
-def test_a_stream_is_read_as_it_is_scored(name):
+def test_the_actions_of_a_stream_use_the_scored_inputs(name):
     """Its first input is included, so each prediction is the one that is scored."""
     task = make_task(name, sequences=2)
     torch.manual_seed(1)

@@ -146,7 +146,7 @@ def test_a_long_stream_has_room_for_its_longest_sequence_and_is_run_alone(monkey
     assert rooms == [200]  # the longest sequence, not the stream
 
 
-def test_a_model_without_a_memory_has_none():
+def test_a_model_without_a_memory_has_no_memory_use():
     task = make_task("copy", symbols=4)
     assert memory_use(model_for(task, "none"), task, 1, [RANGE]) is None
 

@@ -103,7 +103,7 @@ def test_other_workers_read_the_end_of_a_run(runs: Path) -> None:
     assert newest_claims(runs)["a"].worker == second.worker
 
 
-def test_a_released_run_is_taken(runs: Path) -> None:
+def test_a_released_run_is_claimed(runs: Path) -> None:
     with Claims(runs) as first, Claims(runs) as second:
         claim = first.take("a")
         assert claim is not None

@@ -122,7 +122,7 @@ def test_an_edited_config_is_reported_and_rewritten(
     assert "was edited" not in capsys.readouterr().err
 
 
-def test_a_resume_that_is_refused_leaves_the_config_as_it_was(folder: Path) -> None:
+def test_a_refused_resume_does_not_change_the_config(folder: Path) -> None:
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "seed": 77}))
     edited = path.read_text()

@@ -276,9 +276,7 @@ def test_a_precision_with_torchs_newer_settings_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("precision", ["high", "medium"])
-def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
-    tmp_path: Path, precision: str
-) -> None:
+def test_a_run_of_lower_precision_resumes_bit_by_bit(tmp_path: Path, precision: str) -> None:
     def run(name: str, precision: str | None) -> Path:
         config = tiny(accuracy_every=0)
         config.hardware.matmul_precision = precision

@@ -232,7 +232,7 @@ def test_options_that_differ_only_between_cells_have_no_column(tmp_path):
     assert "batch size" not in heading
 
 
-def test_figures_come_from_reports_alone(tmp_path):
+def test_figures_are_drawn_from_reports_only(tmp_path):
     study = tiny_study()
     fill(tmp_path, study)
     names = [path.name for path in draw_tasks(study, tmp_path)]

@@ -194,7 +194,7 @@ def test_stack_and_queue_against_collections_deque(steps):
 
 
 @pytest.mark.parametrize("name", ["stack", "queue", "deque"])
-def test_structures_read_what_the_memories_read(name):
+def test_extracted_structures_have_the_read_vectors_of_the_memory(name):
     """With strengths of 0 and 1 each read vector is a written row."""
     torch.manual_seed(1)
     memory = MEMORIES[name](width=3)
@@ -213,7 +213,7 @@ def test_structures_read_what_the_memories_read(name):
 
 
 @pytest.mark.parametrize("kind", [SuperpositionStack, SuperpositionList])
-def test_superposition_structures_read_what_the_memories_read(kind):
+def test_extracted_superpositions_have_the_read_vectors_of_the_memory(kind):
     torch.manual_seed(2)
     memory = kind(count=2, depth=2, noop=True)
     structure = shape_of(memory).new()

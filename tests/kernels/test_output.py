@@ -97,7 +97,7 @@ def test_many_streams_in_float32_as_accurate_as_torch() -> None:
     assert error(layer.grad_weight, exact[3]) < max(1e-6, 3 * error(weight.grad, exact[3]))
 
 
-def test_weights_are_read_where_they_are() -> None:
+def test_weights_are_read_in_place() -> None:
     call = case(torch.float64)
     layer = StaticOutput(call.weight, call.bias)
     call.weight.mul_(2)

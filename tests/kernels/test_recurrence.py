@@ -310,7 +310,7 @@ def test_accuracy_is_at_least_the_references():
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
-def test_chunks_equal_the_whole(memory):
+def test_chunks_equal_one_call(memory):
     case = make_case(memory, steps=40, batch=2, grad=False)
     outputs, (*final, read_vectors) = fused(case)
     state, chunks = case.initial, []

@@ -45,7 +45,7 @@ def test_sizes(options, size):
 
 
 @pytest.mark.parametrize("options", [options for options, _ in SIZES] + [{"controller": "gru"}])
-def test_chunks_with_the_state_carried_equal_the_whole(options, tmp_path):
+def test_chunks_with_carried_state_equal_one_call(options, tmp_path):
     torch.manual_seed(0)
     model = stream_model(vocabulary=2, backend="reference", **options)
     tokens = torch.randint(2, (3, 11), generator=torch.Generator().manual_seed(1))

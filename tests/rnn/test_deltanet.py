@@ -131,12 +131,12 @@ def test_gradcheck(kind):
 
 @EACH
 @pytest.mark.parametrize("sizes", [[1] * 9, [4, 5], [2, 1, 6]])
-def test_chunks_with_the_state_carried_equal_the_whole(kind, sizes):
+def test_chunks_with_carried_state_equal_one_call(kind, sizes):
     check_chunks(make(kind), random(4, 9, 3), sizes)
 
 
 @EACH
-def test_padded_equals_unpadded_and_goes_on(kind):
+def test_padded_equals_unpadded_and_continues(kind):
     after = random(4, 3, 3, seed=2)
     check_padding(make(kind), random(4, 9, 3), after, torch.tensor([9, 0, 3, 5]))
 

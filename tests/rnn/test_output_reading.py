@@ -80,7 +80,7 @@ def test_only_the_last_layer_outputs_its_read_vector():
 
 
 @pytest.mark.parametrize("size", [None, 7])
-def test_chunks_and_phases_equal_the_whole(size):
+def test_chunks_and_phases_equal_one_call(size):
     layer = make("lie_access", output_read_vector=True, output_size=size, batch_first=True)
     x = inputs(2, 8, 3)
     full, _ = layer(x)

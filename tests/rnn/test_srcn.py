@@ -72,7 +72,7 @@ def test_gradcheck():
 
 
 @pytest.mark.parametrize("chunk", [1, 7, BLOCK + 1])
-def test_chunks_with_the_state_carried_equal_the_whole(chunk):
+def test_chunks_with_carried_state_equal_one_call(chunk):
     layer, x = make(batch_first=True), random(3, 2 * BLOCK, 3)
     full, final = layer(x)
     chunks, state = [], None

@@ -66,7 +66,7 @@ def test_latex_escapes_special_characters() -> None:
     assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}\$\#" in text
 
 
-def test_a_missing_package_names_the_extra() -> None:
+def test_the_error_for_a_missing_package_names_the_extra() -> None:
     with pytest.raises(LabError, match=r"pip install 'unbounded\[tables\]'"):
         frame.need("no_such_package", "tables")
 

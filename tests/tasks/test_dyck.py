@@ -100,7 +100,7 @@ def test_labels_are_those_of_a_stack(kinds):
 
 
 @pytest.mark.parametrize("kinds", [2, 3])
-def test_pairs_of_each_kind_are_equally_likely_and_both_sorts_of_others_there(kinds):
+def test_kinds_of_pairs_are_uniform_and_both_kinds_of_errors_occur(kinds):
     task = make_task("dyck", kinds=kinds)
     positive, sound_paths, others = Counter(), 0, 0
     for source, target in task.examples(5, "train", 0, 3000, LengthRange(2, 2)):

@@ -155,7 +155,7 @@ def test_a_byte_order_mark_is_no_symbol(tmp_path, lines):
     assert make_task("text", data=str(tmp_path)).input_vocabulary == ("a", "b", "<eos>")
 
 
-def test_the_unknown_word_is_a_symbol_even_if_training_has_none(tmp_path):
+def test_the_unknown_word_is_a_symbol_even_without_training_examples(tmp_path):
     for name, words in (("train", "a b\na b\n"), ("valid", "a b\n"), ("test", "a z\n")):
         (tmp_path / f"{name}.txt").write_text(words)
     task = make_task("text", data=str(tmp_path), unknown="replace")

@@ -63,7 +63,7 @@ NAMES = ["model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "ma
 
 
 @pytest.mark.parametrize("name", [*NAMES, "random_states_0.pkl"])
-def test_truncated_is_named_and_the_one_before_it_used(
+def test_a_truncated_checkpoint_is_named_and_the_previous_one_used(
     finished: Path, run: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damaged = newest(run) / name
@@ -84,7 +84,7 @@ def test_one_flipped_bit_is_found(run: Path) -> None:
         verify(newest(run))
 
 
-def test_foreign_folder_and_foreign_run_are_passed_over(
+def test_foreign_folders_and_foreign_runs_are_ignored(
     finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign = run / "checkpoints" / "batch-000000099"
@@ -160,7 +160,7 @@ def test_a_name_that_leaves_the_folder_is_refused(run: Path) -> None:
         verify(newest(run))
 
 
-def test_a_shortened_metrics_file_is_reported_and_training_goes_on(
+def test_a_shortened_metrics_file_is_reported_and_training_continues(
     finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(newest(run))  # at batch 40, so that there is something left to train
@@ -179,7 +179,7 @@ def test_a_shortened_metrics_file_is_reported_and_training_goes_on(
     assert "warning" not in capsys.readouterr().out
 
 
-def test_evaluation_falls_back_too(run: Path) -> None:
+def test_evaluation_uses_the_previous_checkpoint(run: Path) -> None:
     (newest(run) / "model.safetensors").write_bytes(b"short")
     with pytest.warns(CheckpointWarning, match="is truncated: 5 of .*batch-000000030 is taken"):
         report = evaluate_run(run, lengths=None, split="test", count=5)
@@ -213,7 +213,7 @@ def test_a_refused_write_leaves_the_last_checkpoint(
     assert_same_run(finished, folder)
 
 
-def test_a_checkpoint_set_aside_counts_until_it_is_replaced(finished: Path, run: Path) -> None:
+def test_a_renamed_checkpoint_is_used_until_it_is_replaced(finished: Path, run: Path) -> None:
     """The state after a kill between the two renames of a checkpoint that replaces another."""
     for folder in checkpoint_folders(run / "checkpoints")[1:]:
         shutil.rmtree(folder)
@@ -228,7 +228,7 @@ def test_a_checkpoint_set_aside_counts_until_it_is_replaced(finished: Path, run:
     assert json.loads((resume(run) / "report.json").read_text())["rows"] == rows
 
 
-def test_a_checkpoint_set_aside_is_moved_back_before_the_next_is_written(run: Path) -> None:
+def test_a_renamed_checkpoint_is_restored_before_the_next_write(run: Path) -> None:
     (last, before) = checkpoint_folders(run / "checkpoints")
     shutil.rmtree(last)
     before.rename(before.with_name(f".partial-old-{before.name}"))

@@ -246,7 +246,7 @@ def test_hardening_aborts_after_checks_without_a_better_hardened_model(tmp_path)
     assert rule.is_saturated is False
 
 
-def test_the_end_is_cooled_without_sharpening(tmp_path):
+def test_cooling_at_the_end_does_not_sharpen(tmp_path):
     model = soft_counter()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda batch: 1.0)
@@ -352,7 +352,7 @@ def test_the_trained_model_is_restored_where_fine_tuning_harms_it(tmp_path):
     assert torch.equal(weights(model), trained)
 
 
-def test_too_large_a_step_is_taken_back_and_the_next_ones_are_smaller(tmp_path):
+def test_too_large_steps_are_undone_and_the_next_ones_are_smaller(tmp_path):
     """Beyond an inverse temperature of 4 the model and its hardened model are always wrong."""
     model, start = soft_counter(), action_weights(soft_counter()).norm()
 

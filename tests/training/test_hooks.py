@@ -35,7 +35,7 @@ def run_with(folder: Path, hook: Hook) -> Run:
 
 
 @pytest.mark.parametrize("value", [1, 0.5, None, "a", float("inf"), [1, {"a": torch.ones(2)}]])
-def test_a_state_of_plain_values_comes_back(tmp_path: Path, value: Any) -> None:
+def test_a_state_of_plain_values_is_restored(tmp_path: Path, value: Any) -> None:
     run_with(tmp_path, Holding(value)).train()
     hook = Holding("other")
     run_with(tmp_path, hook).checkpoints.load_newest(print)

@@ -70,7 +70,7 @@ def test_training_learns_the_training_range(tmp_path: Path) -> None:
     assert report["perplexity_train"] < 1.2
 
 
-def test_it_learns_nothing_from_a_broken_gradient(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_a_broken_gradient(tmp_path: Path) -> None:
     config = learner(batches=150, stop="budget")
     with broken_gradient():
         report = train_run(config, root=tmp_path, quiet=True).report

@@ -38,7 +38,7 @@ def test_a_batch_has_the_examples_of_its_number_sorted_by_length():
 
 
 @pytest.mark.parametrize("length_bucketing", [1, 4])
-def test_the_longest_come_first(length_bucketing):
+def test_each_batch_is_sorted_by_length(length_bucketing):
     buckets = LengthBuckets(TASK, 3, 8, length_bucketing)
     for number in range(8):
         lengths = buckets.batch(number, LENGTHS).lengths.tolist()
@@ -83,7 +83,7 @@ def test_a_batch_depends_on_its_number_alone():
     )
 
 
-def test_short_batches_do_not_always_come_first():
+def test_batches_are_not_sorted_by_length():
     buckets = LengthBuckets(TASK, 1, 4, 3)
     rising = 0
     for group in range(20):

@@ -197,7 +197,7 @@ def trainer(model: SequenceModel, reach: int, clip: float, rate: float, **more: 
         ("anbn", False, False, 1, 15.0),
     ],
 )
-def test_it_equals_plain_loops(
+def test_per_symbol_updates_equal_plain_loops(
     task: str, noop: bool, recurrent: bool, reach: int, clip: float
 ) -> None:
     batch = make_task(task, sequences=4).batch(0, "train", 0, 1)

@@ -14,7 +14,7 @@ from unbounded.training import HalveOnPlateau, LoopState, make_optimizer, make_s
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_it_validates_in_evaluation_mode(training: bool) -> None:
+def test_the_rule_validates_in_evaluation_mode(training: bool) -> None:
     model, modes = nn.Linear(1, 1).train(training), []
 
     def validate() -> float:

@@ -231,7 +231,7 @@ def test_a_bad_column_ends_training_before_it_is_stepped() -> None:
 
 
 @pytest.mark.parametrize("goes_on_as", ["row_sparse", "whole"])
-def test_a_step_that_an_error_ended_leaves_no_gradient(goes_on_as: str) -> None:
+def test_a_failed_step_leaves_no_gradient(goes_on_as: str) -> None:
     class CutError(Exception):
         """Ends the step after its backward pass."""
 

@@ -342,7 +342,7 @@ def test_a_stack_rnn_learns_to_count(tmp_path: Path) -> None:
     assert min(learn(tmp_path, 60)) > 0.9
 
 
-def test_it_learns_nothing_from_a_broken_gradient(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_a_broken_gradient(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         backward = Accelerator.backward
         patch.setattr(Accelerator, "backward", lambda self, loss: backward(self, -loss))

@@ -192,7 +192,7 @@ def test_the_bound_on_gradients_is_smaller_for_a_sharper_model(clip_by: str) -> 
         assert moved(16, 1e-3) == pytest.approx(1e-3 / 4, rel=1e-3)
 
 
-def test_chunks_have_factors_of_their_own_and_leave_the_weights() -> None:
+def test_chunks_have_separate_factors_and_restore_the_weights() -> None:
     model, batch = model_of(STACKS), batch_of(40)
     before = copy.deepcopy(model.state_dict())
     trained(model, batch, rate=0.0, chunk_steps=5, most=8)

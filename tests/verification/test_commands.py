@@ -55,7 +55,7 @@ def test_the_same_progress_is_printed_once(capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines() == ["all strings: 1 %", "all strings: 50 %"]
 
 
-def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
+def test_findings_are_printed_if_they_cannot_be_written(tmp_path, capsys):
     run = train_run(tiny_streams(batches=2), root=tmp_path, quiet=True).folder
     (run / "verification-model.json").mkdir()
     assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 2
@@ -201,7 +201,7 @@ def test_options_out_of_range(tmp_path, capsys):
     assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in message
 
 
-def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
+def test_an_alphabet_larger_than_that_of_the_task_is_an_error(tmp_path, capsys):
     run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
     for verb in ("verify", "extract"):
         message = failing(capsys, verb, run, "--alphabet", "99")
@@ -214,7 +214,7 @@ def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("verb", ["verify", "extract"])
-def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
+def test_an_alphabet_without_effect_is_an_error(tmp_path, capsys, verb):
     run = str(constructed_run(tmp_path, "anbn"))
     message = failing(capsys, verb, run, "--alphabet", "3")
     assert (
