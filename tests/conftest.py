@@ -1,4 +1,4 @@
-"""What holds for all tests: an interpreter for Triton, and which examples hypothesis draws."""
+"""Settings of all tests: the interpreter of Triton and the profile of hypothesis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-#: What chooses a profile of hypothesis.
+#: The environment variable that selects a profile of hypothesis.
 PROFILE_VARIABLE = "UNBOUNDED_HYPOTHESIS"
 _DATABASE = Path(__file__).parent.parent / ".hypothesis" / "examples"
 
@@ -29,7 +29,7 @@ settings.register_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the profile before any test module is imported, whose settings begin with it."""
+    """Load the profile before test modules are imported: their settings start from it."""
     name = os.environ.get(PROFILE_VARIABLE) or "fixed"
     if name not in ("fixed", "explore"):
         raise pytest.UsageError(

@@ -1,4 +1,4 @@
-"""The devices that tests run on: a mark that gives `device`; what a GPU does, on a CPU."""
+"""The devices of the tests: a mark that parametrizes `device`, and GPU behaviour on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fixture for folders whose tests train runs for other questions than their figures."""
+"""A fixture for folders whose tests train runs but do not test figures."""
 
 from __future__ import annotations
 

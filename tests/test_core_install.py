@@ -1,4 +1,4 @@
-"""What works with torch, numpy and safetensors alone, and what is said without the extra `lab`."""
+"""Features that need only torch, numpy and safetensors, and errors without the extra `lab`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NEEDS_LAB = (
 )
 
 
-def test_what_needs_the_lab_says_how_to_get_it() -> None:
+def test_imports_without_the_lab_extra_name_the_command_to_install_it() -> None:
     """In one process: an import that failed is tried again."""
     code = f"""
 for code in {NEEDS_LAB}:
@@ -84,14 +84,14 @@ for code in {NEEDS_LAB}:
     assert done.stdout.count("pip install 'unbounded[lab]'") == len(NEEDS_LAB)
 
 
-def test_the_command_says_so_without_a_traceback() -> None:
+def test_the_command_without_the_lab_extra_fails_without_a_traceback() -> None:
     done = run("import unbounded.__main__ as main; sys.exit(main.start())")
     assert done.returncode == 2
     assert re.search(r"unbounded: the command line needs .*PyYAML.*unbounded\[lab\]", done.stderr)
     assert "Traceback" not in done.stderr
 
 
-def test_the_extra_is_what_the_package_says() -> None:
+def test_the_lab_extra_lists_the_packages_of_the_code() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {
         extra: {re.split(r"[\[<>=]", line)[0] for line in lines}
@@ -104,12 +104,12 @@ def test_the_extra_is_what_the_package_says() -> None:
     assert "unbounded" in names["dev"]
 
 
-def test_what_is_there_is_not_missing() -> None:
+def test_installed_packages_are_not_reported_as_missing() -> None:
     assert missing("training") == ""
     require("training", "accelerate")
-    wanted = {**LAB, "no_such_module": "no-such-package"}
+    required = {**LAB, "no_such_module": "no-such-package"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unbounded.lab.LAB", wanted)
+        patch.setattr("unbounded.lab.LAB", required)
         with pytest.raises(LabError, match="training needs no-such-package: pip install"):
             require("training", "no_such_module")
         with pytest.raises(ImportError):

@@ -1,4 +1,4 @@
-"""What must hold on every device; the CPU runs the same lines, so that they are never untested."""
+"""Tests for every device; the CPU runs the same lines, so that they are always tested."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_unroll_and_its_gradients(name: str, kind: str, device: str) -> None:
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("name", MEMORIES)
-def test_layer_with_lengths_moves_and_carries_on(name: str, controller: str, device: str) -> None:
+def test_layer_with_lengths_moves_and_resumes(name: str, controller: str, device: str) -> None:
     torch.manual_seed(1)
     layer = ub.MemoryRNN(3, 5, MEMORIES[name](4), controller, dtype=torch.float64)
     moved = copy.deepcopy(layer).to(device)
@@ -58,7 +58,7 @@ def test_layer_with_lengths_moves_and_carries_on(name: str, controller: str, dev
     for mine, other in zip(tensors(moved_state), tensors(state), strict=True):
         assert mine.device.type == device
         assert_close(mine.cpu(), other, "state")
-    # A state made here serves there.
+    # A state of the CPU can be used on the device.
     there = map_state(lambda tensor: tensor.to(device), state)
     assert_close(moved(x.to(device), there)[0].cpu(), layer(x, state)[0], "carried on")
     want.square().sum().backward()
@@ -91,7 +91,7 @@ def test_autocast_keeps_strengths_in_float32(device: str) -> None:
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("name", ub.memories.MEMORIES)
-def test_every_memory_as_it_is_made(name: str, controller: str, device: str) -> None:
+def test_every_memory_with_its_default_options(name: str, controller: str, device: str) -> None:
     torch.manual_seed(1)
     layer = ub.MemoryRNN(3, 5, ub.memories.MEMORIES[name](4), controller, dtype=torch.float64)
     moved = copy.deepcopy(layer).to(device)
@@ -108,7 +108,7 @@ def test_every_memory_as_it_is_made(name: str, controller: str, device: str) -> 
         assert_close(there[field].cpu().double(), array.double(), field)
 
 
-#: A backward pass of the tape's loop waits, in torch's own of `unfold` or beside it.
+#: A backward pass of the tape's loop waits, in `unfold` or in another operation.
 NOT_WAITING = [name for name in ub.memories.MEMORIES if name != "turing_tape"]
 
 
@@ -174,8 +174,8 @@ def test_generation(device: str) -> None:
         hidden_size=8, embedding_size=4,
     ).to(device)  # fmt: skip
     prompt = torch.ones(2, 5, dtype=torch.int64, device=device)
-    said = generate(model, prompt, None, task.output_to_input, task.end_token, 6)
-    assert said.device.type == device
+    output = generate(model, prompt, None, task.output_to_input, task.end_token, 6)
+    assert output.device.type == device
 
 
 def test_verified_and_extracted(device: str) -> None:

@@ -1,4 +1,4 @@
-"""What an error proposes: the name that was meant, and none where nothing is near."""
+"""Suggestions of errors: the intended name, and none if no name is similar."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ OPTIONS = ("--model.hidden_size", "--model.memory", "--training.batch_size", "--
         ("--memory", OPTIONS, "--model.memory"),
     ],
 )
-def test_near_names_are_proposed(given, names, meant):
+def test_similar_names_are_suggested(given, names, meant):
     assert closest(given, names)[0] == meant
 
 
 @pytest.mark.parametrize("given", ["xyz", "foo", "", "q", "transformer", "imagenet", "gpt"])
 @pytest.mark.parametrize("names", [TASKS, MEMORIES, VERBS, OPTIONS])
-def test_far_ones_are_not(given, names):
+def test_dissimilar_names_are_not_suggested(given, names):
     assert closest(given, names) == []
     assert "Did you mean" not in str(ChoiceError("name", given, names))
 

@@ -28,7 +28,7 @@ def test_cut_keeps_the_lines_a_checkpoint_counts(tmp_path: Path) -> None:
     for number in range(5):
         log.append({"kind": "train", "batch": number})
     with log.path.open("a") as stream:
-        stream.write('{"kind": "tra')  # a line that a crash cut short
+        stream.write('{"kind": "tra')  # a line truncated by a crash
     assert [line["batch"] for line in read_metrics(log.path)] == [0, 1, 2, 3, 4]
     log.cut(5)
     assert len(log.path.read_text().splitlines()) == 5
@@ -38,7 +38,7 @@ def test_cut_keeps_the_lines_a_checkpoint_counts(tmp_path: Path) -> None:
     assert log.path.read_bytes() == b""
 
 
-def test_cut_says_how_many_lines_there_are(tmp_path: Path) -> None:
+def test_cut_returns_the_number_of_lines(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path / "metrics.jsonl")
     log.append({"batch": 1})
     assert log.cut(3) == 1
@@ -47,7 +47,7 @@ def test_cut_says_how_many_lines_there_are(tmp_path: Path) -> None:
     assert log.cut(2) == 0
 
 
-def test_what_is_not_finite_becomes_null() -> None:
+def test_non_finite_numbers_become_null() -> None:
     assert json_text({"a": [float("nan"), (1.5, float("inf"))]}) == '{"a": [null, [1.5, null]]}'
 
 
@@ -75,7 +75,7 @@ def test_write_text_leaves_the_old_file_and_no_other(
     assert path.read_text() == "old"
 
 
-def test_a_draft_that_is_given_up_leaves_the_old_file(tmp_path: Path) -> None:
+def test_an_abandoned_draft_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "kept.txt"
     write_text(path, "old")
     with contextlib.suppress(KeyboardInterrupt), replacing(path) as draft:
@@ -103,7 +103,7 @@ def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 
 def unreadable(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    """Let a file be one of another user, also for root."""
+    """Make a file unreadable, also for root."""
     plain = Path.open
 
     def refuse(self: Path, *given: Any, **options: Any) -> Any:
@@ -115,7 +115,7 @@ def unreadable(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = tiny(batches=2, accuracy_every=0, stop="budget", checkpoint_every=1)
     before = os.umask(0o022)
     try:
@@ -125,13 +125,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / whole.name))
+def run(trained_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run, tmp_path / trained_run.name))
 
 
-def test_all_files_of_a_run_have_the_usual_mode(whole: Path) -> None:
-    """Item 20: weights had 0600."""
-    modes = {path.name: path.stat().st_mode & 0o777 for path in whole.rglob("*") if path.is_file()}
+def test_all_files_of_a_run_have_the_usual_mode(trained_run: Path) -> None:
+    """Once weights had mode 0600."""
+    modes = {
+        path.name: path.stat().st_mode & 0o777 for path in trained_run.rglob("*") if path.is_file()
+    }
     assert "model.safetensors" in modes
     assert set(modes.values()) == {0o644}, modes
 
@@ -148,10 +150,10 @@ def test_a_saved_model_has_the_usual_mode(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["config.yaml", "report.json", "model/config.json", "model/model.safetensors"]
 )
-def test_a_file_that_may_not_be_read_is_not_called_damaged(
+def test_an_unreadable_file_is_not_reported_as_damaged(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """Item 20: it was damaged, to be deleted."""
+    """Once the message called it damaged and advised to delete it."""
     unreadable(monkeypatch, run / name)
     verb = ["verify"] if name == "report.json" else ["evaluate", "--count", "1"]
     assert main([verb[0], str(run), *verb[1:]]) == 2
@@ -163,7 +165,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "loop.json", "model.safetensors"])
-def test_a_checkpoint_that_may_not_be_read_is_not_called_damaged(
+def test_an_unreadable_checkpoint_is_not_reported_as_damaged(
     run: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     newest = checkpoint_folders(run / "checkpoints")[0]
@@ -174,7 +176,7 @@ def test_a_checkpoint_that_may_not_be_read_is_not_called_damaged(
 
 
 def test_nothing_is_written_through_a_link_in_a_run(run: Path, tmp_path: Path) -> None:
-    """Item 19."""
+    """Links inside a run are not followed."""
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("mine")
@@ -229,10 +231,10 @@ def test_no_command_writes_through_a_link(
 @pytest.mark.parametrize(
     "arguments", [("evaluate", "--count", "1"), ("explore", "--no-open"), ("resume",)]
 )
-def test_an_older_checkpoint_is_not_called_the_newest(
+def test_an_older_checkpoint_is_reported_as_such(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
-    """Item 5: evaluate and explore called an older one the newest, and actions said nothing."""
+    """Once evaluate and explore called an older one the newest, and actions gave no message."""
     shutil.rmtree(run / "model")
     (run / "report.json").unlink()
     newest, older = checkpoint_folders(run / "checkpoints")
@@ -252,7 +254,7 @@ def test_an_older_checkpoint_is_not_called_the_newest(
 
 
 @pytest.mark.parametrize("load", [load_trace, load_run_trace])
-def test_a_trace_that_may_not_be_read_says_what_to_do(
+def test_the_error_for_an_unreadable_trace_has_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: Any
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> Any:

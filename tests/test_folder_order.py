@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.glob("*/**/*.py"))
 
 
 def imported(path: Path) -> set[str]:
-    """Folders of the package that a file imports, wherever in the file it does."""
+    """Folders of the package that a file imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -36,7 +36,7 @@ def test_the_map_names_every_folder():
 
 
 @pytest.mark.parametrize("folder", ORDER)
-def test_a_folder_is_there_when_it_is_asked_for(folder):
+def test_each_folder_is_imported_on_access(folder):
     assert unbounded.__getattr__(folder).__name__ == f"unbounded.{folder}"
 
 
@@ -47,7 +47,7 @@ def test_a_folder_imports_only_those_above_it(path):
     assert not below, f"imports from below: {', '.join(sorted(below))}"
 
 
-def test_the_test_sees_an_import_from_below(tmp_path):
+def test_imports_inside_functions_are_found(tmp_path):
     path = tmp_path / "wrong.py"
     path.write_text(
         "def late():\n    from unbounded import cli\n    import unbounded.training.loop\n"

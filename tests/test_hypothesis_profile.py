@@ -1,4 +1,4 @@
-"""The tests draw the same examples in every run, unless they are asked to explore."""
+"""The tests draw the same examples in every run, unless the exploring profile is selected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_examples_are_the_same_in_every_run() -> None:
     assert settings().database is None
 
 
-def test_no_test_has_a_profile_of_its_own() -> None:
+def test_no_test_overrides_the_profile() -> None:
     for path in TESTS.rglob("*.py"):
         if path == TESTS / "conftest.py":
             continue
@@ -44,7 +44,7 @@ def test_draws(number):
 
 
 def drawn(folder: Path, profile: str) -> tuple[list[str], subprocess.CompletedProcess[str]]:
-    """What a test draws in a process of its own, below a copy of conftest.py."""
+    """The draws of a test in a separate process, below a copy of conftest.py."""
     tests = folder / "tests"
     tests.mkdir(parents=True, exist_ok=True)
     (tests / "conftest.py").write_text((TESTS / "conftest.py").read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def drawn(folder: Path, profile: str) -> tuple[list[str], subprocess.CompletedPr
 
 
 @pytest.mark.slow
-def test_fixed_draws_the_same_and_exploring_draws_others(tmp_path: Path) -> None:
+def test_the_fixed_profile_repeats_draws_and_exploring_changes_them(tmp_path: Path) -> None:
     results = [drawn(tmp_path / name, name.split("-")[0]) for name in (
         "fixed-1", "fixed-2", "explore-1", "explore-2",
     )]  # fmt: skip
@@ -71,7 +71,7 @@ def test_fixed_draws_the_same_and_exploring_draws_others(tmp_path: Path) -> None
     assert not (tmp_path / "fixed-1" / ".hypothesis" / "examples").exists()
 
 
-def test_a_profile_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_profile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     configure = runpy.run_path(str(TESTS / "conftest.py"))["pytest_configure"]
     monkeypatch.setenv("UNBOUNDED_HYPOTHESIS", "exlpore")
     with pytest.raises(pytest.UsageError, match=f"{EXPECTED}, got 'exlpore'"):

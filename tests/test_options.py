@@ -1,4 +1,4 @@
-"""Options against the signature of what takes them: the one place that checks types."""
+"""Options are checked against signatures, in one module that checks all types."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_value_of_another_type_is_an_error(name: str, value: Any, expected: st
     assert error.startswith(f"{name}: expected {expected}, got {value!r:.40}")
 
 
-def test_a_choice_that_is_none_is_told_the_valid_ones() -> None:
+def test_an_error_for_an_unknown_choice_lists_the_valid_choices() -> None:
     (error,) = option_errors("component", component, {"size": 1, "kind": "meam"})
     assert error == "kind: unknown kind 'meam'. Did you mean 'mean'? Valid: mean, sum."
 
@@ -98,7 +98,7 @@ def test_a_number_outside_of_its_range_is_an_error(options: dict[str, Any], expe
     assert option_errors("component", bounded, options) == [expected]
 
 
-def test_numbers_in_their_ranges_are_none() -> None:
+def test_numbers_within_their_range_are_accepted() -> None:
     for options in ({"share": 1}, {"share": 0.001}, {"sizes": [1, 5]}, {"rate": None}):
         assert option_errors("component", bounded, options) == []
 
@@ -111,11 +111,11 @@ def test_numbers_in_their_ranges_are_none() -> None:
         {"size": 3, "name": None, "table": {"a": "b"}, "kind": "sum", "device": object()},
     ],
 )
-def test_values_of_the_annotated_types_are_none(options: dict[str, Any]) -> None:
+def test_values_of_the_annotated_types_are_accepted(options: dict[str, Any]) -> None:
     assert option_errors("component", component, options) == []
 
 
-def test_all_errors_come_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     errors = option_errors("component", Component, {"flags": True, "flag": "no"})
     assert errors == [
         "component has no option 'flags'. Did you mean 'flag'? Valid: size, flag.",
@@ -126,7 +126,7 @@ def test_all_errors_come_at_once() -> None:
     assert option_errors("none", lambda: None, {"a": 1}) == ["none has no option 'a'. It has none."]
 
 
-def test_what_no_user_gives_is_no_option() -> None:
+def test_hidden_parameters_are_no_options() -> None:
     assert set(options_of(component, hidden=("device", "table"))) == {
         *("size", "share", "flag", "name", "pair", "kind")
     }
@@ -152,7 +152,7 @@ def test_what_no_user_gives_is_no_option() -> None:
         ("x", "x", int, "x"),
     ],
 )
-def test_a_command_line_gives_text(text: str, value: Any, kind: Any, typed: Any) -> None:
+def test_text_of_a_command_line_is_converted(text: str, value: Any, kind: Any, typed: Any) -> None:
     made = from_text(text, value, kind)
     assert made == typed
     assert type(made) is type(typed)
@@ -183,7 +183,7 @@ def test_a_config_is_checked_field_by_field() -> None:
     assert field_errors(Outer(inner=wrong)) == ["inner: expected options, got 'no'"]
 
 
-def test_types_have_words() -> None:
+def test_types_are_described_in_words() -> None:
     assert words(int | None) == "an integer or null"
     assert words(tuple[int, int] | list[str]) == "a list such as [a, b]"
     assert words(Component) == "a Component"
@@ -191,8 +191,8 @@ def test_types_have_words() -> None:
     assert not fits(3, Component)
 
 
-def test_every_registry_uses_it() -> None:
-    """Item 2: "no" turned an optimizer round, and a task's option on."""
+def test_optimizers_and_tasks_check_their_options() -> None:
+    """Once "no" reversed an optimizer and turned a task's option on."""
     assert optimizer_errors("adam", {"maximize": "no", "weight_decay": "1"}) == [
         "maximize: expected true or false, got 'no'",
         "weight_decay: expected a number, got '1'",
@@ -211,7 +211,7 @@ def test_every_registry_uses_it() -> None:
     assert fault == "recurrent: expected true or false, got 'no'"
 
 
-def test_what_only_a_step_refuses_is_found_before_training() -> None:
-    """Item 25: capturable was a traceback, and a run folder stayed."""
+def test_optimizer_options_that_fail_at_a_step_are_found_before_training() -> None:
+    """Once capturable ended in a traceback and left a run folder."""
     (fault,) = optimizer_errors("adam", {"capturable": True})
     assert fault.startswith("adam refuses {'capturable': True} on cpu: If capturable=True")

@@ -82,7 +82,7 @@ def test_issue_forms_have_the_shape_that_github_accepts(path: Path) -> None:
         assert attributes.keys() <= {"value", "label", "description", "placeholder", "render"}
 
 
-def test_errors_and_numbers_come_with_the_diagnosis() -> None:
+def test_issue_forms_request_the_output_of_doctor() -> None:
     for name in ("bug", "reproduction"):
         form = (GITHUB / "ISSUE_TEMPLATE" / f"{name}.yml").read_text(encoding="utf-8")
         assert "unbounded doctor" in form

@@ -1,4 +1,4 @@
-"""What the errors of calls from Python say; tests/fuzz/test_python.py has the kinds of values."""
+"""Messages of errors of Python calls; tests/fuzz/test_python.py has the kinds of values."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ CALLS = {
         lambda: ub.explore(3), DTypeError,
         "source: expected a run's folder or name, a RunResult, a MemoryModel or None, got int.",
     ),
-    "a task beside a run": (
+    "a task with a run": (
         lambda: ub.explore("runs/a", tasks.make_task("anbn")), DTypeError,
         "task: expected None together with str, got a task.",
     ),
@@ -113,13 +113,13 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_said(name):
+def test_each_wrong_call_raises_its_error(name):
     call, error, text = CALLS[name]
     with pytest.raises(error, match=re.escape(text)):
         call()
 
 
-def test_what_the_message_about_a_pair_advises_works():
+def test_a_pair_of_lstm_states_is_accepted_as_the_error_message_advises():
     hidden, cell = PAIR
     state = layer().initial_state(2)._replace(hidden=hidden, cell=cell)
     layer()(torch.zeros(3, 2, 3), state)
@@ -135,7 +135,7 @@ def test_bounds_of_a_number():
 
 
 @pytest.mark.parametrize("source", [(), (None,)])
-def test_without_a_run_the_page_has_the_machines_of_the_package(source):
+def test_explore_without_a_run_shows_the_built_in_models(source):
     page = ub.explore(*source)
     assert [run["title"] for run in page.runs][:1] == ["Copy with a queue, trained"]
     assert "Copy with a queue, set by hand" in page.picture

@@ -26,7 +26,7 @@ def test_a_closed_terminal_is_a_request_to_stop() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_nohup_stays_so() -> None:
+def test_an_ignored_hangup_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stop_requests() as request:
@@ -60,7 +60,7 @@ def test_a_program_keeps_its_own_handler_of_a_signal() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU])
-def test_the_innermost_block_has_the_signal(number: int) -> None:
+def test_the_innermost_block_receives_the_signal(number: int) -> None:
     with stop_requests() as outer:
         with stop_requests() as inner:
             os.kill(os.getpid(), number)

@@ -1,4 +1,4 @@
-"""Commands that are to fail."""
+"""Commands that must fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def failing(capsys: Capture, *arguments: str, code: int = 2) -> str:
-    """What a command that fails says, on standard error alone and without a traceback."""
+    """Return the error output of a failing command, which has no traceback."""
     assert main(arguments) == code
     out, err = capsys.readouterr()
     assert out == ""

@@ -1,4 +1,4 @@
-"""`unbounded bench`, with sizes that take no time; what it measures is not asserted."""
+"""`unbounded bench`, with tiny sizes; the measured times are not tested."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def test_prints_ratios_and_writes_json(tmp_path, capsys):
     assert result["ratios"]["reference/fused"] > 0
     assert result["parity_error"] < 1e-4
     assert data["commit"] is None or len(data["commit"]) >= 40
-    assert main(["bench", *SMALL.split(), "--out", str(out)]) == 2  # nothing is overwritten unasked
+    assert main(["bench", *SMALL.split(), "--out", str(out)]) == 2  # needs --overwrite
     assert "exists" in capsys.readouterr().err
 
 
 @needs_kernels
 @pytest.mark.parametrize("memory", ["superposition_stack", "superposition_list"])
-def test_superpositions_have_as_many_structures_as_the_width_says(memory, capsys):
+def test_superposition_memories_are_measured(memory, capsys):
     command = ["bench", *SMALL.split(), "--memory", memory, "--controller", "elman"]
     assert main(command) == 0
     assert f"{memory}-elman" in capsys.readouterr().out
 
 
 @needs_kernels
-def test_a_tape_has_128_vectors_as_wide_as_the_width_says(capsys):
+def test_a_tape_has_128_vectors_of_the_given_width(capsys):
     assert main(["bench", *SMALL.split(), "--memory", "turing_tape"]) == 0
     assert "turing_tape-lstm" in capsys.readouterr().out
     tape = make_memory(suite("tape")[0])
@@ -50,7 +50,7 @@ def test_a_tape_has_128_vectors_as_wide_as_the_width_says(capsys):
 
 
 @needs_kernels
-def test_what_fails_parity_is_not_timed(monkeypatch):
+def test_a_case_that_fails_parity_is_not_timed(monkeypatch):
     monkeypatch.setattr(measuring, "parity_error", lambda case: float("nan"))
     monkeypatch.setattr(measuring, "interleave", lambda *_: pytest.fail("timed all the same"))
     with pytest.raises(BackendError, match="wrong results are not timed"):
@@ -70,7 +70,7 @@ def test_all_errors_are_reported_together(capsys):
     assert "steps: expected an integer >= 1" in message
 
 
-def test_a_suite_and_a_case_exclude_each_other(capsys):
+def test_a_suite_and_a_case_are_mutually_exclusive(capsys):
     assert main(["bench", "--suite", "paper", "--batch", "3"]) == 2
     assert "exclude each other" in capsys.readouterr().err
 
@@ -81,12 +81,12 @@ def test_unknown_suite(capsys):
 
 
 def test_operations_of_the_papers_size():
-    """DESIGN: the forward and backward pass needs about 5.2 GFLOP."""
+    """The forward and backward pass needs about 5.2 GFLOP."""
     assert Case().gflop == pytest.approx(5.2, abs=0.1)
     assert {case.controller for case in suite("all")} == {"lstm", "gru", "elman"}
 
 
-def test_a_folder_that_is_missing_is_said_before_anything_is_measured(capsys, tmp_path):
+def test_a_missing_output_folder_is_reported_before_measuring(capsys, tmp_path):
     assert main(["bench", "--out", str(tmp_path / "none" / "bench.json")]) == 2
     assert f"out: there is no folder {tmp_path / 'none'}; make it first" in capsys.readouterr().err
     assert main(["bench", "--out", str(tmp_path)]) == 2

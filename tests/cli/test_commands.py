@@ -1,4 +1,4 @@
-"""What a command line and a config file may say, and what is said of their errors."""
+"""Valid command lines and config files, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -57,42 +57,44 @@ def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
         (["train", "revrsal"], "unknown task 'revrsal'. Did you mean 'reversal'?"),
         (["train"], "task: expected a task, got none. Valid: anb2n, "),
         (["train", "copy", "--config", "nowhere.yaml"], "config: nowhere.yaml: No such file or"),
-        # Options are not abbreviated: some parsers took what others did not see.
+        # Options cannot be abbreviated: the parsers of the commands disagreed on abbreviations.
         *(
             (["train", "copy", option], f"unknown option '{option}'. Did you mean")
             for option in ("--proto", "--quie", "--conf")
         ),
     ],
 )
-def test_what_there_is_not(arguments: list[str], message: str, capsys: Capture) -> None:
+def test_unknown_names_and_missing_files_are_errors(
+    arguments: list[str], message: str, capsys: Capture
+) -> None:
     assert message in failing(capsys, *arguments)
 
 
 def test_all_errors_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
-    said = failing(
+    message = failing(
         capsys,
         *("train", "copy", "--seed", "x", "--model.memry", "queue", "--model.memory=heap"),
         *("--training.learning_rate", "-1", "--runs", str(tmp_path)),
     )
-    assert "4 errors" in said
-    assert "seed: expected an integer, got 'x'" in said
-    assert "unknown option '--model.memry'. Did you mean '--model.memory'?" in said
-    assert "model.memory: unknown memory 'heap'" in said
-    assert "training.learning_rate: expected a number above 0" in said
+    assert "4 errors" in message
+    assert "seed: expected an integer, got 'x'" in message
+    assert "unknown option '--model.memry'. Did you mean '--model.memory'?" in message
+    assert "model.memory: unknown memory 'heap'" in message
+    assert "training.learning_rate: expected a number above 0" in message
     assert list(tmp_path.iterdir()) == []
 
 
 def test_all_errors_of_a_config_file_together(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("task: copy\nseed: abc\nmodel: {memory: quue, hiden: 3}\n")
-    said = failing(capsys, "train", "--config", str(path))
-    assert "3 errors" in said
-    assert "model has no option 'hiden'. Did you mean 'hidden_size'?" in said
-    assert "seed: expected an integer, got 'abc'" in said
-    assert "unknown memory 'quue'. Did you mean 'queue'?" in said
+    message = failing(capsys, "train", "--config", str(path))
+    assert "3 errors" in message
+    assert "model has no option 'hiden'. Did you mean 'hidden_size'?" in message
+    assert "seed: expected an integer, got 'abc'" in message
+    assert "unknown memory 'quue'. Did you mean 'queue'?" in message
 
 
-def test_the_config_of_a_run_folder_is_one(capsys: Capture, tmp_path: Path) -> None:
+def test_the_config_of_a_run_folder_is_a_valid_config_file(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("task: copy\nid: x\nseed: 7\nused: {threads: 1, kernels: avx2}\n")
     assert main(["train", "--config", str(path), "--print_config"]) == 0
@@ -114,18 +116,18 @@ def test_the_config_of_a_run_folder_is_one(capsys: Capture, tmp_path: Path) -> N
         ("", "bad.yaml holds no options"),
     ],
 )
-def test_a_config_file_that_is_none_is_the_only_error(
+def test_an_invalid_config_file_is_the_only_error(
     text: str, message: str, capsys: Capture, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    said = failing(capsys, "train", "--config", str(path))
-    assert "1 error:" in said
-    assert f"config: {tmp_path}" in said
-    assert message in said
+    error = failing(capsys, "train", "--config", str(path))
+    assert "1 error:" in error
+    assert f"config: {tmp_path}" in error
+    assert message in error
 
 
-def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
+def test_values_of_a_wrong_type_are_described_in_words(capsys: Capture) -> None:
     given = {
         "--seed": ("1.5", "expected an integer, got 1.5"),
         "--training.clip": ("x", "expected a number, got 'x'"),
@@ -135,26 +137,26 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
         "--model": ("queue", "expected one of its options, as in --model.NAME VALUE"),
     }
     options = [word for name, (value, _) in given.items() for word in (name, value)]
-    said = failing(capsys, "train", "copy", *options, "--quiet=maybe", "--jobs")
-    assert "8 errors" in said
+    text = failing(capsys, "train", "copy", *options, "--quiet=maybe", "--jobs")
+    assert "8 errors" in text
     for name, (_, message) in given.items():
-        assert f"  - {name.removeprefix('--')}: " in said
-        assert message in said
-    assert "quiet: expected no value, got 'maybe'" in said
-    assert "jobs: expected an integer after it, got nothing" in said
-    assert "class" not in said
+        assert f"  - {name.removeprefix('--')}: " in text
+        assert message in text
+    assert "quiet: expected no value, got 'maybe'" in text
+    assert "jobs: expected an integer after it, got nothing" in text
+    assert "class" not in text
     assert "runs: expected a path after it, got nothing" in failing(
         capsys, "train", "copy", "--runs"
     )
 
 
 def test_numbers_out_of_range_of_examples(capsys: Capture) -> None:
-    said = failing(capsys, "sample", "copy", "-n", "0", "--seed", "-1", "--split", "tst")
-    assert "-n: expected a number at least 1, got 0" in said
-    assert "--seed: expected a number at least 0, got -1" in said
-    assert "--split: unknown split 'tst'. Did you mean 'test'?" in said
-    said = failing(capsys, "sample", "copy", "--seed", str(2**64))
-    assert f"--seed: expected a number at most {2**64 - 1}, got {2**64}" in said
+    message = failing(capsys, "sample", "copy", "-n", "0", "--seed", "-1", "--split", "tst")
+    assert "-n: expected a number at least 1, got 0" in message
+    assert "--seed: expected a number at least 0, got -1" in message
+    assert "--split: unknown split 'tst'. Did you mean 'test'?" in message
+    message = failing(capsys, "sample", "copy", "--seed", str(2**64))
+    assert f"--seed: expected a number at most {2**64 - 1}, got {2**64}" in message
 
 
 def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
@@ -187,8 +189,8 @@ def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) 
     assert "optimizer:\n    name: sgd" in out
     assert "hidden_size: 40" in out
     assert "clip: 7\n" in out
-    said = failing(capsys, "train", "anbn", "--protocol=papers")
-    assert "unknown protocol 'papers'. Did you mean 'paper'?" in said
+    message = failing(capsys, "train", "anbn", "--protocol=papers")
+    assert "unknown protocol 'papers'. Did you mean 'paper'?" in message
 
 
 def test_a_config_with_errors_is_not_printed(capsys: Capture, tmp_path: Path) -> None:
@@ -196,23 +198,23 @@ def test_a_config_with_errors_is_not_printed(capsys: Capture, tmp_path: Path) ->
         assert given[0][2:].split("=")[0] in failing(
             capsys, "train", "copy", *given, "--print_config"
         )
-    # The data of a task may lie elsewhere.
+    # The data of a task may be in another folder.
     assert main(["train", "penn_treebank", "--print_config"]) == 0
     assert "task:\n  name: penn_treebank" in capsys.readouterr().out
 
 
-def test_a_value_that_begins_with_a_minus_is_told_how_to_be_written(capsys: Capture) -> None:
-    said = failing(capsys, "evaluate", "RUN", "--lengths", "-5:3")
-    assert "lengths: expected a text after it, got nothing" in said
-    assert "is written --lengths=-..." in said
+def test_the_error_for_a_value_with_a_minus_shows_the_valid_form(capsys: Capture) -> None:
+    message = failing(capsys, "evaluate", "RUN", "--lengths", "-5:3")
+    assert "lengths: expected a text after it, got nothing" in message
+    assert "is written --lengths=-..." in message
 
 
-def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
+def test_the_task_may_have_any_position(capsys: Capture) -> None:
     assert main(["train", "--seed", "3", "--resume", "reversal", "--print_config"]) == 0
     assert "name: stack" in capsys.readouterr().out
 
 
-def test_another_schedule_has_not_the_cooldown_of_the_presets(capsys: Capture) -> None:
+def test_another_schedule_drops_the_cooldown_of_the_preset(capsys: Capture) -> None:
     constant, cooldown = {"name": "constant"}, {"name": "cooldown", "batches": 2000}
     for given, schedule in (
         ("constant", constant),
@@ -222,11 +224,13 @@ def test_another_schedule_has_not_the_cooldown_of_the_presets(capsys: Capture) -
     ):
         training = _printed(capsys, "gender", "--training.schedule", given)["training"]
         assert training["schedule"] == schedule
-    said = failing(capsys, "train", "gender", "--training.schedule", "constat", "--runs", ".")
-    assert "unknown schedule 'constat'. Did you mean 'constant'?" in said
+    message = failing(capsys, "train", "gender", "--training.schedule", "constat", "--runs", ".")
+    assert "unknown schedule 'constat'. Did you mean 'constant'?" in message
 
 
-def test_so_it_is_with_a_config_file_and_with_a_curriculum(capsys: Capture, tmp_path: Path) -> None:
+def test_another_schedule_in_a_file_and_another_curriculum_drop_options(
+    capsys: Capture, tmp_path: Path
+) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("task: gender\ntraining: {schedule: constant}\n")
     training = _printed(capsys, "--config", str(path))["training"]
@@ -237,8 +241,8 @@ def test_so_it_is_with_a_config_file_and_with_a_curriculum(capsys: Capture, tmp_
     assert training["schedule"] == {"name": "constant"}
     training = _printed(capsys, "binary_addition", "--training.curriculum", "doubling")["training"]
     assert training["curriculum"] == {"name": "doubling"}
-    said = failing(capsys, "train", "copy", "--training.curriculum", "doubling")
-    assert "training.length_bucketing: a doubling curriculum changes lengths at any" in said
+    message = failing(capsys, "train", "copy", "--training.curriculum", "doubling")
+    assert "training.length_bucketing: a doubling curriculum changes lengths at any" in message
 
 
 def test_a_protocol_and_the_config_of_a_run_exclude_each_other(
@@ -246,23 +250,23 @@ def test_a_protocol_and_the_config_of_a_run_exclude_each_other(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("task: copy\nused: {threads: 1}\n")
-    said = failing(capsys, "train", "--config", str(path), "--protocol", "paper")
-    assert "is a run's whole config; give --protocol or --config" in said
+    message = failing(capsys, "train", "--config", str(path), "--protocol", "paper")
+    assert "is a run's whole config; give --protocol or --config" in message
     path.write_text("task: copy\nused: 5\n")
     assert "a config has no option 'used'" in failing(capsys, "train", "--config", str(path))
 
 
 def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
-    """`--task.X` stands beside the positional TASK, which took it for its own and said nothing."""
+    """`--task.X` works with the positional TASK; it was once ignored without a message."""
     option = "--task.symbols"
-    # Also beside a mapping of them, and the last of two counts.
-    whole = ("--task", '{symbols: 8, train_lengths: "1:4"}')
+    # It works with a mapping of options too; the last of two values counts.
+    mapping = ("--task", '{symbols: 8, train_lengths: "1:4"}')
     for words in ((option, "9"), (f"{option}=9",), (option, "7", option, "9")):
         assert _printed(capsys, "copy", *words)["task"] == {"name": "copy", "symbols": 9}
-        task = _printed(capsys, "copy", *whole, *words)["task"]
+        task = _printed(capsys, "copy", *mapping, *words)["task"]
         assert task == {"name": "copy", "symbols": 9, "train_lengths": "1:4"}
-    said = failing(capsys, "train", "copy", "--task.symbls", "9")
-    assert "task 'copy' has no option 'symbls'" in said
+    message = failing(capsys, "train", "copy", "--task.symbls", "9")
+    assert "task 'copy' has no option 'symbls'" in message
 
 
 @pytest.mark.parametrize("task", ["ntm_copy", "dyck"])
@@ -274,7 +278,7 @@ def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
         ["--training.lengths=1:3"],
     ],
 )
-def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
+def test_other_training_ranges_drop_the_evaluation_ranges_of_the_preset(
     task: str, ranges: list[str], capsys: Capture
 ) -> None:
     def scored(*arguments: str) -> Any:
@@ -285,37 +289,39 @@ def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
     assert scored(*ranges, "--evaluation.lengths", "1:3,7:9") == ["1:3", "7:9"]
 
 
-def test_where_n_has_other_ranges_a_stream_keeps_those_of_its_report(capsys: Capture) -> None:
+def test_other_training_ranges_keep_the_evaluation_ranges_of_a_stream(capsys: Capture) -> None:
     printed = _printed(capsys, "anbn", "--task.train_lengths", "2:9")
     assert printed["evaluation"]["lengths"][0] == "2:60"
 
 
 @pytest.mark.parametrize("memory", ["[1]", "{name: [queue]}", "null", "3"])
-def test_a_memory_of_a_config_file_that_is_none(
+def test_an_invalid_memory_in_a_config_file_is_an_error(
     memory: str, capsys: Capture, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(f"task: copy\nmodel: {{memory: {memory}}}\n")
-    said = failing(capsys, "train", "--config", str(path))
-    assert "model.memory: expected a" in said
-    assert "name" in said
+    message = failing(capsys, "train", "--config", str(path))
+    assert "model.memory: expected a" in message
+    assert "name" in message
 
 
-def test_options_that_have_moved_say_where_to(capsys: Capture, tmp_path: Path) -> None:
-    said = failing(
+def test_errors_for_moved_options_name_the_new_option(capsys: Capture, tmp_path: Path) -> None:
+    message = failing(
         capsys, "train", "copy", "--training.cooldown_batches", "3", "--training.epsilon=2"
     )
-    assert "unknown option '--training.cooldown_batches'. It is --training.schedule.batches" in said
-    assert "It is --training.optimizer.eps now." in said
+    assert (
+        "unknown option '--training.cooldown_batches'. It is --training.schedule.batches" in message
+    )
+    assert "It is --training.optimizer.eps now." in message
     path = tmp_path / "old.yaml"
     path.write_text("task: copy\ntask_options: {symbols: 3}\ntraining: {curriculum_every: 2}\n")
-    said = failing(capsys, "train", "--config", str(path))
-    assert "a config has no option 'task_options'. It is --task now." in said
-    assert "training has no option 'curriculum_every'. It is --training.curriculum.every" in said
+    message = failing(capsys, "train", "--config", str(path))
+    assert "a config has no option 'task_options'. It is --task now." in message
+    assert "training has no option 'curriculum_every'. It is --training.curriculum.every" in message
 
 
 def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> None:
-    """Item 4: a file's protocol had no effect, its task was overlooked, and a printed one null."""
+    """Once a file's protocol had no effect, its task was ignored, and a printed one was null."""
     path = tmp_path / "mine.yaml"
     for given in (("anbn", "--protocol", "paper"), ("copy", "--model.memory", "deque")):
         assert main(["train", *given, "--seed", "4", "--print_config"]) == 0
@@ -323,8 +329,8 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
         path.write_text(text)
         assert main(["train", "--config", str(path), "--print_config"]) == 0
         assert capsys.readouterr().out == text
-    said = failing(capsys, "train", "reversal", "--config", str(path))
-    assert "is for task 'copy', but this run is for task 'reversal'; leave one out" in said
+    message = failing(capsys, "train", "reversal", "--config", str(path))
+    assert "is for task 'copy', but this run is for task 'reversal'; leave one out" in message
     path.write_text("task: anbn\nprotocol: paper\nmodel: {memory: queue}\n")
     assert main(["train", "--config", str(path), "--print_config"]) == 0
     out = capsys.readouterr().out
@@ -332,19 +338,19 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
     assert "clip_by: value" in out
     assert "capacity" not in out
     path.write_text("task: anbn\nprotocol: nonsense\n")
-    said = failing(capsys, "train", "--config", str(path))
-    assert "unknown protocol 'nonsense'. Valid: paper." in said
+    message = failing(capsys, "train", "--config", str(path))
+    assert "unknown protocol 'nonsense'. Valid: paper." in message
 
 
-def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:
-    said = failing(capsys, "train", "copy", "--trainig.batch_size", "3")
-    assert "Did you mean '--training.batch_size'? Others like it: --training.b" in said
-    assert "--help shows all" in said
-    assert said.count("--") < 8
+def test_the_error_for_an_unknown_option_names_only_a_few(capsys: Capture) -> None:
+    message = failing(capsys, "train", "copy", "--trainig.batch_size", "3")
+    assert "Did you mean '--training.batch_size'? Others like it: --training.b" in message
+    assert "--help shows all" in message
+    assert message.count("--") < 8
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
+def test_ctrl_c_prints_how_to_resume(tmp_path: Path) -> None:
     options = {"batches": 100000, "stop": {"every": 100000}, "accuracy_every": 0}
     arguments = tiny_arguments(tmp_path, **options)
     command = [sys.executable, "-m", "unbounded.cli", *arguments]
@@ -385,7 +391,7 @@ def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[st
 
 
 def _named_anew() -> dict[str, Trial]:
-    """A trial of each memory or controller that is its preset's without some option of it."""
+    """A trial of each memory or controller whose config lacks an option of the preset."""
     found: dict[str, Trial] = {}
     for paper, study in (
         ("matrix", "laptop"),
@@ -402,7 +408,7 @@ def _named_anew() -> dict[str, Trial]:
 
 
 @pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_memory_that_a_file_names_has_no_option_of_the_presets(
+def test_a_memory_named_in_a_file_drops_the_options_of_the_preset(
     capsys: Capture, tmp_path: Path, share: int
 ) -> None:
     path = tmp_path / "mine.yaml"
@@ -429,7 +435,9 @@ def _printed(capsys: Capture, *arguments: str) -> Any:
     return plain_yaml.load(capsys.readouterr().out)
 
 
-def test_so_it_is_with_dotted_keys(capsys: Capture, tmp_path: Path) -> None:
+def test_a_memory_named_by_dotted_keys_drops_the_options_of_the_preset(
+    capsys: Capture, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.yaml"
     for text in (
         "model.memory: {name: queue, width: 8}",
@@ -440,11 +448,11 @@ def test_so_it_is_with_dotted_keys(capsys: Capture, tmp_path: Path) -> None:
         assert memory == {"name": "queue", "width": 8}
     for text in ("model: {memory: {width: 8}}", "model: 3"):
         path.write_text(f"task: gender\nmodel.memory.width: 9\n{text}\n")
-        said = failing(capsys, "train", "--config", str(path))
-        assert "config: model.memory.width: expected it once in the file, got it twice" in said
+        message = failing(capsys, "train", "--config", str(path))
+        assert "config: model.memory.width: expected it once in the file, got it twice" in message
 
 
-def test_a_stack_without_a_capacity_stays_so_in_a_file(capsys: Capture, tmp_path: Path) -> None:
+def test_a_printed_config_keeps_a_stack_without_a_capacity(capsys: Capture, tmp_path: Path) -> None:
     own = ("anbn", "--model.memory", "{name: superposition_stack, count: 3}")
     printed = _printed(capsys, *own)
     assert "capacity" not in printed["model"]["memory"]
@@ -453,7 +461,7 @@ def test_a_stack_without_a_capacity_stays_so_in_a_file(capsys: Capture, tmp_path
     assert _printed(capsys, "--config", str(path)) == printed
 
 
-def test_null_takes_back_an_option_of_a_memory(capsys: Capture) -> None:
+def test_null_removes_an_option_of_a_memory(capsys: Capture) -> None:
     for given in (
         ("--model.memory.pop_bias", "null"),
         ("--model.memory", "{name: queue, pop_bias: null}"),

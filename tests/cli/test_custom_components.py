@@ -1,4 +1,4 @@
-"""A package of the user's own: named by import path, and imported only where it is named."""
+"""A custom package: named by import path, and imported only if a command names it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unbounded(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of the package's task, memory, controller and scoring."""
+    """A folder with a run of the package's task, memory, controller and metric set."""
     folder = tmp_path_factory.mktemp("own")
     done = unbounded(folder, *TRAIN)
     assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def test_a_run_names_its_parts_by_path(folder: Path) -> None:
+def test_a_run_names_its_custom_components_by_import_path(folder: Path) -> None:
     (run,) = (folder / "runs").glob("bucket.Parity-bucket.Bucket-bucket.Leaky-*-seed1")
     report = json.loads((run / "report.json").read_text())
     assert report["metric_set"] == "bucket.RightLabels"
@@ -74,7 +74,7 @@ def test_a_run_names_its_parts_by_path(folder: Path) -> None:
     assert 0 <= report["rows"][0]["labels"] <= 1
 
 
-def test_a_run_imports_nothing_that_the_command_does_not_name(here: Path, capsys: Capture) -> None:
+def test_a_run_imports_only_modules_that_the_command_names(here: Path, capsys: Capture) -> None:
     (run,) = (here / "runs").glob("bucket*")
     done = unbounded(here, "evaluate", str(run))
     assert done.returncode == 2
@@ -85,7 +85,7 @@ def test_a_run_imports_nothing_that_the_command_does_not_name(here: Path, capsys
     assert main(["evaluate", str(run), "--import", "bucket", "--lengths", "5:6"]) == 0
     capsys.readouterr()
     assert (run / "evaluations" / "test-5-6-seed1.json").is_file()
-    # A name that somebody else put into a file is only looked up, and must be a part.
+    # A name in a file of another user is only looked up, and must be a component.
     config = run / "config.yaml"
     text = config.read_text()
     for name, message in (("os.system", "expected a subclass of"), ("antigravity.x", "--import")):
@@ -94,12 +94,12 @@ def test_a_run_imports_nothing_that_the_command_does_not_name(here: Path, capsys
     config.write_text(text)
 
 
-def test_restarts_in_processes_know_the_package(here: Path, capsys: Capture) -> None:
+def test_restarts_in_processes_import_the_package(here: Path, capsys: Capture) -> None:
     assert main([*TRAIN, "--restarts", "2", "--jobs", "2", "--resume", "--quiet"]) == 0
     assert "bucket.Parity, 2 restarts" in capsys.readouterr().out
 
 
-def test_a_memory_of_ones_own_on_a_task_of_the_library(here: Path, capsys: Capture) -> None:
+def test_a_custom_memory_on_a_built_in_task(here: Path, capsys: Capture) -> None:
     small = ("--model.hidden_size", "4", "--training.batches", "1", "--evaluation.count", "4")
     few = ("--training.validation_count", "4", "--training.accuracy_every", "0", "--quiet")
     command = ("train", "anbn", "--model.memory")
@@ -113,7 +113,7 @@ def test_a_memory_of_ones_own_on_a_task_of_the_library(here: Path, capsys: Captu
 
 
 @pytest.mark.slow
-def test_a_group_of_ones_own(folder: Path) -> None:
+def test_a_custom_group(folder: Path) -> None:
     group = "--model.memory.group"
     done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *FEW)
     assert done.returncode == 0, done.stderr
@@ -140,7 +140,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_weighting_of_ones_own(folder: Path) -> None:
+def test_a_custom_weighting(folder: Path) -> None:
     weighting = "--model.memory.weighting"
     done = unbounded(folder, "train", "answer_copy", weighting, "bucket.nearest", *FEW)
     assert done.returncode == 0, done.stderr
@@ -153,11 +153,11 @@ def test_a_weighting_of_ones_own(folder: Path) -> None:
 def test_a_package_of_this_folder_is_found_by_pythonpath(tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "__init__.py").touch()
-    done = unbounded(tmp_path, "sample", "beside.Task")  # python -m finds what lies there
+    done = unbounded(tmp_path, "sample", "beside.Task")  # python -m imports from the current folder
     assert "expected a subclass of" in done.stderr
     script = Path(sys.executable).with_name("unbounded")
-    told = subprocess.run(
+    completed = subprocess.run(
         [script, "sample", "beside.Task"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 2
-    assert "beside is in this folder: PYTHONPATH=. before the command" in told.stderr
+    assert completed.returncode == 2
+    assert "beside is in this folder: PYTHONPATH=. before the command" in completed.stderr

@@ -17,7 +17,7 @@ def diagnose(capsys, *arguments):
     return code, capsys.readouterr().out
 
 
-def test_a_usable_machine(capsys):
+def test_a_usable_installation(capsys):
     code, text = diagnose(capsys)
     assert code == 0
     assert text.endswith("\nusable\n")
@@ -47,7 +47,7 @@ def test_the_same_as_json(capsys):
         assert available().reason in found["kernels"]["value"]
 
 
-def test_what_is_missing_is_marked_and_fails(capsys, monkeypatch):
+def test_missing_packages_are_marked_and_fail(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "NEEDED", ("torch", "no-such-package-at-all"))
     code, text = diagnose(capsys)
     assert code == 1
@@ -55,7 +55,7 @@ def test_what_is_missing_is_marked_and_fails(capsys, monkeypatch):
     assert "not usable" in text
 
 
-def test_a_full_disk_is_said(capsys, monkeypatch):
+def test_a_full_disk_is_reported(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "ENOUGH_MB", 2**40)
     code, text = diagnose(capsys)
     assert code == 1
@@ -73,7 +73,7 @@ def test_required_kernels_that_are_missing_fail(capsys, monkeypatch):
     assert "reference path is used: made up" in text
 
 
-def test_bfloat16_tiles_are_told_of(capsys):
+def test_bfloat16_tiles_are_reported(capsys):
     assert ("bfloat16 tiles" in diagnose(capsys)[1]) == has_tiles()
 
 
@@ -88,7 +88,7 @@ def test_kernels_that_disagree_fail(capsys, monkeypatch):
     assert text.count("FIX THIS") == 1
 
 
-def test_kernels_for_cuda_are_looked_at_where_there_is_a_device(monkeypatch):
+def test_cuda_kernels_are_checked_if_there_is_a_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(gpu, "why_not", lambda structure, device: None)

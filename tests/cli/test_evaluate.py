@@ -13,7 +13,7 @@ from tests.cli.failing import Capture, failing
 from tests.constructions import model_of
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
-from tests.verification.runs import golden_run
+from tests.verification.runs import constructed_run
 from unbounded.cli import main, verify
 from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
@@ -42,12 +42,12 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert (pictures / "actions.svg").stat().st_size > 0
     assert "--overwrite replaces it" in failing(capsys, *arguments)
     (tmp_path / "a_file").touch()
-    said = failing(capsys, "actions", str(folder), "aabb", "--out", str(tmp_path / "a_file"))
-    assert "is a file; name a folder" in said
-    said = failing(capsys, "actions", str(folder), "aaxb")
-    assert "unknown symbol of task anbn 'x'" in said
+    message = failing(capsys, "actions", str(folder), "aabb", "--out", str(tmp_path / "a_file"))
+    assert "is a file; name a folder" in message
+    message = failing(capsys, "actions", str(folder), "aaxb")
+    assert "unknown symbol of task anbn 'x'" in message
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
-    # Of a long input there is the one picture that can be read, and it is said why.
+    # A long input has only the readable picture, and a note gives the reason.
     arguments = ["actions", str(folder), "ab" * 51, "--out", str(tmp_path / "long")]
     assert main(arguments) == 0
     assert "no picture of the table: it has 102 rows" in capsys.readouterr().out
@@ -69,9 +69,9 @@ def test_actions_of_a_run_with_a_queue(capsys: Capture, tmp_path: Path) -> None:
         ["s2", "|||"],
         ["|||", "s1"],
     ]
-    said = failing(capsys, "actions", str(folder), "<s> s1", "--out", str(tmp_path / "pictures"))
-    assert "superposition stacks or lists only" in said
-    assert f"unbounded explore {folder}" in said
+    message = failing(capsys, "actions", str(folder), "<s> s1", "--out", str(tmp_path / "pictures"))
+    assert "superposition stacks or lists only" in message
+    assert f"unbounded explore {folder}" in message
 
 
 def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_pat
     note = "to score these, the memory was given room for 500 cells, more than its own capacity"
     assert note in capsys.readouterr().out.splitlines()
     assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--hardened"]) == 0
-    _, *rows, said = capsys.readouterr().out.splitlines()
-    assert said == note
+    _, *rows, last_line = capsys.readouterr().out.splitlines()
+    assert last_line == note
     predicted = [row.split()[2] for row in rows]
     assert predicted[251:] == ["b"] * 249 + ["a"]
     assert main(["actions", str(folder), "aabba", "--hardened"]) == 0
@@ -97,7 +97,7 @@ def test_actions_of_words_and_answers_beyond_the_capacity(
     own = make_task(task, **options)
     memory = {"name": "superposition_stack", "count": 1, "capacity": 2, "overflow": "error"}
     model = model_of(own, memory=memory, hidden_size=4)
-    folder = golden_run(tmp_path, task, options, model)
+    folder = constructed_run(tmp_path, task, options, model)
     text = "uuuddd" if task == "dyck" else "s0 s1 s0 s1"
     arguments = ["actions", str(folder), text, "--out", str(tmp_path / "pictures")]
     assert main(arguments) == 0
@@ -125,7 +125,7 @@ def test_actions_of_a_test_example_of_a_length(
     own = make_task(task, **options)
     memory = {"name": "lie_access", "width": 2, "read_heads": heads, "write_heads": heads}
     model = model_of(own, memory=memory, hidden_size=4)
-    folder = golden_run(tmp_path, task, options, model)
+    folder = constructed_run(tmp_path, task, options, model)
     pictures = tmp_path / "pictures"
     drawn = ["--out", str(pictures)] if heads == 1 else []  # figures show one head of each kind
     assert main(["actions", str(folder), "--length", str(length), *drawn]) == 0
@@ -152,16 +152,16 @@ def folder_seed(folder: Path) -> int:
 def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_path: Path) -> None:
     task = make_task("copy", symbols=3)
     model = two_stacks(task)
-    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, model))
     assert "expected either the input's symbols or --length" in failing(capsys, "actions", run)
     both = failing(capsys, "actions", run, "s1", "--length", "3")
     assert "INPUT: expected either the input's symbols or --length" in both
-    said = failing(capsys, "actions", run, "--length", "3")
-    assert "--length: has no meaning on task 'copy'; give INPUT" in said
+    text = failing(capsys, "actions", run, "--length", "3")
+    assert "--length: has no meaning on task 'copy'; give INPUT" in text
     labels = make_task("dyck")
     model = MemoryModel(inputs=2, outputs=1, memory="stack", hidden_size=4)
     assert labels.layout == "labels"
-    run = str(golden_run(tmp_path / "dyck", "dyck", {}, model))
+    run = str(constructed_run(tmp_path / "dyck", "dyck", {}, model))
     for length in ("0", "999999999"):
         message = f"--length: expected 1 to 10000, got {length}"
         assert message in failing(capsys, "actions", run, "--length", length)
@@ -171,7 +171,7 @@ def test_the_length_of_actions_is_an_answer_to_the_input(capsys: Capture, tmp_pa
 def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     task = make_task("copy", symbols=3)
     model = two_stacks(task)
-    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, model))
     out = str(tmp_path / "pictures")
     assert main(["actions", run, "<s> s1 s2 ||| s1 s2 </s>", "--out", out]) == 0
     text, written = capsys.readouterr().out.split("\n\n")
@@ -180,14 +180,14 @@ def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
     assert [" ".join(row[:2]) for row in rows] == steps
     assert {row[2] for row in rows[3:]} <= set(task.output_vocabulary)
     assert "action_table.svg" in written
-    # What crashed, and what was named by the wrong vocabulary.
+    # Inputs that crashed, and inputs named by the wrong vocabulary.
     assert main(["actions", run, "<s> s1 s2 |||"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
-    said = failing(capsys, "actions", run, "<s> ||| <s> |||")
-    assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in said
+    message = failing(capsys, "actions", run, "<s> ||| <s> |||")
+    assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in message
 
 
-def test_train_evaluate_and_what_they_refuse(
+def test_train_and_evaluate_with_their_errors(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "draw_run", draw_run)
@@ -216,32 +216,34 @@ def test_train_evaluate_and_what_they_refuse(
     capsys.readouterr()
     path = folder / "evaluations" / "test-4-6-n20-seed3.json"
     again = json.loads(path.read_text())
-    whole = json.loads((folder / "report.json").read_text())
-    assert again["rows"][0] == whole["rows"][1]
-    # A report that is there is never replaced unasked.
+    full = json.loads((folder / "report.json").read_text())
+    assert again["rows"][0] == full["rows"][1]
+    # An existing report is replaced only on request.
     path.write_text("mine")
     for number in (2, 3):
         assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
         assert capsys.readouterr().out.endswith(f"test-4-6-n20-seed3_again{number}.json\n")
     assert path.read_text() == "mine"
 
-    said = failing(
+    message = failing(
         capsys,
         *("evaluate", str(folder), "--lengths", "6:4,x,1:5,3:9", "--count", "0"),
         *("--split", "tst", "--sed", "1"),
     )
-    assert "6 errors" in said
-    assert "6:4 is reversed; write 4:6" in said
-    assert "length ranges 1:5 and 3:9 overlap" in said
-    assert "unknown split 'tst'. Did you mean 'test'?" in said
-    assert "unknown option '--sed'. Did you mean '--seed'?" in said
+    assert "6 errors" in message
+    assert "6:4 is reversed; write 4:6" in message
+    assert "length ranges 1:5 and 3:9 overlap" in message
+    assert "unknown split 'tst'. Did you mean 'test'?" in message
+    assert "unknown option '--sed'. Did you mean '--seed'?" in message
     out_file = tmp_path / "out.json"
     out_file.write_text("mine")
-    said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
-    assert f"{out_file} exists; --overwrite replaces it" in said
+    message = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
+    assert f"{out_file} exists; --overwrite replaces it" in message
 
 
-def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) -> None:
+def test_an_unfinished_run_is_scored_at_its_newest_checkpoint(
+    capsys: Capture, tmp_path: Path
+) -> None:
     config = tiny(batches=3, accuracy_every=0, checkpoint_every=2)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     command = ["evaluate", str(folder), "--count", "5", "--out", str(tmp_path / "report.json")]
@@ -257,13 +259,13 @@ def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) ->
     assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
 
 
-def test_lengths_of_the_table_as_evaluate_takes_them(capsys: Capture) -> None:
+def test_evaluate_accepts_the_lengths_of_the_table(capsys: Capture) -> None:
     for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
         assert main(["train", "copy", *given, "--print_config"]) == 0
         assert "lengths:\n  - 65:128\n" in capsys.readouterr().out
-    said = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
-    assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in said
-    assert "length ranges 3:70 and 65:128 overlap" in said
+    message = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
+    assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in message
+    assert "length ranges 3:70 and 65:128 overlap" in message
 
 
 def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -273,15 +275,15 @@ def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_is_missing_is_said_before_anything_is_scored(
+def test_a_missing_output_folder_is_reported_before_scoring(
     capsys: Capture, tmp_path: Path
 ) -> None:
-    said = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
-    assert f"--out: there is no folder {tmp_path / 'none'}; make it first" in said
+    message = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
+    assert f"--out: there is no folder {tmp_path / 'none'}; make it first" in message
     for more in ([], ["--overwrite"]):
-        said = failing(capsys, "evaluate", "none", "--out", str(tmp_path), *more)
-        assert said.endswith(f"  - --out: {tmp_path} is a folder; name a file in it\n")
-        assert "1 error" in said
+        message = failing(capsys, "evaluate", "none", "--out", str(tmp_path), *more)
+        assert message.endswith(f"  - --out: {tmp_path} is a folder; name a file in it\n")
+        assert "1 error" in message
 
 
 def test_the_report_of_many_ranges_has_a_short_name(
@@ -298,7 +300,7 @@ def test_the_report_of_many_ranges_has_a_short_name(
     def refuse(path: Path, text: str) -> None:
         raise StorageError(f"writing {path} failed: the disk is full")
 
-    # What was scored is shown all the same.
+    # The scores are printed nevertheless.
     monkeypatch.setattr("unbounded.files.write_text", refuse)
     assert main(["evaluate", str(folder), "--lengths", "1:3", "--count", "1"]) != 0
     out, err = capsys.readouterr()
@@ -306,10 +308,10 @@ def test_the_report_of_many_ranges_has_a_short_name(
     assert "the disk is full" in err
 
 
-def test_what_is_scored_is_shown_where_it_takes_long(
+def test_progress_is_printed_if_scoring_takes_long(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = str(golden_run(tmp_path, "reversal", {"symbols": 4}, symbols=4))
+    run = str(constructed_run(tmp_path, "reversal", {"symbols": 4}, symbols=4))
     arguments = ["evaluate", run, "--lengths", "1:2,3:5", "--count", "3"]
     assert main(arguments) == 0
     assert capsys.readouterr().err == ""
@@ -325,13 +327,13 @@ def test_what_is_scored_is_shown_where_it_takes_long(
     assert capsys.readouterr().err == ""
 
 
-def test_a_range_that_takes_long_is_shown_while_it_is_scored(
+def test_progress_is_printed_within_a_long_range(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 0.1, 3.0, 3.0, 3.5])
     monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: next(times)))
     look = verify.progress("scoring {}, {:.0f}% done")
-    for _ in range(3):  # once as it begins, and between two chunks
+    for _ in range(3):  # once at the start, and between two chunks
         look("3 sequences of length 1:2", 0.0)
     look("3 sequences of length 3:5", 0.5)
     look("", 1.0)

@@ -1,4 +1,4 @@
-"""`unbounded explore`: the file that is written, and what is said where it cannot be."""
+"""`unbounded explore`: the written file and the errors."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses that a browser would have been opened with."""
+    """The addresses that a browser would open."""
     addresses: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda address: not addresses.append(address))
     return addresses
 
 
-def test_without_a_run_there_are_machines(
+def test_explore_without_a_run_shows_the_built_in_models(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -42,20 +42,20 @@ def test_without_a_run_there_are_machines(
     data = data_of(page.read_text(encoding="utf-8"))
     kinds = ["queue", "stack", "superposition_stack"]
     assert [run["model"]["memory"]["kind"] for run in data["runs"]] == [*kinds, *kinds]
-    said = capsys.readouterr().out
-    assert "Copy with a queue, trained: Trained on lengths 4 to 24" in said
-    assert "wrote unbounded-explore.html" in said
+    output = capsys.readouterr().out
+    assert "Copy with a queue, trained: Trained on lengths 4 to 24" in output
+    assert "wrote unbounded-explore.html" in output
 
 
-def test_without_a_run_what_is_for_a_run_is_refused(capsys: Capture) -> None:
+def test_options_for_a_run_are_refused_without_a_run(capsys: Capture) -> None:
     flags = "--weights int8", "--hardened", "--course", "--data x", "--import x"
     for given in map(str.split, flags):
-        said = failing(capsys, "explore", *given)
-        assert f"{given[0]}: needs a RUN" in said
+        message = failing(capsys, "explore", *given)
+        assert f"{given[0]}: needs a RUN" in message
 
 
-def test_the_machines_need_no_torch(tmp_path: Path) -> None:
-    """What makes the first page come at once: importing torch alone takes two seconds."""
+def test_the_page_of_built_in_models_does_not_import_torch(tmp_path: Path) -> None:
+    """The first page opens fast, because importing torch takes two seconds."""
     code = (
         "import sys; from unbounded.cli import main; assert main(['explore', '--no-open']) == 0; "
         "print(sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
@@ -104,8 +104,8 @@ def test_the_course_of_training(
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
-    said = failing(capsys, "explore", str(bare), "--course")
-    assert "has no checkpoint; train with --training.keep_checkpoints" in said
+    message = failing(capsys, "explore", str(bare), "--course")
+    assert "has no checkpoint; train with --training.keep_checkpoints" in message
 
 
 def test_no_browser(
@@ -113,12 +113,14 @@ def test_no_browser(
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     page = tmp_path / "page.html"
-    page = page.parent / "pages of mine" / page.name  # which is made
+    page = page.parent / "pages of mine" / page.name  # the folder is created
     assert main(["explore", str(folder), "--export", str(page)]) == 0
     assert f"no browser could be opened here: open {page} in one" in capsys.readouterr().err
 
 
-def test_what_is_no_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
+def test_invalid_run_folders_and_output_files_are_errors(
+    capsys: Capture, folder: Path, tmp_path: Path
+) -> None:
     assert "is not a run folder" in failing(capsys, "explore", str(tmp_path))
     assert "is a folder; name a file" in failing(
         capsys, "explore", str(folder), "--export", str(tmp_path)
@@ -128,8 +130,8 @@ def test_what_is_no_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
     )
     own = tmp_path / "own.html"
     own.write_text("mine")
-    said = failing(capsys, "explore", str(folder), "--export", str(own))
-    assert "--overwrite replaces it" in said
+    message = failing(capsys, "explore", str(folder), "--export", str(own))
+    assert "--overwrite replaces it" in message
     assert own.read_text() == "mine"
 
 
@@ -141,20 +143,20 @@ def test_a_run_without_a_model(capsys: Capture, folder: Path, tmp_path: Path) ->
     assert "has no model that can be used" in failing(capsys, "explore", str(bare))
 
 
-def test_a_report_that_is_damaged_or_gone_is_said(
+def test_a_damaged_or_missing_report_is_reported(
     capsys: Capture, folder: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(folder, run)
     (run / "report.json").write_text("{")
     assert main(["explore", str(run), "--no-open"]) == 0
-    said = capsys.readouterr().out
-    assert "Its report is damaged: " in said
-    assert "report.json" in said
+    output = capsys.readouterr().out
+    assert "Its report is damaged: " in output
+    assert "report.json" in output
     (run / "report.json").unlink()
     assert main(["explore", str(run), "--no-open"]) == 0
-    said = capsys.readouterr().out
-    assert "It has no report.json, so its scores are unknown." in said
+    output = capsys.readouterr().out
+    assert "It has no report.json, so its scores are unknown." in output
     (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert page["note"].startswith("It has no report.json")
 
@@ -166,8 +168,8 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
         with pytest.raises(SystemExit):
             main([verb, "--help"])
         assert "--hardened, --no-hardened" in capsys.readouterr().out
-    said = failing(capsys, "explore", str(folder), "--hardened")
-    assert "has no hardened model" in said
+    message = failing(capsys, "explore", str(folder), "--hardened")
+    assert "has no hardened model" in message
     assert main(["explore", str(folder), "--no-hardened", "--no-open"]) == 0
 
 
@@ -179,7 +181,7 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
         ({"saturated": False, "harm": True}, ", as trained: the hardened model was not better"),
     ],
 )
-def test_a_title_says_how_hard_a_model_is(
+def test_a_title_states_whether_gates_are_hardened(
     folder: Path, tmp_path: Path, hardened: dict[str, bool], title: str
 ) -> None:
     run = tmp_path / "run"
@@ -205,7 +207,7 @@ def test_a_damaged_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
     assert not (damaged / "explore.html").exists()
 
 
-def test_curves_that_are_damaged_are_told(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_damaged_curves_are_reported(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     run = Path(shutil.copytree(folder, tmp_path / folder.name))
     for damaged in (b"{}\n", b"\xff\xfe\n"):
         (run / "metrics.jsonl").write_bytes(damaged)

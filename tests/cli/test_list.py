@@ -14,16 +14,18 @@ from unbounded.experiments.config.presets import FAMILIES
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"), [("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run")]
+    ("kind", "use"), [("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run")]
 )
-def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys: Capture) -> None:
+def test_list_explains_the_use_of_components_without_options(
+    kind: str, use: str, capsys: Capture
+) -> None:
     assert main(["list", kind]) == 0
-    assert says in capsys.readouterr().out
+    assert use in capsys.readouterr().out
     assert main(["list", kind, "--json"]) == 0
-    assert says in json.loads(capsys.readouterr().out)["use"]
+    assert use in json.loads(capsys.readouterr().out)["use"]
 
 
-def test_the_names_of_one_place(capsys: Capture) -> None:
+def test_list_shows_the_names_of_one_kind(capsys: Capture) -> None:
     assert main(["list", "schedule"]) == 0
     out = capsys.readouterr().out
     assert "schedules:" in out
@@ -87,7 +89,7 @@ def test_list_shows_the_options_of_one(name: str, lines: list[str], capsys: Capt
     assert "Did you mean 'stack'?" in failing(capsys, "list", "stak")
 
 
-def test_list_says_what_options_mean(capsys: Capture) -> None:
+def test_list_explains_options(capsys: Capture) -> None:
     assert main(["list", "lie_access"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     for text in (
@@ -103,7 +105,7 @@ def test_list_says_what_options_mean(capsys: Capture) -> None:
         assert ("lengths k are of 2k symbols." in shown) == (name == "answer_odd_first")
 
 
-def test_the_names_that_are_listed_are_those_there_are() -> None:
+def test_listed_names_equal_those_of_the_registries() -> None:
     from unbounded.experiments.config.components import CHOICES
     from unbounded.experiments.tables.published import PAPERS
     from unbounded.memories import MEMORIES
@@ -114,7 +116,7 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     def lines(registry: Mapping[str, object]) -> dict[str, str]:
         return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
 
-    # What is read in a terminal does not speak of a function's arguments.
+    # Text for a terminal does not mention the arguments of functions.
     assert not [text for kind in REGISTRIES for text in names_of(kind).values() if "Args" in text]
     assert names_of("tasks") == lines(TASKS)
     memories = lines(MEMORIES)
@@ -129,6 +131,6 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
             assert names_of(kind) == lines(CHOICES[place].registry)
 
 
-def test_what_is_of_ones_own_is_not_listed(capsys: Capture) -> None:
+def test_a_custom_component_is_not_listed(capsys: Capture) -> None:
     assert main(["list", "mypackage.Ring"]) == 2
     assert "its options are the arguments of its class" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Options on the command line and in config files: what is typed, merged, repeated, refused."""
+"""Options on the command line and in config files: types, merging, repetition, errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def config_of(capsys: Capture, *arguments: str) -> dict[str, dict[str, object]]:
     return data
 
 
-def said(capsys: Capture, *arguments: str) -> str:
+def error_text(capsys: Capture, *arguments: str) -> str:
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
@@ -38,7 +38,7 @@ def pairs(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("word", "value"), [("no", False), ("false", False), ("yes", True)])
-def test_a_command_line_gives_truth_values_as_words(
+def test_a_command_line_accepts_words_for_booleans(
     capsys: Capture, pairs: str, word: str, value: bool
 ) -> None:
     config = config_of(
@@ -51,7 +51,7 @@ def test_a_command_line_gives_truth_values_as_words(
     assert config["training"]["optimizer"] == {"name": "rmsprop", "maximize": value}
 
 
-def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
+def test_text_for_a_boolean_or_a_number_in_a_file_is_an_error(
     capsys: Capture, tmp_path: Path, pairs: str
 ) -> None:
     file = tmp_path / "mine.yaml"
@@ -61,19 +61,19 @@ def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
         f"optimizer: {{momentum: '1'}}}}\nhardware: {{data: {pairs}}}\n"
         "model: {memory: {name: queue, width: '3'}}\n"
     )
-    text = said(capsys, "train", "--config", str(file))
+    text = error_text(capsys, "train", "--config", str(file))
     assert "characters: expected true or false, got 'no'" in text
     assert "training.batches: expected an integer, got '3'" in text
     assert "training.plateau.restore: expected true or false, got 'true'" in text
     assert "momentum: expected a number, got '1'" in text
     assert "model.memory.width: expected an integer, got '3'" in text
-    # What the command line says counts more, and is read as such.
-    text = said(capsys, "train", "--config", str(file), "--model.memory.width", "3")
+    # The command line overrides the file, and its text is parsed as command-line text.
+    text = error_text(capsys, "train", "--config", str(file), "--model.memory.width", "3")
     assert "model.memory.width" not in text
 
 
 def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Path) -> None:
-    """Item 8: the first of two was dropped."""
+    """Once the first of two files was ignored."""
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
     first.write_text(
         "task: copy\nseed: 4\nmodel: {memory: {name: queue, width: 3}, hidden_size: 9}\n"
@@ -94,12 +94,12 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     assert config["model"]["memory"] == {"name": "queue", "width": 3}
     assert config["training"]["optimizer"] == {"name": "sgd", "momentum": 0.9}
     second.write_text("task: reversal\n")
-    text = said(capsys, "train", "--config", str(first), "--config", str(second))
+    text = error_text(capsys, "train", "--config", str(first), "--config", str(second))
     assert f"config: {second} is for task 'reversal', but this run is for task 'copy'" in text
 
 
-def test_an_empty_protocol_is_none_of_them(capsys: Capture) -> None:
-    assert "unknown protocol ''" in said(capsys, "train", "copy", "--protocol=")
+def test_an_empty_protocol_is_unknown(capsys: Capture) -> None:
+    assert "unknown protocol ''" in error_text(capsys, "train", "copy", "--protocol=")
 
 
 @pytest.mark.parametrize(
@@ -111,39 +111,41 @@ def test_an_empty_protocol_is_none_of_them(capsys: Capture) -> None:
         ("train", "copy", "--log_with", "wandb", "--log_with", "mlflow"),
     ],
 )
-def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
-    """Item 8: the last one was taken."""
+def test_a_repeated_list_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
+    """Once the last value was used without a message."""
     option = arguments[2]
-    assert f"{option}: expected it once, got it 2 times." in said(capsys, *arguments)
+    assert f"{option}: expected it once, got it 2 times." in error_text(capsys, *arguments)
 
 
 def test_a_file_named_null_is_a_file(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 28: it counted as none."""
+    """Once it counted as no file."""
     monkeypatch.chdir(tmp_path)
     for arguments in (("train", "pairs", "--data", "null"), ("sample", "pairs", "--data", "null")):
-        assert "--data: null: No such file" in said(capsys, *arguments)
+        assert "--data: null: No such file" in error_text(capsys, *arguments)
     Path("null").write_text("".join(f"a{n} b\tb a{n}\n" for n in range(60)))
     assert main(["sample", "pairs", "--data", "null", "-n", "1"]) == 0
 
 
 def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs: str) -> None:
-    """Item 28: "unknown task 'true'"."""
+    """Once the error was "unknown task 'true'"."""
     assert main(["sample", "pairs", "--task.characters", "no", "--data", pairs, "-n", "1"]) == 0
     assert capsys.readouterr().out.startswith("a")
-    assert "--data: give a file" in said(capsys, "sample", "pairs", "--task.characters", "true")
-    text = said(capsys, "sample", "pairs", "--task.characters", "maybe")
+    assert "--data: give a file" in error_text(
+        capsys, "sample", "pairs", "--task.characters", "true"
+    )
+    text = error_text(capsys, "sample", "pairs", "--task.characters", "maybe")
     assert "characters: expected true or false, got 'maybe'" in text
 
 
 @pytest.mark.parametrize("module", ["", "..", ".a", "a..b", "a b"])
 @pytest.mark.parametrize("verb", ["train", "evaluate", "explore"])
-def test_an_import_that_is_no_module_is_refused(
+def test_an_invalid_module_name_for_import_is_refused(
     capsys: Capture, tmp_path: Path, verb: str, module: str
 ) -> None:
     what = "copy" if verb == "train" else str(tmp_path)
-    text = said(capsys, verb, what, f"--import={module}")
+    text = error_text(capsys, verb, what, f"--import={module}")
     assert f"import: expected a module such as mypackage.memories, got {module!r}" in text
 
 
@@ -157,16 +159,16 @@ def test_an_import_that_is_no_module_is_refused(
         ("sample", "pairs", "--data", "x" * 300),
     ],
 )
-def test_a_name_that_is_too_long_is_said(
+def test_a_name_that_is_too_long_is_an_error(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "too long" in said(capsys, *arguments)
+    assert "too long" in error_text(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_seed_is_named_in_words(capsys: Capture) -> None:
-    assert "seed: expected an integer, got ''" in said(capsys, "train", "copy", "--seed=")
+    assert "seed: expected an integer, got ''" in error_text(capsys, "train", "copy", "--seed=")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
@@ -196,12 +198,12 @@ def test_sample_writes_to_a_terminal_of_another_language(tmp_path: Path) -> None
 
 
 def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) -> None:
-    """Item 2: `{symbols: "3"}` was the number 3."""
+    """Once `{symbols: "3"}` was the number 3."""
     task = config_of(capsys, "copy", "--task", "{symbols: 3}")["task"]
     assert task == {"name": "copy", "symbols": 3}
-    err = said(capsys, "train", "copy", "--task", '{symbols: "3"}')
+    err = error_text(capsys, "train", "copy", "--task", '{symbols: "3"}')
     assert "symbols: expected an integer, got '3'" in err
-    err = said(capsys, "train", "copy", "--model.memory", '{name: queue, width: "8"}')
+    err = error_text(capsys, "train", "copy", "--model.memory", '{name: queue, width: "8"}')
     assert "model.memory.width: expected an integer, got '8'" in err
     memory = ("--model.memory", "{name: stack, width: 8}", "--model.memory.width", "9")
     assert config_of(capsys, "copy", *memory)["model"]["memory"] == {"name": "stack", "width": 9}
@@ -209,23 +211,25 @@ def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) ->
 
 def test_only_names_of_components_are_imported(capsys: Capture, tmp_path: Path) -> None:
     for given in (("--data", "big.tsv"), ("--hardware.data", "big.tsv"), ("--task.data", "a.tsv")):
-        text = said(capsys, "train", "pairs", *given)
+        text = error_text(capsys, "train", "pairs", *given)
         assert "cannot be imported" not in text
         assert "No such file" in text
     config = config_of(capsys, "copy", "--id", "run.v2")
     assert config["id"] == "run.v2"
-    assert "cannot be imported" in said(capsys, "train", "copy", "--model.memory", "no_such.Ring")
+    assert "cannot be imported" in error_text(
+        capsys, "train", "copy", "--model.memory", "no_such.Ring"
+    )
 
 
-def test_another_task_is_refused_and_a_mapping_may_name_it(capsys: Capture) -> None:
+def test_a_second_task_is_refused_and_a_mapping_may_name_the_task(capsys: Capture) -> None:
     for given in (("--task.name", "reversal"), ("--task", "{name: reversal}")):
-        text = said(capsys, "train", "copy", *given)
+        text = error_text(capsys, "train", "copy", *given)
         assert "task: expected one task, got 'copy' and 'reversal'" in text
     config = config_of(capsys, "--task", "{name: copy, symbols: 5}")
     assert config["task"] == {"name": "copy", "symbols": 5}
     assert main(["sample", "copy", "--task", "{symbols: 3}", "-n", "1"]) == 0
     capsys.readouterr()
-    assert "expected one task" in said(capsys, "sample", "copy", "--task.name", "reversal")
+    assert "expected one task" in error_text(capsys, "sample", "copy", "--task.name", "reversal")
 
 
 @pytest.mark.parametrize(
@@ -241,17 +245,17 @@ def test_another_task_is_refused_and_a_mapping_may_name_it(capsys: Capture) -> N
         ("training: {epsilon: 1}", "It is --training.optimizer.eps now."),
     ],
 )
-def test_a_section_of_a_file_that_is_none(
+def test_an_invalid_section_of_a_config_file_is_an_error(
     capsys: Capture, tmp_path: Path, text: str, message: str
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(f"task: copy\n{text}\n")
     more = ("--harden", "--data", "x", "--model.memory", "deque", "--model.memory.pop_bias", "3")
-    assert message in said(capsys, "train", "--config", str(file), *more)
+    assert message in error_text(capsys, "train", "--config", str(file), *more)
 
 
-def test_a_component_that_is_no_yaml_is_said(capsys: Capture) -> None:
-    text = said(capsys, "train", "copy", "--training.schedule", "{name: cooldown")
+def test_a_component_with_invalid_yaml_is_an_error(capsys: Capture) -> None:
+    text = error_text(capsys, "train", "copy", "--training.schedule", "{name: cooldown")
     assert "training.schedule: '{name: cooldown' is not YAML, line 1" in text
     config = config_of(capsys, "copy", "--training.schedule", " {batches: 3}")
     assert config["training"]["schedule"] == {"name": "cooldown", "batches": 3}
@@ -268,8 +272,12 @@ def test_a_component_that_is_no_yaml_is_said(capsys: Capture) -> None:
         ("--training.plateau_hold", "--training.plateau.hold"),
     ],
 )
-def test_old_names_are_answered_with_the_new_ones(capsys: Capture, old: str, new: str) -> None:
-    assert f"unknown option '{old}'. It is {new} now." in said(capsys, "train", "copy", old, "3")
+def test_errors_for_old_option_names_give_the_new_names(
+    capsys: Capture, old: str, new: str
+) -> None:
+    assert f"unknown option '{old}'. It is {new} now." in error_text(
+        capsys, "train", "copy", old, "3"
+    )
 
 
 def test_help_shows_the_protocol(capsys: Capture) -> None:

@@ -1,4 +1,4 @@
-"""Commands whose output goes away: a working verb ends its work, a reading one ends."""
+"""Commands with a closed output: training continues, and reading commands end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def printing_to(make: Callable[[], TextIO]) -> Iterator[TextIO]:
 
 
 @streams
-def test_training_goes_on(
+def test_training_continues_without_standard_output(
     stream: Callable[[], TextIO], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with printing_to(stream):
@@ -57,7 +57,7 @@ def test_training_goes_on(
 
 @streams
 @pytest.mark.parametrize("command", [["list"], ["sample", "copy", "-n", "300"], ["--help"]])
-def test_read_vector_ends(
+def test_other_commands_end_without_standard_output(
     stream: Callable[[], TextIO], command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with printing_to(stream) as stdout:
@@ -72,7 +72,9 @@ def test_read_vector_ends(
         assert (code, err) == (0, "")
 
 
-def test_no_output_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_without_a_standard_output_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert main(tiny_arguments(tmp_path, **SHORT)) == 0
     assert (tmp_path / run_name(tiny(**SHORT)) / "report.json").exists()

@@ -12,7 +12,7 @@ import torch
 
 from tests.cli.failing import Capture, failing
 from tests.constructions import model_of
-from tests.verification.runs import golden_run
+from tests.verification.runs import constructed_run
 from unbounded.cli import main, predict
 from unbounded.models import MemoryModel
 from unbounded.tasks import make_task
@@ -21,7 +21,7 @@ from unbounded.tasks import make_task
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs")
-    return str(golden_run(folder, "reversal", {"symbols": 4}, symbols=4))
+    return str(constructed_run(folder, "reversal", {"symbols": 4}, symbols=4))
 
 
 def test_a_file_line_by_line(run: str, capsys: Capture, tmp_path: Path) -> None:
@@ -66,12 +66,12 @@ def test_lines_on_which_keys_overflow_have_an_empty_output(
 ) -> None:
     task = make_task("answer_copy", symbols=4)
     memory = {"name": "lie_access", "group": "scaling_rotation", "step": "free"}
-    memory["read_key_gate_bias"] = -50.0  # the head goes on from its key
+    memory["read_key_gate_bias"] = -50.0  # the head moves on from its key
     torch.manual_seed(3)
     model = model_of(task, memory=memory, hidden_size=4)
     with torch.no_grad():
         model.sequence.layer.layers[0].heads.bias.add_(30.0)  # keys grow thirtyfold in each step
-    folder = golden_run(tmp_path, "answer_copy", {"symbols": 4}, model)
+    folder = constructed_run(tmp_path, "answer_copy", {"symbols": 4}, model)
     lines = tmp_path / "lines.txt"
     lines.write_text(f"s1 s2\n{'s0 ' * 40}\ns3\n{'s1 ' * 30}\n")
     arguments = ["predict", str(folder), str(lines), "--batch", batch, "--max_length", "4"]
@@ -120,11 +120,11 @@ def blanks_run(folder: Path) -> str:
     task = make_task("pairs", **options)
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     memory = {"name": "queue", "width": 3}
-    return str(golden_run(folder, "pairs", options, MemoryModel(**sizes, memory=memory)))
+    return str(constructed_run(folder, "pairs", options, MemoryModel(**sizes, memory=memory)))
 
 
 def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> None:
-    """Those at the end of a file were dropped; the open box was no symbol."""
+    """Once blanks at the end of a file were dropped, and the open box was no symbol."""
     run, file = blanks_run(tmp_path), tmp_path / "lines.txt"
     arguments = ["predict", run, str(file), "--max_length", "3"]
     file.write_text("a b\na\u2423b\n \n\u2423\n  \n\n")
@@ -133,16 +133,16 @@ def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> No
     assert len(out) == 5
     assert (out[0], out[2]) == (out[1], out[3])
     file.write_text("a b\n\na\u00b7\n")
-    said = failing(capsys, *arguments)
-    assert "lines.txt, line 2: source: expected at least one symbol" in said
-    assert "lines.txt, line 3: source: symbol 2 is '\u00b7'" in said
+    message = failing(capsys, *arguments)
+    assert "lines.txt, line 2: source: expected at least one symbol" in message
+    assert "lines.txt, line 3: source: symbol 2 is '\u00b7'" in message
     with pytest.raises(SystemExit):
         main(["predict", "--help"])
     assert "among longer symbols it is written \u2423" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_called_that(
+def test_utf_16_without_a_byte_order_mark_is_named_in_the_error(
     run: str, capsys: Capture, tmp_path: Path, encoding: str
 ) -> None:
     file = tmp_path / "lines.txt"

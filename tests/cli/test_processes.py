@@ -40,7 +40,7 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
     ],
     ids=["plain", "smoothed", "sharpened"],
 )
-def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_path: Path) -> None:
+def test_two_processes_train_the_same_run_as_one(options: dict[str, Any], tmp_path: Path) -> None:
     config = tiny(batches=20, **options)
     arguments = tiny_arguments(tmp_path / "two", batches=20, **options)
     done = launch(arguments, 2)
@@ -53,7 +53,7 @@ def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_
     for left, right in pairs:
         assert left.keys() == right.keys()
         for name, value in left.items():
-            # Rounding apart: two halves are added in another order than the whole.
+            # Up to rounding: the sum of two halves has another order.
             expected = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
             assert right[name] == expected, name
     names = {path.name for path in checkpoint_folders(two / "checkpoints")[0].iterdir()}
@@ -64,10 +64,10 @@ def test_two_processes_train_the_run_that_one_does(options: dict[str, Any], tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_steps", [7, 1])
-def test_two_processes_train_on_chunks_with_a_learned_beginning(
+def test_two_processes_train_on_chunks_with_a_learned_initial_state(
     chunk_steps: int, tmp_path: Path
 ) -> None:
-    """The learned state is not used in a later piece, and the heads not in one of a single step."""
+    """Later chunks do not use the learned state; chunks of one step do not use the heads."""
     config = tiny_streams(batch_size=4, chunk_steps=chunk_steps)
     config.model.learn_initial_state = True
     config.evaluation["carry_state"] = True  # as in the preset of anbn

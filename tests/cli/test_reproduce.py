@@ -53,7 +53,7 @@ def test_fields_before_the_paper_and_several_of_them(capsys):
     assert "4 of 4 runs to train" in capsys.readouterr().out.splitlines()
 
 
-def test_dry_run_finds_what_training_would(tmp_path):
+def test_dry_run_reports_errors_of_training(tmp_path):
     asked = ["joulin2015", "--dry-run", "--data", str(tmp_path / "nowhere")]
     with pytest.raises(ConfigError, match=r"--data: .*nowhere"):
         reproduce.run(asked)
@@ -73,7 +73,7 @@ def test_table_only_works_from_reports(tiny, tmp_path, capsys):
 
 
 def test_table_only_needs_no_corpus(tmp_path):
-    # Without --data no run of this study can be trained, and its reports are a table all the same.
+    # Without --data no run of this study can be trained, but its reports make a table.
     with pytest.raises(ConfigError, match="give --data DIR"):
         reproduce.run(["joulin2015", "--study", "halving", "--dry-run"])
     out = tmp_path / "out"
@@ -98,7 +98,7 @@ def test_another_study_gets_a_folder_of_its_own(tiny, tmp_path):
     assert (tmp_path / "results" / "grefenstette2015-paper" / "table.md").is_file()
 
 
-def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
+def test_runs_with_a_report_are_not_missing(tiny, tmp_path, monkeypatch, capsys):
     out = tmp_path / "results" / "grefenstette2015"
     write_report(out, tiny.trials[0])
     assert reproduce.run(["grefenstette2015", "--missing", "--dry-run"]) == 0
@@ -131,7 +131,7 @@ def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkey
     assert {hardware.matmul_precision for hardware in machines} == {"medium"}
     assert {hardware.device for hardware in machines} == {"cpu"}
     assert [trial.name for trial in asked] == [trial.name for trial in tiny.trials]
-    # One alone leaves the other as the study has it.
+    # Without the second option the study's own value is used.
     asked.clear()
     reproduce.run(["grefenstette2015", "--device", "cpu", "--out", str(tmp_path)])
     assert {trial.config.hardware.matmul_precision for trial in asked} == {None}
@@ -152,14 +152,14 @@ def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkey
     ]
 
 
-def test_cuda_that_is_not_there_is_said_before_anything_runs(tiny, monkeypatch):
+def test_a_missing_cuda_device_is_an_error_before_the_first_run(tiny, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for more in ([], ["--dry-run"]):
         with pytest.raises(ConfigError, match="torch finds no CUDA device"):
             reproduce.run(["grefenstette2015", "--device", "cuda", *more])
 
 
-def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
+def test_a_run_is_missing_until_its_verification_is_complete(tmp_path):
     study = tiny_study(seeds=[0])
     first, second = (replace(trial, verify={"count": 1000}) for trial in study.trials)
     write_report(tmp_path, first)
@@ -168,7 +168,7 @@ def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     add_to_runs_file(path, {first.name: {**found, "options": {"count": 1000}}})
     assert work.missing((first, second), tmp_path) == (second,)
-    # One with fewer words, or that was broken off, is not the one that is asked for.
+    # A verification with fewer strings, or an interrupted one, does not count.
     add_to_runs_file(path, {first.name: {**found, "options": {"count": 100}}})
     assert work.missing((first, second), tmp_path) == (first, second)
     broken_off = {**found, "finished": False, "options": {"count": 1000}}
@@ -182,7 +182,7 @@ def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
         work.missing((first, second), tmp_path)
 
 
-def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):
+def test_an_interrupted_call_prints_how_to_resume(tiny, monkeypatch, capsys):
     def interrupted(*arguments, **options):
         raise Interrupted(2)
 
@@ -236,7 +236,7 @@ def test_a_results_folder_that_cannot_be_made(tiny, tmp_path):
         reproduce.run(["grefenstette2015"])
 
 
-def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
+def test_dry_run_estimates_hours_from_measured_minutes(tiny, tmp_path, capsys):
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "2 of 2 runs to train",
@@ -244,7 +244,7 @@ def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
     ]
     write_report(tmp_path / "results" / "grefenstette2015", tiny.trials[0], minutes=120)
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
-    # The other run is taken to need as long.
+    # The estimate for the other run is the same time.
     assert capsys.readouterr().out.splitlines()[-1] == (
         "about 4.0 hours of training with --jobs 1, estimated from the minutes of 1 finished "
         "run on its hardware"
@@ -253,7 +253,7 @@ def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
     assert "about 2.0 hours of training with --jobs 2" in capsys.readouterr().out
 
 
-def test_something_is_said_before_anything_is_read(monkeypatch, capsys):
+def test_a_line_is_printed_before_the_study_is_loaded(monkeypatch, capsys):
     def nothing(*arguments):
         assert capsys.readouterr().err == "planning grefenstette2015, study laptop ...\n"
         raise ConfigError(["enough"])
@@ -263,7 +263,7 @@ def test_something_is_said_before_anything_is_read(monkeypatch, capsys):
         reproduce.run(["grefenstette2015"])
 
 
-def test_only_prints_the_rows_that_were_asked_for(tiny, tmp_path, monkeypatch, capsys):
+def test_only_prints_the_requested_rows(tiny, tmp_path, monkeypatch, capsys):
     out = tmp_path / "results" / "grefenstette2015"
     for trial in tiny.trials:
         write_report(out, trial)

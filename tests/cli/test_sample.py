@@ -43,7 +43,7 @@ def test_writes_json_lines(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_an_existing_file_is_kept_unless_asked(tmp_path):
+def test_an_existing_file_is_replaced_only_on_request(tmp_path):
     out = tmp_path / "pairs.jsonl"
     out.write_text("mine")
     with pytest.raises(ConfigError, match=r"out: .*pairs.jsonl exists"):
@@ -53,14 +53,14 @@ def test_an_existing_file_is_kept_unless_asked(tmp_path):
     assert len(out.read_text().splitlines()) == 2
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_an_invalid_output_path_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match=r"out: there is no folder .*none; make it first"):
         sample(make_task("copy"), out=tmp_path / "none" / "pairs.jsonl")
     with pytest.raises(ConfigError, match=r"out: .* is a folder; name a file in it"):
         sample(make_task("copy"), out=tmp_path)
 
 
-def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):
+def test_a_failed_write_is_a_storage_error(tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -71,14 +71,14 @@ def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):
             sample(make_task("copy"), out=tmp_path / "pairs.jsonl")
 
 
-def test_a_error_on_the_way_leaves_no_file(tmp_path):
+def test_an_error_during_sampling_leaves_no_file(tmp_path):
     with pytest.raises(ConfigError, match="derives no sentence"):
         sample(make_task("gender"), lengths=LengthRange(1, 2), out=tmp_path / "pairs.jsonl")
     assert not list(tmp_path.iterdir())
 
 
 def own_data(folder: Path, name: str) -> list[str]:
-    """Arguments that name data of which the split "train" has 24 examples."""
+    """Arguments for data whose split "train" has 24 examples."""
     if name == "text":
         for split, count in (("train", 24), ("valid", 3), ("test", 2)):
             (folder / f"{split}.txt").write_text("a b c\n" * count)
@@ -95,31 +95,33 @@ def own_data(folder: Path, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["text", "pairs"])
-def test_more_examples_than_there_are(tmp_path, capsys, name):
+def test_more_examples_than_available_are_an_error(tmp_path, capsys, name):
     given = own_data(tmp_path, name)
     assert main(["sample", *given, "-n", "24"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 24
     out = tmp_path / "examples.jsonl"
     for more in ([], ["--out", str(out)]):
-        said = failing(capsys, "sample", *given, "-n", "300", *more)
-        assert f"-n: expected at most 24, as many as {name} has for train, got 300" in said
+        message = failing(capsys, "sample", *given, "-n", "300", *more)
+        assert f"-n: expected at most 24, as many as {name} has for train, got 300" in message
     assert not out.exists()
     task = make_task(name, data=given[2])
     with pytest.raises(ConfigError, match=r"n: expected at most \d+, as many as \w+ has for test"):
         sample(task, 25, split="test")
     if name == "pairs":
         there = task.available("train", LengthRange(1, 1))
-        said = failing(capsys, "sample", *given, "-n", "24", "--lengths", "1:1")
-        assert f"-n: expected at most {there}, as many as pairs has for train, of lengths 1" in said
-        said = failing(capsys, "sample", *given, "--lengths", "7:9")
-        assert "has no line for train with a source of length 7:9" in said
+        message = failing(capsys, "sample", *given, "-n", "24", "--lengths", "1:1")
+        assert (
+            f"-n: expected at most {there}, as many as pairs has for train, of lengths 1" in message
+        )
+        message = failing(capsys, "sample", *given, "--lengths", "7:9")
+        assert "has no line for train with a source of length 7:9" in message
     else:
         assert [task.available(split, LengthRange(1, 2)) for split in SPLITS] == [24, 3, 2]
         with pytest.raises(ChoiceError, match="unknown split 'tst'"):
             task.available("tst", task.train_lengths)
 
 
-def test_where_there_are_few_all_are_shown(tmp_path, capsys):
+def test_all_examples_are_shown_if_there_are_few(tmp_path, capsys):
     given = own_data(tmp_path, "text")
     assert main(["sample", *given, "--split", "test"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -156,8 +158,8 @@ def test_a_closed_pipe_is_no_error():
     assert process.returncode == 0
 
 
-def test_a_hint_of_the_task_is_said_beside_the_examples(tmp_path, capsys):
-    """`train --quiet` and `sample` kept silent of characters that were read as words."""
+def test_a_hint_of_the_task_is_printed_to_stderr(tmp_path, capsys):
+    """Once `train --quiet` and `sample` hid that characters were read as words."""
     data = tmp_path / "pairs.txt"
     data.write_text("".join(f"word{k}\tdrow{k}\n" for k in range(60)))
     assert main(["sample", "pairs", "--data", str(data), "-n", "2"]) == 0

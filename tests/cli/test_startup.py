@@ -1,4 +1,4 @@
-"""What starts without torch, and Ctrl-C before there is anything to save."""
+"""Commands that do not import torch, and Ctrl-C during the start."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HEAVY = [
 ]
 
 
-def test_what_only_shows_text_starts_without_torch() -> None:
+def test_commands_that_only_print_text_do_not_import_torch() -> None:
     code = (
         "import sys\nfrom unbounded.cli import main\n"
         "for command in ['--help'], ['list'], ['train', '--help'], ['--print_shtab', 'bash']:\n"
@@ -79,17 +79,17 @@ def test_ctrl_c_while_something_is_imported(
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
-            raise ImportError("half imported") from error  # what numpy makes of it, for one
+            raise ImportError("half imported") from error  # numpy, for example, raises this error
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules["unbounded.cli.main"], "verb_module", interrupted)
-        said = failing(capsys, "list", code=130)
-    assert said == "unbounded: stopped by Ctrl-C\n"
+        message = failing(capsys, "list", code=130)
+    assert message == "unbounded: stopped by Ctrl-C\n"
     assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
 
 
-def test_ctrl_c_before_the_command_has_begun() -> None:
+def test_ctrl_c_before_the_command_starts() -> None:
     code = (
         "import sys\n"
         "class Finder:\n"

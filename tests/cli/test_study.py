@@ -82,7 +82,7 @@ def test_a_study_on_the_command_line(capsys: Capture) -> None:
 
 
 def write_custom(statement: str, seeds: Any) -> None:
-    """A study of a memory whose steps end with a statement, and of none."""
+    """A study of no memory, and of a memory whose steps run a given statement."""
     Path("custom.py").write_text(
         "import os, signal\n"
         "from unbounded.memories import NeuralStack\n"
@@ -123,7 +123,7 @@ def test_a_run_that_raises_keeps_its_error_and_stops_no_other(
         *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGUSR1, signal.SIGXCPU)),
     ],
 )
-def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
+def test_a_signal_saves_within_ten_seconds_and_prints_how_to_resume(number: int) -> None:
     write(Path("mine.yaml"), tiny(budget={"batches": 10**6}, seeds=[0]))
     command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -145,7 +145,7 @@ def test_a_signal_saves_within_ten_seconds_and_says_go_on(number: int) -> None:
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGUSR1]
 )
-def test_a_signal_before_the_first_run_says_go_on(number: int) -> None:
+def test_a_signal_before_the_first_run_exits_with_code_75(number: int) -> None:
     write(Path("mine.yaml"))
     command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--shard", "1/1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
@@ -207,7 +207,7 @@ def test_a_study_that_changed(capsys: Capture) -> None:
     assert "--extend does not remove them: put them back" in text
     assert main(["study", "mine.yaml", "--dry-run"]) == 0
     assert "2 of its runs are no longer in the file" in capsys.readouterr().out
-    # What only the table shows may change.
+    # Options that affect only the table may change.
     write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
     assert main(["study", "mine.yaml"]) == 0
     assert "| 4 " in capsys.readouterr().out
@@ -268,13 +268,15 @@ def test_a_new_study(capsys: Capture) -> None:
         (["mine.yaml", "--seeds", "0:3"], "--seeds: expected in the file; write it into mine.yaml"),
     ],
 )
-def test_what_is_wrong(arguments: list[str], expected: str, capsys: Capture) -> None:
+def test_each_wrong_call_has_its_error(
+    arguments: list[str], expected: str, capsys: Capture
+) -> None:
     write(Path("mine.yaml"))
     assert expected in failing_study(capsys, *arguments)
 
 
 @pytest.mark.slow
-def test_a_run_that_kills_its_worker_is_given_up(capsys: Capture) -> None:
+def test_a_run_that_kills_its_worker_fails_after_three_attempts(capsys: Capture) -> None:
     write_custom("os.kill(os.getpid(), signal.SIGKILL)", "0:2")
     command = [sys.executable, "-m", "unbounded", "study", "mine.yaml", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""`unbounded train`: what it does, what it says is next, how it fails."""
+"""`unbounded train`: its results, the next commands it prints, and its errors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ from unbounded.training import OBJECTIVES
 
 
 @pytest.mark.parametrize("below", ["", "below/it"])
-def test_runs_in_the_place_of_a_file(below: str, capsys: Capture, tmp_path: Path) -> None:
+def test_a_runs_folder_that_is_a_file_is_an_error(
+    below: str, capsys: Capture, tmp_path: Path
+) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    said = failing(capsys, *tiny_arguments(file / below, batches=1))
-    assert f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in said
-    assert ".locks" not in said
+    message = failing(capsys, *tiny_arguments(file / below, batches=1))
+    assert (
+        f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in message
+    )
+    assert ".locks" not in message
 
 
 @pytest.mark.parametrize("verb", ["train", "sample"])
@@ -40,17 +44,19 @@ def test_a_text_needs_its_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
-    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
-    assert f"--data: {tmp_path}: it has none of ptb.train.txt, ptb.valid.txt, ptb.test.txt" in said
-    assert said.count("ptb.train.txt") == 1
-    assert "task:" not in said
+    message = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
+    assert (
+        f"--data: {tmp_path}: it has none of ptb.train.txt, ptb.valid.txt, ptb.test.txt" in message
+    )
+    assert message.count("ptb.train.txt") == 1
+    assert "task:" not in message
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
-    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
-    assert "expected 929589 tokens with <eos>, got 3" in said
+    message = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
+    assert "expected 929589 tokens with <eos>, got 3" in message
     assert not (tmp_path / "runs").exists()
-    said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
-    assert "--data: the task 'anbn' reads no data" in said
+    message = failing(capsys, verb, "anbn", "--data", str(tmp_path))
+    assert "--data: the task 'anbn' reads no data" in message
 
 
 def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
@@ -59,8 +65,8 @@ def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
     any_text = ("--data", str(tmp_path), "--task.published_counts", "false")
     assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
     assert "the cat sat" in capsys.readouterr().out
-    said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
-    assert "lengths: a text has no lengths to choose, got 4:5" in said
+    message = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
+    assert "lengths: a text has no lengths to choose, got 4:5" in message
 
 
 def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
@@ -69,17 +75,17 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     out = capsys.readouterr().out
     assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
     assert "test exact match 1.00: " in out
-    said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
-    assert "restarts: expected at least 1, got 0" in said
-    said = failing(capsys, "train", "copy", "--jobs", "2")
-    assert "jobs: works only with several runs; give --restarts too" in said
+    message = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
+    assert "restarts: expected at least 1, got 0" in message
+    message = failing(capsys, "train", "copy", "--jobs", "2")
+    assert "jobs: works only with several runs; give --restarts too" in message
     several = ("--restarts", "2", "--jobs", "2", "--hardware.threads")
-    said = failing(capsys, "train", "copy", *several, "3")
-    assert "hardware.threads: concurrent restarts have one thread each; leave it out" in said
+    message = failing(capsys, "train", "copy", *several, "3")
+    assert "hardware.threads: concurrent restarts have one thread each; leave it out" in message
     assert main(["train", "copy", *several, "1", "--print_config"]) == 0
 
 
-def test_a_run_on_streams_says_what_can_be_done_next(
+def test_a_run_on_streams_prints_the_next_commands(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=40, learning_rate=0.1, report_every=20, checkpoint_every=20)
@@ -92,11 +98,11 @@ def test_a_run_on_streams_says_what_can_be_done_next(
         program, *arguments = shlex.split(line, comments=True)
         assert program == "unbounded"
         assert main([*arguments, *options]) == 0
-    said = capsys.readouterr().out
-    assert "as trained:" in said
-    assert "hardened" in said
+    output = capsys.readouterr().out
+    assert "as trained:" in output
+    assert "hardened" in output
     assert failing(capsys, *arguments).endswith("--overwrite hardens it again\n")
-    # A hardened model that is worse is not taken: there is only what was trained.
+    # A worse hardened model is not accepted: there is only the trained model.
     place = "unbounded.experiments.run.hardening_phase.worse_sets"
     monkeypatch.setattr(place, lambda sets, before, after: ["lengths 2:4"])
     options = ["--harden", "--hardening.batches", "1", "--restarts", "1"]
@@ -121,14 +127,14 @@ def hardened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("harm", "right"), [(True, 1), (False, 1), (None, 1), (False, 0), ("not hardened", 0)]
 )
-def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
+def test_the_next_commands_depend_on_the_hardened_model_and_its_score(
     harm: bool | str | None, right: int, capsys: Capture, tmp_path: Path, hardened: Path
 ) -> None:
-    """And what is right on nothing is neither to be hardened nor verified."""
+    """A model without correct sequences gets no advice to harden or verify it."""
     folder = Path(shutil.copytree(hardened, tmp_path / hardened.name))
     report = json.loads((folder / "report.json").read_text())
     report["hardened"]["harm"] = harm
-    if harm is None:  # as reports once were
+    if harm is None:  # as in old reports
         del report["hardened"]["harm"]
     elif harm == "not hardened":
         del report["hardened"]
@@ -143,7 +149,7 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     assert main(shlex.split(actions)[1:]) == 0
 
 
-def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
+def test_hardening_is_suggested_only_if_some_sequences_are_correct(
     capsys: Capture, tmp_path: Path
 ) -> None:
     config = tiny(batches=1)
@@ -158,10 +164,10 @@ def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
 
 
 @pytest.mark.parametrize("more", [(), ("--restarts", "2")])
-def test_resume_begins_a_run_that_is_not_there(
+def test_resume_starts_a_missing_run(
     capsys: Capture, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
-    """Item 22: it was an error, so that one command could not serve first and later attempts."""
+    """One command serves the first and each later attempt."""
     arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume", *more]
     assert main(arguments) == 0
     folder = tmp_path / run_name(tiny(batches=2, accuracy_every=0))
@@ -173,14 +179,14 @@ def test_resume_begins_a_run_that_is_not_there(
 def test_resume_without_a_task_makes_no_folder(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 28."""
+    """Once it left a folder."""
     monkeypatch.chdir(tmp_path)
     assert "task: expected a task, got none" in failing(capsys, "train", "--resume")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_report_says_commands_no_terminal(capsys: Capture, tmp_path: Path) -> None:
-    """Item 27."""
+def test_control_characters_of_a_report_are_escaped(capsys: Capture, tmp_path: Path) -> None:
+    """A terminal must not execute text of a report."""
     arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
     assert main([*arguments, "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("copy, split test, seed 3\n")  # only the result
@@ -220,12 +226,12 @@ def test_absurd_sizes_and_files(
         MemoryError("Unable to allocate 373. GiB"),
     ],
 )
-def test_what_does_not_fit_into_memory(
+def test_too_little_memory_is_an_error_without_a_run_folder(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(error))
-    said = failing(capsys, *tiny_arguments(tmp_path))
-    assert f"there is not enough memory for these sizes: {error}" in said
+    message = failing(capsys, *tiny_arguments(tmp_path))
+    assert f"there is not enough memory for these sizes: {error}" in message
     assert not list(tmp_path.glob("copy*"))
     monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(RuntimeError("bug")))
     with pytest.raises(RuntimeError, match="bug"):
@@ -259,19 +265,19 @@ def test_a_diverging_run_ends_with_code_3(
     assert all(message in err for message in messages), err
 
 
-def test_tensorboard_on_request(capsys: Capture, tmp_path: Path) -> None:
+def test_tensorboard_is_written_on_request(capsys: Capture, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     assert main([*tiny_arguments(tmp_path, batches=20), "--log_with", "tensorboard"]) == 0
     assert list(tmp_path.glob("*/trackers/unbounded/events*"))
 
 
-def test_trackers_that_are_not_there_are_said(
+def test_missing_and_unknown_trackers_are_reported(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "get_available_trackers", list)
-    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "tensorboard, tensorbored")
-    assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in said
-    assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in said
-    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
-    assert "--log_with needs sequential restarts" in said
+    message = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "tensorboard, tensorbored")
+    assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in message
+    assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in message
+    message = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
+    assert "--log_with needs sequential restarts" in message
     assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")

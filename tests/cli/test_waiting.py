@@ -36,27 +36,27 @@ def test_threads_sleep_soon_while_they_wait(environment, monkeypatch):
     "given",
     [{"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "passive"}],
 )
-def test_what_the_environment_says_of_waiting_stays(given, environment, monkeypatch):
+def test_wait_settings_of_the_environment_are_kept(given, environment, monkeypatch):
     environment.update(given)
     started(monkeypatch)
     assert {name: environment.get(name) for name in given} == given
     assert ("GOMP_SPINCOUNT" in environment) == ("GOMP_SPINCOUNT" in given)
 
 
-def test_torch_is_not_loaded_before_the_environment_says_how_to_wait():
+def test_the_wait_settings_are_set_before_torch_is_imported():
     assert subprocess.run([sys.executable, "-c", SAYS], check=False).returncode == 0
 
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only libgomp, which torch has on Linux, reads GOMP_SPINCOUNT"
 )
-def test_the_library_that_waits_reads_it():
+def test_libgomp_reads_the_spin_count():
     environment = {name: value for name, value in os.environ.items() if "GOMP" not in name}
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", LOADS],
         env={**environment, "OMP_DISPLAY_ENV": "verbose"},
         capture_output=True,
         text=True,
         check=True,
     ).stderr
-    assert "GOMP_SPINCOUNT = '1000'" in said
+    assert "GOMP_SPINCOUNT = '1000'" in output

@@ -1,4 +1,4 @@
-"""The words that people type first lead somewhere, and numbers are written as people write them."""
+"""Common option names produce hints, and common number formats are accepted."""
 
 from __future__ import annotations
 
@@ -27,31 +27,33 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("--batch-size", "--training.batch_size"),
     ],
 )
-def test_what_other_programs_call_it(
+def test_option_names_of_other_programs_produce_a_hint(
     option: str, here: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Item 21: no hint, or one that led astray."""
-    said = failing(capsys, "train", "copy", option, "1")
-    assert f"unknown option '{option}': it is {here}" in said
+    """Once there was no hint, or a misleading one."""
+    message = failing(capsys, "train", "copy", option, "1")
+    assert f"unknown option '{option}': it is {here}" in message
 
 
-def test_where_the_name_of_a_task_belongs(capsys: pytest.CaptureFixture[str]) -> None:
-    said = failing(capsys, "train", "--task", "copy")
-    assert "the name of the task is the first word after the command" in said
+def test_an_option_for_the_task_name_produces_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    message = failing(capsys, "train", "--task", "copy")
+    assert "the name of the task is the first word after the command" in message
     assert "first word" not in failing(capsys, "reproduce", "--task", "copy")
 
 
-def test_what_a_page_is_written_to(capsys: pytest.CaptureFixture[str]) -> None:
-    said = failing(capsys, "explore", "--out", "page.html")
-    assert "unknown option '--out': it is --export FILE" in said
+def test_explore_with_the_option_out_suggests_export(capsys: pytest.CaptureFixture[str]) -> None:
+    message = failing(capsys, "explore", "--out", "page.html")
+    assert "unknown option '--out': it is --export FILE" in message
 
 
 @pytest.mark.parametrize("verb", ["verify", "harden", "extract"])
-def test_where_that_goes_which_has_no_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = failing(capsys, verb, "run", "--out", "folder")
-    assert "unknown option '--out': the results are written into the run's own folder" in said
-    said = failing(capsys, "evaluate", "run", "--output", "folder")
-    assert "unknown option '--output'. Did you mean '--out'?" in said
+def test_commands_without_an_output_option_name_the_output_folder(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = failing(capsys, verb, "run", "--out", "folder")
+    assert "unknown option '--out': the results are written into the run's own folder" in message
+    message = failing(capsys, "evaluate", "run", "--output", "folder")
+    assert "unknown option '--output'. Did you mean '--out'?" in message
 
 
 @pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
@@ -70,14 +72,16 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("number", ["0x10", "1_000", "٣٢", "1e", "5 6"])
 def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Item 24: some were taken, and meant something else than they looked like."""
-    said = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
-    assert "model.hidden_size: expected an integer" in said
-    assert number in said
+    """Once some were accepted with an unexpected meaning."""
+    message = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
+    assert "model.hidden_size: expected an integer" in message
+    assert number in message
 
 
 @pytest.mark.parametrize("number", ["1e-3", ".5", "2."])
-def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_common_number_formats_are_accepted(
+    number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["train", "copy", "--training.learning_rate", number, "--print_config"]) == 0
     assert f"learning_rate: {float(number)}" in capsys.readouterr().out
 
@@ -92,37 +96,37 @@ def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture
         (["2"], "expected an option such as --NAME VALUE after 'copy', got '2'"),
     ],
 )
-def test_what_says_nothing(
+def test_empty_values_are_errors(
     arguments: list[str],
     message: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Items 23 and 24: these trained and printed an empty table, or wrote into the folder."""
+    """Once these trained and printed an empty table, or wrote into the folder."""
     monkeypatch.chdir(tmp_path)
     assert message in failing(capsys, "train", "copy", *arguments)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("task", ["anbn", "binary_addition"])
-def test_no_memory_in_the_place_of_a_presets(
+def test_no_memory_can_replace_the_memory_of_a_preset(
     task: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Item 22: the preset's own capacity and overflow were then refused as idle."""
+    """Once the preset's capacity and overflow were then errors."""
     assert main(["train", task, "--model.memory", "none", "--print_config"]) == 0
     out = capsys.readouterr().out
     assert "  memory:\n    name: none\n  controller:" in out
 
 
-def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sampled_line_separates_source_and_target(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sample", "reversal", "-n", "1", "--lengths", "40:40"]) == 0
     source, mark, target = capsys.readouterr().out.partition(" ||| ")
     assert mark
     assert source.split() == target.split()[::-1]
     assert len(source.split()) == 40
-    said = failing(capsys, "sample", "copy", "2")
-    assert "expected an option such as --NAME VALUE after 'copy', got '2'" in said
+    message = failing(capsys, "sample", "copy", "2")
+    assert "expected an option such as --NAME VALUE after 'copy', got '2'" in message
 
 
 YAMLS = {
@@ -133,10 +137,10 @@ YAMLS = {
 
 
 @pytest.mark.parametrize(("text", "message"), YAMLS.items(), ids=range(len(YAMLS)))
-def test_a_config_file_that_is_none(
+def test_an_invalid_config_file_is_an_error(
     text: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Item 13: each ended in a traceback."""
+    """Once each ended in a traceback."""
     path = tmp_path / "config.yaml"
     path.write_text(text)
     assert message in failing(capsys, "train", "--config", str(path))
@@ -146,7 +150,7 @@ def test_a_config_file_that_is_none(
 def test_help_fits_on_two_screens(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 20: it was 342 lines, with a block of 50 before anything could be read."""
+    """Once it had 342 lines and began with a block of 50."""
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as caught:
         main([verb, "--help"])

@@ -36,7 +36,7 @@ def test_the_page_has_at_most_ten_rows_and_the_strongest_first(details):
     assert effects == sorted(effects, reverse=True)
 
 
-def test_what_the_page_says_of_all_rows():
+def test_the_pages_summary_of_all_rows_is_correct():
     def of(detail):
         return [row["effect"] for row in ROWS if row["detail"] == detail]
 
@@ -52,9 +52,9 @@ def test_what_the_page_says_of_all_rows():
         assert max(of(detail)) > 0.1
 
 
-# What follows reads the files of runs by itself.
+# The code below reads the files of runs directly.
 
-#: Parts of a config that no weight of the trained model depends on, or that end its training.
+#: Config sections without effect on the weights, and those that end training.
 FREE = {"id", "seed", "evaluation", "hardening"}
 FREE_HARDWARE = {"data", "device", "threads", "backend"}
 FREE_TRAINING = {
@@ -91,7 +91,7 @@ def reports():
     return by_name
 
 
-#: The fields of each detail, and what follows from them without an effect of its own.
+#: The fields of each detail, with dependent fields that have no effect of their own.
 FIELDS = {
     "initial output embeddings": {"model.output_initialization"},
     "initial weights of words": {"model.symbol_initialization"},
@@ -118,7 +118,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-def test_nothing_else_differs(reports):
+def test_the_sides_of_a_row_differ_only_in_its_detail(reports):
     assert {row["detail"] for row in ROWS} == FIELDS.keys()
     for row in ROWS:
         first, second = (

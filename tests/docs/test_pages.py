@@ -31,7 +31,7 @@ def test_the_readme_is_short_and_has_its_commands():
     assert '<img src="docs/explorer/queue_copy_light.png"' in README
 
 
-def test_every_public_name_stands_in_a_page():
+def test_every_public_name_is_on_a_page():
     text = "".join(
         page.read_text(encoding="utf-8") for page in pages() if page.parent.name != "notebook"
     )
@@ -40,7 +40,7 @@ def test_every_public_name_stands_in_a_page():
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_links_lead_somewhere(page):
+def test_link_targets_exist(page):
     text = page.read_text(encoding="utf-8")
     pictures = re.findall(r'<img src="([^"]+)"', text)
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) + pictures:
@@ -56,7 +56,7 @@ def test_commands_of_the_pages_exist(page):
         assert verb in VERBS, f"{page.name} shows `unbounded {verb}`"
 
 
-#: Names in place of a file or component of the reader's.
+#: Names that stand for a file or component of the reader.
 _STAND_INS = ("mypackage", "...", "mine.yaml", "--import", "TASK", " NAME", "PAPER")
 
 
@@ -77,7 +77,7 @@ def commands() -> dict[str, str]:
 
 @pytest.mark.parametrize(("line", "page"), commands().items())
 def test_commands_of_the_pages_parse(line, page, tmp_path, monkeypatch, capsys):
-    """A training is composed and checked; of other verbs the arguments are parsed."""
+    """A training config is composed and checked; for other commands the arguments are parsed."""
     from unbounded.cli import overlay
     from unbounded.cli.main import main
     from unbounded.cli.parsing import parse
@@ -147,7 +147,7 @@ def test_the_rows_of_the_readme_are_in_the_tables(row, expected):
     assert row in README
 
 
-def test_copy_a_hundred_times_as_long_is_in_the_table():
+def test_copy_at_100_times_the_training_length_is_in_the_table():
     assert "strings 100 times as long as in training | – | 1.00 on 3 of 3 seeds" in README
     assert "| the same, hardened | 3 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |" in page_of("exact")
 
@@ -278,7 +278,7 @@ def test_the_table_of_lengths_to_the_digit(make_images):
     ) in text
 
 
-def test_the_best_of_all_restarts_stands_beside_the_median(make_images, monkeypatch):
+def test_the_table_has_the_best_restart_and_the_median(make_images, monkeypatch):
     """Where the paper's value is the best of its restarts, and nowhere else."""
     monkeypatch.setitem(
         make_images["lengths_table"].__globals__,
@@ -319,7 +319,7 @@ def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images):
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_no_section_stands_twice(page):
+def test_no_section_is_repeated(page):
     """A merge that keeps both sides of a section shows as a second heading below the same one."""
     seen, above = set(), ""
     for line in page.read_text(encoding="utf-8").splitlines():

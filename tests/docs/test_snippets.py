@@ -1,4 +1,4 @@
-"""The Python of README and pages runs as it stands."""
+"""The Python examples of README and pages run unchanged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.docs.pages import ROOT, name_of, pages
 from unbounded.models import least_saturated
 
 _BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-#: Pages whose examples have a test of their own, which also looks at what they leave.
+#: Pages whose examples have their own test, which also checks the written files.
 _OWN_TEST = ("README.md", "hardening.md", "custom_components.md", "constructions.md")
 
 
 def run_examples(page: Path) -> dict[str, object]:
-    """Run the examples of a page, one after the other; the names that they leave."""
+    """Run the examples of a page in order, and return the defined names."""
     space: dict[str, object] = {}
     blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
     assert blocks
@@ -30,7 +30,7 @@ def with_examples() -> list[Path]:
 
 
 @pytest.mark.parametrize("page", with_examples(), ids=name_of)
-def test_the_examples_run_as_they_stand(page, tmp_path, monkeypatch):
+def test_the_examples_run_unchanged(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name not in _OWN_TEST:
         run_examples(page)
@@ -48,7 +48,7 @@ def test_the_examples_of_hardening(capsys):
     assert removed == str(space["found"].removed)
     assert head.split()[:2] == ["current", "next"]
     assert [row.split()[:2] for row in rows] == [*map(list, ("ba", "aa", "ab", "bb", "ba"))]
-    # `streams.batch` is a batch for `least_saturated`, as the page says.
+    # `streams.batch` is a batch for `least_saturated`, as on the page.
     assert least_saturated(space["hardened"], space["streams"].batch) in (0.5, 1.0)
     assert 1 / 3 < least_saturated(space["model"], space["streams"].batch) < 1
 

@@ -22,7 +22,7 @@ def cells(path: Path) -> list[tuple[str, str]]:
 
 
 def run_cells(name: str, few: bool = False) -> dict[str, object]:
-    """Run the code of a notebook, perhaps with few batches; the names that it leaves."""
+    """Run the code of a notebook, perhaps with few batches, and return the defined names."""
     space: dict[str, object] = {}
     for kind, text in cells(ROOT / "docs" / "tutorials" / f"{name}.ipynb"):
         if kind == "code":
@@ -32,7 +32,7 @@ def run_cells(name: str, few: bool = False) -> dict[str, object]:
     return space
 
 
-def test_there_are_three():
+def test_there_are_three_notebooks():
     assert len(NOTEBOOKS) == 3
 
 

@@ -1,4 +1,4 @@
-"""An evaluator as metric sets are given one."""
+"""An evaluator for metric sets."""
 
 from __future__ import annotations
 

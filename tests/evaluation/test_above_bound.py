@@ -50,22 +50,22 @@ def test_the_exact_model_is_at_the_bound() -> None:
     rule = METRIC_SETS["above_bound"]
     lengths = LengthRange(1, 9)
     plan = EvaluationPlan("test", 5, [lengths, LengthRange(1, 5)], 10)
-    whole, part = rule.rows(evaluator_of(Exact(9), task, lengths, lengths), plan)
-    assert whole["above_bound"] == pytest.approx(0, abs=1e-6)
-    assert [at["n"] for at in whole["per_n"]] == [1, 3, 5, 7, 9]
-    assert all(at["above_bound"] == pytest.approx(0, abs=1e-6) for at in whole["per_n"])
+    full, part = rule.rows(evaluator_of(Exact(9), task, lengths, lengths), plan)
+    assert full["above_bound"] == pytest.approx(0, abs=1e-6)
+    assert [at["n"] for at in full["per_n"]] == [1, 3, 5, 7, 9]
+    assert all(at["above_bound"] == pytest.approx(0, abs=1e-6) for at in full["per_n"])
     # -log p of a string of n symbols: its length is one of five, its word one of 2^((n - 1) / 2).
     nats = sum(math.log(5) + k * math.log(2) for k in range(5)) / sum(2 * k + 2 for k in range(5))
-    assert whole["bound"] == pytest.approx(nats)
+    assert full["bound"] == pytest.approx(nats)
     # Strings of at most 5 symbols are likelier where no longer ones exist.
     assert part["above_bound"] > 0.05
     facts = rule.facts(evaluator_of(Exact(9), task, lengths, lengths), plan)["validation"]
     assert facts["above_bound"] == pytest.approx(0, abs=1e-6)
     assert rule.selection_metric_of({"validation": facts}) == facts["nats_per_symbol"]
-    assert len(rule.lines([whole, part])) == 3
-    assert len(rule.details([whole, part])) == 9
-    assert rule.succeeded([whole]) is None
-    assert rule.values({"rows": [{**whole, "role": "test"}]})["test_above_bound"] < 1e-6
+    assert len(rule.lines([full, part])) == 3
+    assert len(rule.details([full, part])) == 9
+    assert rule.succeeded([full]) is None
+    assert rule.values({"rows": [{**full, "role": "test"}]})["test_above_bound"] < 1e-6
 
 
 def test_steps_are_of_lengths_with_strings() -> None:

@@ -60,7 +60,7 @@ def test_the_table_has_each_stacks_action():
 
 
 @pytest.mark.parametrize("name", ["memorization", "binary_addition", "anbncn"])
-def test_a_stream_is_read_as_it_is_scored(name):
+def test_the_actions_of_a_stream_use_the_scored_inputs(name):
     """Its first input is included, so each prediction is the one that is scored."""
     task = make_task(name, sequences=2)
     torch.manual_seed(1)
@@ -129,9 +129,9 @@ def test_a_running_text_leaves_the_memory_its_capacity(tmp_path):
 
 def test_further_stacks_follow_below_where_a_line_has_no_room():
     rows = action_rows(discretized(constructions.counter(5, 1)), make_task("anbn"), "aabba")
-    whole = action_table(rows).splitlines()
-    assert len(whole) == 6
-    assert action_table(rows, max(map(len, whole))).splitlines() == whole
+    full = action_table(rows).splitlines()
+    assert len(full) == 6
+    assert action_table(rows, max(map(len, full))).splitlines() == full
     for width in (60, 80, 10):
         blocks = [block.splitlines() for block in action_table(rows, width).split("\n\n")]
         assert max(len(line) for block in blocks for line in block) <= max(width, 55)
@@ -139,7 +139,7 @@ def test_further_stacks_follow_below_where_a_line_has_no_room():
         numbers = [int(cell) for head in heads for cell in head[1 : len(head) // 2 : 2]]
         assert numbers == [1, 2, 3, 4, 5]
         for block in blocks:
-            assert [line.split()[:4] for line in block] == [line.split()[:4] for line in whole]
+            assert [line.split()[:4] for line in block] == [line.split()[:4] for line in full]
     # Every action and top is shown at any width.
     one = [block.splitlines() for block in action_table(rows, 1).split("\n\n")]
     assert [[block[row].split()[4:] for block in one] for row in range(1, 6)] == [
@@ -186,7 +186,7 @@ def test_the_answer_of_pairs_is_fed_back_and_predicted(name):
     before, after = action_table(rows).splitlines()[1::5][:2]
     assert before.split()[:3] == ["<s>", source[0], rows[0].actions[0]]
     assert after.split()[:2] == ["|||", target[0]]
-    # A prefix of it is accepted too, and its source alone.
+    # A prefix of it is accepted too, and so is only the source.
     assert action_cells(action_rows(model, task, symbols[:7])) == action_cells(rows[:6])
     assert [row.predicted for row in action_rows(model, task, symbols[:6])] == [""] * 5
 
@@ -202,7 +202,7 @@ def test_the_answer_of_pairs_is_fed_back_and_predicted(name):
         ("<s> s1 ||| </s> s1", {"</s>": 4}),
     ],
 )
-def test_a_symbol_of_pairs_in_the_wrong_place(text, wrong):
+def test_misplaced_special_symbols_of_pairs_are_reported(text, wrong):
     task = make_task("copy", symbols=3)
     model = stream_model(vocabulary=8, hidden_size=3, count=1)
     with pytest.raises(ConfigError) as caught:

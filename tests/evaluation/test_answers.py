@@ -19,7 +19,7 @@ from unbounded.tasks import make_task
 SIZES, PROGRAMS = metric_set_of("answers"), metric_set_of("programs")
 
 
-def test_both_senses_of_fine_by_hand():
+def test_partial_and_prefix_accuracy_by_hand():
     targets = torch.tensor([[9, 1, 2, 3, 0], [9, 9, 1, 2, 0], [9, 9, 9, 1, 0]])
     predicted = torch.tensor([[5, 1, 7, 3, 0], [5, 5, 7, 2, 0], [5, 5, 5, 1, 0]])
     mask = targets != 9
@@ -48,7 +48,7 @@ class Copies(nn.Module):
         return F.one_hot(predicted, 4).float(), None
 
 
-def test_rows_at_one_two_four_and_eight_times_the_longest_of_training():
+def test_rows_are_at_1_2_4_and_8_times_the_longest_training_length():
     task = make_task("answer_copy", symbols=3, train_lengths="2:4", test_lengths="5:8")
     own = evaluator_of(Copies(8), task)
     evaluation_plan = EvaluationPlan("test", 1, None, 30)
@@ -70,7 +70,7 @@ def test_rows_at_one_two_four_and_eight_times_the_longest_of_training():
     assert SIZES.values({"rows": rows[:2]})["exact_match_4x"] is None
 
 
-def test_the_two_senses_differ_where_an_error_stands_in_the_middle():
+def test_symbol_and_prefix_accuracy_differ_if_an_error_is_in_the_middle():
     task = make_task("answer_copy", symbols=3, train_lengths="4:4", test_lengths="8:8")
     own = evaluator_of(Copies(8, slip=True), task)
     rows = SIZES.rows(own, EvaluationPlan("test", 1, None, 30))
@@ -88,7 +88,7 @@ def test_the_two_senses_differ_where_an_error_stands_in_the_middle():
     assert SIZES.label(rows[:2]) == "4-4_8-8-n30"
 
 
-def test_every_column_stands_in_a_group():
+def test_every_column_belongs_to_a_group():
     for metric_set in (SIZES, PROGRAMS):
         assert [c for group in metric_set.groups.values() for c in group] == list(
             metric_set.columns

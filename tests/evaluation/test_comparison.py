@@ -86,8 +86,8 @@ def test_strings_of_fewer_symbols_keep_the_vocabularies() -> None:
         assert few is not None
         assert few.input_vocabulary == task.input_vocabulary
         assert few.output_vocabulary == task.output_vocabulary
-        whole = {str(example) for example in task.examples(3, "test", 0, 50)}
-        assert not whole & {str(example) for example in few.examples(3, "test", 0, 50)}
+        full = {str(example) for example in task.examples(3, "test", 0, 50)}
+        assert not full & {str(example) for example in few.examples(3, "test", 0, 50)}
     assert make_task("anbn").over(1) is None
 
 

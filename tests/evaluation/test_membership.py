@@ -82,7 +82,7 @@ def evaluator(most, **options):
     return evaluator_of(Counter(most), make_task("dyck", **options), count=50)
 
 
-def test_a_counter_is_right_at_all_lengths_and_a_low_one_fails_where_words_are_high():
+def test_a_counter_is_exact_and_a_low_counter_fails_on_high_words():
     evaluation_plan = EvaluationPlan("test", 1, None, 40, every=10)
     rows = METRIC_SET.rows(evaluator(1000, test_lengths="6:40"), evaluation_plan)
     assert [row["role"] for row in rows] == ["train", "test", "longer"]
@@ -122,7 +122,7 @@ def test_bands():
     assert [str(band) for band in bands_of(LengthRange(6, 16), 5)] == ["6:10", "11:15", "16:16"]
 
 
-def test_nan_is_the_surest_wrong_answer():
+def test_nan_counts_as_the_most_confident_wrong_answer():
     logits = torch.tensor([[[torch.nan], [2.0]], [[torch.nan], [torch.nan]]])
     targets = torch.tensor([[1, 1], [0, 1]])
     values = against_nan(logits, targets)[..., 0].tolist()

@@ -78,7 +78,7 @@ def test_stacks_of_a_stream_have_a_weight_for_each_action():
 def test_a_range_on_which_keys_overflow_is_left_out():
     task = make_task("answer_copy", symbols=4)
     memory = {"name": "lie_access", "group": "scaling_rotation", "step": "free"}
-    memory["read_key_gate_bias"] = -50.0  # the head goes on from its key
+    memory["read_key_gate_bias"] = -50.0  # the head moves on from its key
     model = model_for(task, memory)
     with torch.no_grad():
         model.sequence.layer.layers[0].heads.bias.add_(30.0)  # keys grow thirtyfold in each step
@@ -146,7 +146,7 @@ def test_a_long_stream_has_room_for_its_longest_sequence_and_is_run_alone(monkey
     assert rooms == [200]  # the longest sequence, not the stream
 
 
-def test_a_model_without_a_memory_has_none():
+def test_a_model_without_a_memory_has_no_memory_use():
     task = make_task("copy", symbols=4)
     assert memory_use(model_for(task, "none"), task, 1, [RANGE]) is None
 

@@ -46,7 +46,7 @@ class Overflowing(nn.Module):
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, Any]) -> None:
+def test_strings_with_nan_are_incorrect_and_counted(name: str, options: dict[str, Any]) -> None:
     task = make_task(name, **options)
     metric_set = metric_set_of(task.metric_set)
     outputs = 1 if task.objective == "binary" else len(task.output_vocabulary)
@@ -65,7 +65,7 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
     report["rows"] = [row]
     note = f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
     assert note in table(report).splitlines()
-    # As a file holds it: JSON has neither NaN nor infinity.
+    # As in a file: JSON has neither NaN nor infinity.
     stored = json.loads(json_text(report))
     assert note in table(stored).splitlines()
     metric_set.details(stored["rows"])

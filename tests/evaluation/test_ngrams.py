@@ -187,7 +187,7 @@ def test_validation_chooses_the_cache_and_the_test_text_does_not():
         (([1, 2, 0], 0, 0), "words"),
     ],
 )
-def test_errors_name_what_is_wrong(arguments, message):
+def test_invalid_arguments_are_errors(arguments, message):
     text, *rest = arguments
     with pytest.raises(ConfigError, match=message):
         NGramModel(np.array(text, dtype=np.int64), *rest)

@@ -14,7 +14,7 @@ from unbounded.tasks import LengthRange, make_task
 
 
 class Recogniser(nn.Module):
-    """Says at each step whether the string so far is in the language, up to a length."""
+    """Predict at each step whether the prefix is in the language, up to a length."""
 
     def __init__(self, task, most: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def test_rows_are_of_all_strings_and_of_bands() -> None:
     assert [band["lengths"] for band in bands] == ["1:10", "11:20", "21:30"]
     assert sum(band["count"] for band in bands) == test["count"] == 300
     assert bands[0]["accuracy"] == 1.0
-    # Beyond 10 symbols every string is said to be none of the language.
+    # Beyond 10 symbols every string is rejected.
     assert bands[1]["positives_right"] == bands[2]["positives_right"] == 0
     assert bands[1]["right"] == bands[1]["count"] - bands[1]["positives"]
     assert rule.succeeded([train, test]) is None

@@ -23,7 +23,7 @@ def roles(of: Evaluator, *texts: str) -> list[str]:
 
 
 @pytest.mark.parametrize("validation", ["30:40", "1:2", "9:11"])
-def test_the_tasks_test_range_is_the_test_for_any_validation_range(validation: str) -> None:
+def test_the_test_range_of_the_task_has_the_role_test(validation: str) -> None:
     own = evaluator("1:2", "30:40", validation)
     assert roles(own, "9:11", "1:2", "30:40", "41:80", "1:1") == [
         "longer",
@@ -34,7 +34,7 @@ def test_the_tasks_test_range_is_the_test_for_any_validation_range(validation: s
     ]
 
 
-def test_without_it_the_stop_rules_range_is_the_test_unless_it_is_trainings() -> None:
+def test_the_range_of_the_stop_rule_is_the_test_without_a_task_range() -> None:
     assert roles(evaluator("1:2", "30:40", "9:11"), "1:2", "9:11", "12:13") == [
         "train",
         "test",

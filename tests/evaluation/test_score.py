@@ -49,10 +49,10 @@ def test_chunks_do_not_change_scores(half_trained: MemoryModel) -> None:
             chunk_tokens=chunk_tokens,
         )
 
-    whole = scored(10**6)
-    assert 0 < whole.right < 50
-    assert scored(30) == whole
-    assert scored(1) == whole
+    full = scored(10**6)
+    assert 0 < full.right < 50
+    assert scored(30) == full
+    assert scored(1) == full
 
 
 def test_start_and_count_choose_the_examples(half_trained: MemoryModel) -> None:

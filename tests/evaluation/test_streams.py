@@ -35,7 +35,7 @@ MEMORIZATION = "12=[21] 2122=[2212] 11121=[12111]"
 
 
 def streams_of(name, text):
-    """The streams of a task for a sources text."""
+    """The streams of a task for a text of its sources."""
     task = make_task(name)
     if name == "memorization":
         parts = text.split()
@@ -68,7 +68,7 @@ def test_judged_symbols_are_bold_in_table_1(name, text):
     assert (streams.judged[0] >= 0).tolist() == brackets(text)
 
 
-def test_rights_by_hand():
+def test_correct_sequences_by_hand():
     """aab[ba]aab.. : an incorrect symbol affects only the sequence that it is judged for."""
     streams = streams_of("anbn", "aabbaaabbbabaaaabbbb")
     targets, judged = streams.batch.targets, streams.judged
@@ -194,8 +194,8 @@ def test_a_carried_stream_is_one_stream_to_the_model(name, streams):
     parts = [task.batch(3, "test", 0, streams, LengthRange(n, n)) for n in lengths]
     for row in range(streams):
         own = [part.targets[row, : part.lengths[row]].tolist() for part in parts]
-        whole = [symbol for part in own for symbol in part]
-        assert model.shown[row] == [len(task.input_vocabulary) - 1, *whole[:-1]]
+        full = [symbol for part in own for symbol in part]
+        assert model.shown[row] == [len(task.input_vocabulary) - 1, *full[:-1]]
 
 
 class Stumbler(Counter):
@@ -213,7 +213,7 @@ class Stumbler(Counter):
     ("limit", "carry_state", "first"),
     [(99, False, [1, 1, 1]), (99, True, [1, 0, 0]), (3, False, [1] * 3)],
 )
-def test_a_note_tells_errors_only_after_an_empty_memory(limit, carry_state, first):
+def test_a_note_reports_errors_only_after_an_empty_memory(limit, carry_state, first):
     scores = score_lengths(
         Stumbler(limit),
         make_task("anbn", sequences=6),
@@ -245,7 +245,7 @@ def test_any_range_up_to_a_thousand():
     assert [score.right for score in scores] == [2, 2, 0]
 
 
-def test_giving_up_between_calls():
+def test_a_check_can_stop_the_evaluation_before_the_first_call():
     def stop():
         raise KeyboardInterrupt
 

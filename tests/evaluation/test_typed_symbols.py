@@ -42,7 +42,7 @@ def test_how_a_blank_is_typed(alphabet: Any, text: str, symbols: Any) -> None:
     assert parted(tuple(alphabet), text) == list(symbols)
 
 
-def test_symbols_that_a_line_cannot_hold() -> None:
+def test_unwritable_symbols() -> None:
     assert unwritable(("a", "\n", " ")) == ["\n"]
     assert unwritable(("ab", " ", "", "a b", BLANK)) == [" ", "", "a b"]
     assert unwritable(("ab", " ")) == []
@@ -53,7 +53,7 @@ def test_symbols_that_a_line_cannot_hold() -> None:
     ]
 
 
-def test_outputs_are_written_as_they_are_read() -> None:
+def test_outputs_are_written_in_the_form_in_which_they_are_read() -> None:
     task = make_task("copy", symbols=2)
     assert joined(task, ["s1", "s0"]) == "s1 s0"
     task.output_vocabulary = ("</s>", "s0", " ")

@@ -9,7 +9,7 @@ from unbounded.experiments.config.compose import composed, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.tasks.chomsky import CHOMSKY
 
-#: What makes a run small; nothing of it is about a memory.
+#: Options of a small run; none of them concerns a memory.
 SMALL: dict[str, Any] = {
     "training": {
         "batches": 2,
@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "hardening": "none",
 }
 
-#: Of tasks that share their class and their layout, those after the first are slow tests.
+#: Among tasks with the same class and layout, all but the first are slow tests.
 ALIKE = {*list(CHOMSKY)[1:], *("next_parity", "next_cycle_navigation", "next_modular_arithmetic")}
 
 

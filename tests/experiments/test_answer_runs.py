@@ -1,4 +1,4 @@
-"""Runs on tasks of answers: what they say is kept and drawn, and they can be asked."""
+"""Runs on answer tasks: their answers are saved and drawn, and inputs can be given."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_answers_of_a_run_are_kept_and_drawn(copies: Path):
     assert {"answers.svg", "example.svg"} <= written
 
 
-def test_nothing_is_written_while_it_answers(copies: Path):
+def test_the_memory_is_not_written_while_answering(copies: Path):
     trace = load_trace(copies / "traces" / "example.json")
     strengths = trace.arrays["instruction.strength"][0]
     first = trace.symbols[0].index("|||")
@@ -88,7 +88,9 @@ def test_nothing_is_written_while_it_answers(copies: Path):
     assert not strengths[first:].any()
 
 
-def test_a_run_is_asked(copies: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_actions_show_the_answer_to_a_source(
+    copies: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     course = tmp_path / "course.gif"
     command = ["actions", str(copies), "s1 s0 s3", "--out", str(tmp_path), "--course", str(course)]
     assert main(command) == 0
@@ -105,7 +107,7 @@ def test_a_run_is_asked(copies: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "exists; --overwrite replaces it" in capsys.readouterr().err
 
 
-def test_a_program_is_asked(programs: Path, capsys: pytest.CaptureFixture[str]):
+def test_actions_show_the_answer_to_a_program(programs: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["actions", str(programs), "a=7;#print((a if 3<4 else 1))"]) == 0
     out = capsys.readouterr().out
     assert "answer: " in out
@@ -132,7 +134,7 @@ def test_a_source_with_an_unknown_symbol(
     assert message in capsys.readouterr().err
 
 
-def test_k_beyond_what_a_task_has_is_said_before_anything_is_scored(
+def test_a_k_beyond_the_maximum_of_a_task_is_an_error_before_scoring(
     programs: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["evaluate", str(programs), "--lengths", "4:99"]) == 2
@@ -145,12 +147,12 @@ def test_k_beyond_what_a_task_has_is_said_before_anything_is_scored(
     )
 
 
-def test_other_tasks_are_not_asked(copies: Path, capsys: pytest.CaptureFixture[str]):
+def test_discretize_is_an_error_on_answer_tasks(copies: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["actions", str(copies), "s1", "--discretize"]) == 2
     assert "--discretize: has no meaning on task 'answer_copy'" in capsys.readouterr().err
 
 
-def test_a_picture_that_there_is_not_is_told(
+def test_a_missing_picture_is_reported(
     programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["actions", str(programs), "print(1)", "--out", str(tmp_path / "pictures")]) == 0

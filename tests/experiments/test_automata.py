@@ -40,7 +40,7 @@ def study():
 
 
 def hardened(study, runs, model):
-    """The run of the study's one trial, as if it had been trained and hardened to this model."""
+    """The run of the study's only trial, with this model as its hardened model."""
     trial = study.trials[0]
     run = runs / trial.name
     run.mkdir(parents=True)
@@ -87,7 +87,7 @@ def test_an_automaton_is_extracted_once_for_the_same_weights(study, tmp_path):
     )
     assert f"[picture](automata/{name}/automaton.svg)" in text
     assert extracted(study, tmp_path) == []
-    # Of other weights there is another one.
+    # Other weights have another automaton.
     RunFolder(run).save_model(constructions.anb2n(), hardened=True)
     assert extracted(study, tmp_path) == [f"extracted the automaton of {name}"]
 
@@ -117,8 +117,10 @@ def test_a_run_without_an_automaton_is_named_and_the_rest_continues(study, tmp_p
 
 
 @pytest.mark.parametrize("is_hardened", [True, False])
-def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, is_hardened):
-    """It stayed, of other weights, and its run was missing for ever."""
+def test_an_automaton_is_removed_if_its_run_no_longer_yields_one(
+    study, once, tmp_path, is_hardened
+):
+    """Once the automaton of old weights stayed, and its run was always missing."""
     name, out = study.trials[0].name, tmp_path / "out"
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
     run = tmp_path / "runs" / name
@@ -132,7 +134,7 @@ def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, i
     if not is_hardened:
         (run / "report.json").rename(tmp_path / "report.json")
         extracted(study, tmp_path)
-        # A run that is not finished says nothing yet.
+        # An unfinished run has no result yet.
         assert is_outdated(out, name, verifications(out))
         (tmp_path / "report.json").rename(run / "report.json")
     extracted(study, tmp_path)
@@ -140,7 +142,7 @@ def test_an_automaton_is_removed_if_its_run_yields_none(study, once, tmp_path, i
     assert not is_outdated(out, name, verifications(out))
 
 
-def test_what_is_not_asked_for_or_not_there_is_left(tmp_path):
+def test_tasks_that_are_not_requested_or_missing_are_skipped(tmp_path):
     other = make_study("exact", "tiny", {**STUDY, "preset": True})
     hardened(other, tmp_path / "runs", constructions.anbn())
     assert extracted(other, tmp_path) == []
@@ -164,12 +166,12 @@ def test_a_damaged_automaton_is_named(study, tmp_path, text, message):
         read_automata(study, tmp_path)
 
 
-def test_a_study_extracts_of_its_own_tasks_alone():
+def test_a_study_extracts_only_from_its_own_tasks():
     with pytest.raises(ConfigError, match="'copy' under extract is not one of its tasks"):
         make_study("exact", "tiny", {**STUDY, "extract": ["copy"]})
 
 
-def test_the_study_that_is_shipped_counts_a_thousand_words_of_copy_and_reversal():
+def test_the_shipped_study_verifies_1000_strings_of_copy_and_reversal():
     from unbounded.experiments.trials.paper_studies import load_study
 
     counts = {t.cell: t.verify.get("count", 100) for t in load_study("exact", "laptop").trials}

@@ -35,13 +35,13 @@ def beats(runs: Path) -> Path:
 
 
 def elsewhere(claims: Claims) -> None:
-    """Make a worker look as if it ran on another machine, where its process cannot be seen."""
+    """Make a worker appear to run on another host, where its process is invisible."""
     path = claims.folder / "workers" / claims.worker
     path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another"}))
 
 
 def stopped(runs: Path) -> Claims:
-    """A worker of another machine whose heartbeat has ended."""
+    """A worker of another host whose heartbeat has ended."""
     claims = Claims(runs, Clock(**FAST))
     claims.__enter__()
     elsewhere(claims)
@@ -67,7 +67,7 @@ def test_a_run_is_claimed_once(runs: Path) -> None:
         assert second.take("b") is not None
 
 
-def test_of_many_threads_one_has_the_run(runs: Path) -> None:
+def test_only_one_of_many_threads_claims_a_run(runs: Path) -> None:
     workers = [Claims(runs).__enter__() for _ in range(16)]
     start = threading.Barrier(len(workers))
     taken: list[tuple[str, str]] = []
@@ -87,7 +87,7 @@ def test_of_many_threads_one_has_the_run(runs: Path) -> None:
         claims.__exit__(None, None, None)
 
 
-def test_how_a_run_ended_is_seen_by_others(runs: Path) -> None:
+def test_other_workers_read_the_end_of_a_run(runs: Path) -> None:
     with Claims(runs) as first, Claims(runs) as second:
         claim = first.take("a")
         assert claim is not None
@@ -103,7 +103,7 @@ def test_how_a_run_ended_is_seen_by_others(runs: Path) -> None:
     assert newest_claims(runs)["a"].worker == second.worker
 
 
-def test_a_released_run_is_taken(runs: Path) -> None:
+def test_a_released_run_is_claimed(runs: Path) -> None:
     with Claims(runs) as first, Claims(runs) as second:
         claim = first.take("a")
         assert claim is not None
@@ -122,7 +122,7 @@ def test_a_living_worker_keeps_its_run(runs: Path) -> None:
         assert second.take("a") is None
 
 
-def test_a_dead_claim_is_taken_over_by_one(runs: Path) -> None:
+def test_a_dead_claim_is_taken_over_once(runs: Path) -> None:
     dead = stopped(runs)
     dead.take("a")
     with Claims(runs, Clock(**FAST)) as first, Claims(runs, Clock(**FAST)) as second:
@@ -136,7 +136,7 @@ def test_a_dead_claim_is_taken_over_by_one(runs: Path) -> None:
         assert taken[0].record.deaths == 1
 
 
-def test_a_worker_whose_claim_was_taken_hears_of_it(runs: Path) -> None:
+def test_a_worker_is_notified_of_its_lost_claim(runs: Path) -> None:
     lost = threading.Event()
     with Claims(runs, Clock(**FAST), lost.set) as slow:
         slow.take("a")
@@ -145,7 +145,7 @@ def test_a_worker_whose_claim_was_taken_hears_of_it(runs: Path) -> None:
         assert slow.lost.is_set()
 
 
-def test_a_process_of_this_machine_that_is_gone_is_dead_at_once(runs: Path) -> None:
+def test_the_claim_of_an_ended_local_process_is_free_at_once(runs: Path) -> None:
     with Claims(runs) as first, Claims(runs) as second:
         first.take("a")
         path = beats(runs) / first.worker
@@ -157,7 +157,7 @@ def test_a_process_of_this_machine_that_is_gone_is_dead_at_once(runs: Path) -> N
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_clock_that_is_an_hour_wrong_takes_no_living_run(runs: Path, hours: int) -> None:
-    # A share on which heartbeats have the time of the machine that writes them.
+    # A share on which heartbeats have the time of the host that writes them.
     wrong = Claims(runs, Clock(**FAST))
     with wrong, Claims(runs, Clock(**FAST)) as right:
         elsewhere(wrong)
@@ -182,7 +182,7 @@ def test_a_clock_that_is_an_hour_wrong_hides_no_dead_run(runs: Path, hours: int)
         assert right.take("a") is not None
 
 
-def test_a_run_whose_workers_died_often_is_given_up(runs: Path) -> None:
+def test_a_run_whose_workers_died_often_is_not_claimed_again(runs: Path) -> None:
     for attempt in range(MOST_DEATHS):
         dead = Claims(runs)
         dead.__enter__()
@@ -215,7 +215,9 @@ def test_a_share_without_hard_links(runs: Path, monkeypatch: pytest.MonkeyPatch)
         assert second.record("a") == ClaimRecord(first.worker)
 
 
-def test_a_link_that_nfs_repeated_is_ones_own(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_succeeds_if_nfs_repeats_the_link(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = os.link
 
     def twice(source: Path, target: Path) -> None:

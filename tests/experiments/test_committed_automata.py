@@ -60,6 +60,6 @@ def test_the_page_has_the_numbers_of_the_automaton(name):
     assert files == {f"automaton.{end}" for end in ("svg", "txt", "dot", "py", "json")}
 
 
-def test_no_file_names_a_folder_of_a_computer():
+def test_no_file_contains_a_local_path():
     for path in AUTOMATA.rglob("automaton.*"):
         assert not re.search(r"/(root|home|tmp|Users)/", path.read_text(encoding="utf-8")), path

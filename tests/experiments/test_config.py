@@ -90,9 +90,9 @@ def test_each_error_is_named(name: str, value: Any, message: str) -> None:
     assert message in found[0]
 
 
-def test_all_errors_come_together() -> None:
+def test_all_errors_are_reported_together() -> None:
     config = tiny(learning_rate=-1.0, stop="x", batches=0)
-    # What depends on the kind of task is looked at only when the task is known.
+    # Options that depend on the kind of task are checked only for a known task.
     config.task, config.model.hidden_size, config.seed = {"name": "cpy"}, 0, -2
     with pytest.raises(ConfigError) as caught:
         checked(config)
@@ -101,7 +101,7 @@ def test_all_errors_come_together() -> None:
         assert error in str(caught.value)
 
 
-def test_options_of_a_memory_mean_nothing_without_one() -> None:
+def test_options_of_a_memory_are_errors_without_a_memory() -> None:
     config = changed("model.memory", "none")
     assert errors(config) == []
     same = changed("model.readout_size", None, changed("model.memory", "none"))
@@ -112,7 +112,7 @@ def test_options_of_a_memory_mean_nothing_without_one() -> None:
     ]
 
 
-def test_the_task_of_a_sound_config_is_given() -> None:
+def test_checking_a_valid_config_returns_its_task() -> None:
     assert checked(tiny()).name == "copy"
 
 
@@ -122,7 +122,7 @@ def preset(task: str, *protocols: str) -> RunConfig:
 
 @pytest.mark.parametrize("protocols", [(), *((each,) for each in PROTOCOLS)])
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_every_task_has_a_sound_preset(
+def test_every_task_has_a_valid_preset(
     task: str, protocols: tuple[str, ...], tmp_path: Path
 ) -> None:
     config = preset(task, *protocols)
@@ -137,7 +137,7 @@ def test_every_task_has_a_sound_preset(
 
 @pytest.mark.parametrize("task", ["anbn", "memorization", "binary_addition"])
 def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
-    """An epoch of theirs is so many batches here; nothing falls up to the eleventh."""
+    """The authors' epoch is this number of batches; the rate is constant for ten epochs."""
     config = preset(task, "paper")
     training = config.training
     epoch = training.curriculum["every"]
@@ -164,7 +164,7 @@ def test_equal_runs_have_one_name() -> None:
     assert run_name(config) == name
 
 
-def test_a_memory_that_grows_does_not_carry_its_state_between_lengths() -> None:
+def test_a_growing_memory_does_not_carry_its_state_between_lengths() -> None:
     for memory, carries in (
         ("superposition_stack", True),
         ("turing_tape", True),
@@ -176,7 +176,7 @@ def test_a_memory_that_grows_does_not_carry_its_state_between_lengths() -> None:
         assert own_evaluation_plan(config).carry_state is carries, memory
 
 
-def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
+def test_options_that_conflict_with_per_symbol_updates_are_named() -> None:
     config = preset("anbn")
     config.training.update = "per_symbol"
     config.model.memory = {"name": "superposition_stack"}
@@ -244,7 +244,7 @@ def test_each_error_of_a_stream_config_is_named(name: str, value: Any, message: 
     assert message in found[0]
 
 
-def test_fields_of_streams_mean_nothing_on_sources_with_targets() -> None:
+def test_stream_options_are_errors_on_transduction_tasks() -> None:
     (error,) = errors(changed("evaluation.every", 2))
     assert error.startswith("evaluation has no option 'every' on task 'copy'. ")
     # Chunks, curricula and plateaus go with every task.
@@ -267,7 +267,7 @@ def test_ranges_that_cannot_be_drawn_are_errors_before_training() -> None:
     assert errors(changed("evaluation.lengths", ["4000:4096"], config)) == []
 
 
-def test_lengths_so_many_times_the_longest_are_looked_at_too() -> None:
+def test_multiples_of_the_longest_length_are_checked() -> None:
     config = tiny(lengths="8:410")
     config.task = {"name": "svo_sov"}
     (error,) = errors(changed("evaluation.multiples", [2, 10], deepcopy(config)))
@@ -282,7 +282,7 @@ def test_lengths_so_many_times_the_longest_are_looked_at_too() -> None:
     odd.task = {"name": "bigram_flip"}
     (error,) = errors(changed("hardening.far", 5, odd))
     assert error.startswith("hardening.far: ")
-    # One that is no number is named once, as such.
+    # A value that is no number is named once.
     bad: Any = ["x"]
     (error,) = errors(changed("evaluation.multiples", bad, tiny()))
     assert error.startswith("evaluation.multiples: expected")
@@ -304,7 +304,7 @@ def test_a_range_of_a_file_may_have_gaps(tmp_path: Path) -> None:
         assert "5:9" in error
 
 
-def test_fields_of_lengths_mean_nothing_on_a_text(tmp_path: Path) -> None:
+def test_length_options_are_errors_on_a_text(tmp_path: Path) -> None:
     assert errors(tiny_text(tmp_path)) == []
     for name, value in (
         ("training.lengths", "2:3"),
@@ -346,7 +346,7 @@ def test_ranges_overlap_is_found_in_any_order() -> None:
         ranges(["8:64", "8:64"])
 
 
-def test_a_range_may_contain_others_where_lengths_have_no_numbers_of_their_own() -> None:
+def test_ranges_may_overlap_only_on_tasks_without_numbers_per_length() -> None:
     assert len(ranges(["3:128", "65:128", "8:64", "3:7"])) == 4
     with pytest.raises(ConfigError, match="length ranges 8:64 and 60:128 overlap"):
         ranges(["3:128", "60:128", "8:64"])
@@ -361,7 +361,7 @@ def test_a_range_may_contain_others_where_lengths_have_no_numbers_of_their_own()
     )
 
 
-def test_yaml_is_read_as_it_is_meant() -> None:
+def test_yaml_scalars_have_the_intended_types() -> None:
     text = "a: 1:4\nb: no\nc: 1e-3\nd: 12\ne: true\nf: null\ng: 65:128\nh: -0.5\ni: 2026-01-01\nj:"
     expected = ["1:4", "no", 1e-3, 12, True, None, "65:128", -0.5, "2026-01-01", None]
     assert list(plain_yaml.load(text).values()) == expected
@@ -389,9 +389,9 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
         RunFolder(tmp_path).config()
 
 
-def test_a_name_depends_on_what_differs_from_the_defaults_alone() -> None:
+def test_a_run_name_depends_only_on_values_that_differ_from_defaults() -> None:
     data = to_dict(RunConfig(seed=4))
-    # As saved before these fields were there.
+    # As saved before these fields existed.
     del data["model"]["initialization"], data["training"]["symbols"]
     assert run_name(from_dict(data)) == run_name(RunConfig(seed=4))
     changed = RunConfig(seed=4)
@@ -439,7 +439,7 @@ def test_each_error_of_a_config_of_answers_is_named(name: str, value: Any, messa
     assert message in found[0]
 
 
-def test_the_share_that_is_enough_goes_with_its_stop_rule() -> None:
+def test_another_stop_rule_drops_the_share_of_the_preset() -> None:
     own = {"training": {"stop": "budget"}}
     other = composed(overlay(preset_of("copy"), own))
     assert errors(other) == []
@@ -449,7 +449,7 @@ def test_the_share_that_is_enough_goes_with_its_stop_rule() -> None:
     assert error == "training.stop: stop 'budget' has no option 'share'. It has none."
 
 
-def test_what_means_nothing_without_an_answer_phase_or_a_plateau(tmp_path: Path) -> None:
+def test_options_without_effect_on_the_answer_or_the_plateau_are_errors(tmp_path: Path) -> None:
     (error,) = errors(changed("model.answer_writes", False))
     assert error == "model.answer_writes: has no effect on task 'copy'; leave it at True"
     assert errors(changed("model.answer_writes", None)) == []
@@ -460,7 +460,7 @@ def test_what_means_nothing_without_an_answer_phase_or_a_plateau(tmp_path: Path)
     assert "training.plateau.measure: errors has no meaning on task 'penn_treebank'" in error
 
 
-def test_a_curriculum_of_lengths_that_a_task_does_not_have() -> None:
+def test_a_curriculum_with_lengths_outside_the_task_is_an_error() -> None:
     config = tiny(curriculum="one_length")
     config.task["name"] = "bigram_flip"
     (error,) = errors(config)
@@ -470,7 +470,7 @@ def test_a_curriculum_of_lengths_that_a_task_does_not_have() -> None:
     assert errors(config) == []
 
 
-def test_a_memory_reads_only_where_it_can_and_shall() -> None:
+def test_the_answer_phase_is_read_only_only_if_enabled_and_supported() -> None:
     config = answering()
     assert planned(config).model().sequence.read_only_token == 1
     config.model.answer_writes = True
@@ -484,7 +484,7 @@ def test_a_memory_reads_only_where_it_can_and_shall() -> None:
         assert planned(config).model().sequence.read_only_token is None
 
 
-def test_null_takes_back_what_a_preset_says_of_an_option_that_cannot_be_null() -> None:
+def test_null_removes_a_preset_value_of_an_option_without_null() -> None:
     preset = preset_of("answer_bigram_flip")
     assert preset["model"]["memory"]["gates"] == "hard_sigmoid"
     nulls = {"model": {"memory": {"gates": None, "read_key_gate_bias": None}}}
@@ -515,18 +515,18 @@ def test_a_component_of_another_name_drops_the_options_of_the_earlier_one() -> N
     assert preset["training"]["schedule"]["name"] == "cooldown"
 
 
-def test_on_streams_a_memory_that_would_grow_gets_the_authors_capacity() -> None:
+def test_a_growing_memory_on_streams_gets_the_papers_capacity() -> None:
     other = {"model": {"memory": "superposition_list"}}
     bounds = {"name": "superposition_list", "capacity": 200, "overflow": "drop_ends"}
     assert composed(overlay(preset_of("anbn"), other)).model.memory == bounds
-    own = {"name": "superposition_list", "capacity": 30}  # a whole component stays as it is
+    own = {"name": "superposition_list", "capacity": 30}  # a complete component is not changed
     assert composed(overlay(preset_of("anbn"), {"model": {"memory": own}})).model.memory == own
     assert composed(overlay(preset_of("copy"), other)).model.memory == {
         "name": "superposition_list"
     }
 
 
-def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:
+def test_label_smoothing_with_an_unreachable_perplexity_is_an_error() -> None:
     smoothed = {"training": {"label_smoothing": 0.1}}
     assert errors(composed(overlay(preset_of("copy"), smoothed))) == []
     for training, message in (
@@ -551,14 +551,14 @@ def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:
     assert message in errors(composed(by_symbol))
 
 
-def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
+def test_an_invalid_memory_is_not_reported_as_having_no_gates() -> None:
     for option in ({"group": "sphere", "key_size": 5}, {"capacity": 10, "drop": 20}):
         config = composed(overlay(preset_of("answer_copy"), {"model": {"memory": option}}))
         (error,) = errors(config)
         assert "has no gates" not in error
 
 
-def test_null_takes_back_what_a_preset_says_of_an_option_of_the_task() -> None:
+def test_null_removes_a_preset_value_of_a_task_option() -> None:
     preset = preset_of("binary_addition")
     assert preset["task"] == {"name": "binary_addition", "sequences": 10, "train_lengths": "1:39"}
     plain = composed(overlay(preset, {"task": {"train_lengths": None}}))

@@ -1,4 +1,4 @@
-"""Runs whose learning rate falls at their end, or whose words grow as they learn."""
+"""Runs with a cooldown, or with a curriculum of growing lengths."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ def test_a_budget_has_room_for_the_cooldown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("batches", "cooldown"), [(10, 5), (5, 2), (1, 0)])
-def test_of_a_small_budget_it_takes_half(tmp_path: Path, batches: int, cooldown: int) -> None:
+def test_the_cooldown_takes_half_of_a_small_budget(
+    tmp_path: Path, batches: int, cooldown: int
+) -> None:
     config = tiny(**COOLDOWN | {"batches": batches, "checkpoint_every": 1})
     report = train_run(config, root=tmp_path, quiet=True).report
     assert report["batches"] == batches
     assert report["stopped"].endswith(f"; the learning rate then fell to 0 over {cooldown} batches")
 
 
-def test_so_has_a_budget_of_symbols(tmp_path: Path) -> None:
+def test_a_budget_of_symbols_has_room_for_the_cooldown(tmp_path: Path) -> None:
     symbols = train_run(tiny(batches=40), root=tmp_path, quiet=True).report["symbols"]
     config = tiny(**COOLDOWN | {"batches": 1000, "symbols": symbols, "stop": "budget"})
     report = train_run(config, root=tmp_path, quiet=True).report
@@ -53,7 +55,7 @@ def test_so_has_a_budget_of_symbols(tmp_path: Path) -> None:
     assert 0.8 * symbols < report["symbols"] < 1.2 * symbols
 
 
-def test_progress_that_stops_begins_it(tmp_path: Path) -> None:
+def test_stalled_progress_starts_the_cooldown(tmp_path: Path) -> None:
     config = tiny(**COOLDOWN | {"batches": 400, "patience": 10, "learning_rate": 1e-9})
     config.training.stop = {"name": "budget"}
     report = train_run(config, root=tmp_path, quiet=True).report
@@ -62,7 +64,7 @@ def test_progress_that_stops_begins_it(tmp_path: Path) -> None:
     assert report["batches"] < 400
 
 
-def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
+def test_an_aborted_run_has_no_cooldown(tmp_path: Path) -> None:
     config = tiny(**COOLDOWN, early_abort={"name": "perplexity", "after": 20, "perplexity": 1.01})
     report = train_run(config, root=tmp_path, quiet=True).report
     assert report["stopped"].startswith("failed early: ")
@@ -72,33 +74,33 @@ def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "batch", [24, 25, *(pytest.param(b, marks=pytest.mark.slow) for b in (26, 33)), 39]
 )
-def test_interrupted_around_the_cooldown_it_ends_the_same(tmp_path: Path, batch: int) -> None:
+def test_a_run_interrupted_around_the_cooldown_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(**COOLDOWN, report_every=1)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     with interrupted(
         MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
     ):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 @pytest.mark.parametrize("batch", [10, 11, pytest.param(30, marks=pytest.mark.slow)])
-def test_interrupted_while_its_words_double_it_ends_the_same(tmp_path: Path, batch: int) -> None:
+def test_a_run_interrupted_while_lengths_double_ends_the_same(tmp_path: Path, batch: int) -> None:
     doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
     doubling |= {"curriculum": {"name": "doubling", "below": 100.0, "first": 2}}
     config = tiny(**doubling, report_every=10)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    records = read_metrics(whole / "metrics.jsonl")
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    records = read_metrics(full / "metrics.jsonl")
     assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
     with interrupted(Trainer, "_train_batch", lambda _, loop, state: state.batch == batch):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 @pytest.mark.parametrize(("lengths", "first"), [("1:7", 7), ("20:30", 20), ("8:20", 16)])
-def test_a_presets_curriculum_stands_beside_lengths_of_ones_own(lengths: str, first: int) -> None:
+def test_the_curriculum_of_a_preset_works_with_custom_lengths(lengths: str, first: int) -> None:
     config = tiny(curriculum={"name": "growing", "first": 16}, lengths=lengths)
     planned = plan(config, checked(config))
     options = planned.phase_options()
@@ -106,7 +108,7 @@ def test_a_presets_curriculum_stands_beside_lengths_of_ones_own(lengths: str, fi
     assert options.lengths_of(0).maximum == first
 
 
-def test_what_does_not_go_together() -> None:
+def test_incompatible_options_are_errors() -> None:
     with pytest.raises(ConfigError, match=r"patience: expected a multiple of .* \(10\), got 7"):
         checked(tiny(schedule="cooldown", patience=7))
     with pytest.raises(ConfigError, match=r"schedule 'constant' has no option 'batches'"):

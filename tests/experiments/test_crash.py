@@ -73,14 +73,14 @@ def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(
         stdout=subprocess.PIPE,
         text=True,
     )
-    whole = train_run(RUNS[name](), root=tmp_path / "whole", quiet=True)
+    full = train_run(RUNS[name](), root=tmp_path / "whole", quiet=True)
     output, _ = driver.communicate(timeout=240)
     assert driver.returncode == 0
     assert int(output) >= 2
     folder = tmp_path / "killed" / run_name(RUNS[name]())
-    assert_same_run(whole.folder, folder)
+    assert_same_run(full.folder, folder)
     if name == "hardening":
-        machines = [RunFolder(each).load_model(hardened=True)[0] for each in (whole.folder, folder)]
+        machines = [RunFolder(each).load_model(hardened=True)[0] for each in (full.folder, folder)]
         for one, other in zip(*(each.parameters() for each in machines), strict=True):
             assert torch.equal(one, other)
     left = [path.name for path in (folder / "checkpoints").iterdir()]

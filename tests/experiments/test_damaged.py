@@ -29,13 +29,13 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny(**CONFIG), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
 
 
 @pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / whole.name))
+def folder(trained_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run, tmp_path / trained_run.name))
 
 
 def resumed(folder: Path) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def damage(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_sizes_are_compared_before_memory_is_taken(folder: Path) -> None:
-    """Item 12: a huge vocabulary took gigabytes before it was compared with the weights."""
+def test_sizes_are_compared_before_memory_is_allocated(folder: Path) -> None:
+    """Once a huge vocabulary took gigabytes before it was compared with the weights."""
     path = folder / "model" / "config.json"
     options = json.loads(path.read_text())
     path.write_text(json.dumps({**options, "inputs": 10**9}))
@@ -57,8 +57,8 @@ def test_sizes_are_compared_before_memory_is_taken(folder: Path) -> None:
         evaluate_run(folder)
 
 
-def test_a_pipe_in_the_place_of_the_weights(folder: Path) -> None:
-    """Item 24: it was read for ever."""
+def test_weights_that_are_a_pipe_are_an_error(folder: Path) -> None:
+    """Once the pipe was read for ever."""
     path = folder / "model" / "model.safetensors"
     path.unlink()
     os.mkfifo(path)
@@ -67,13 +67,13 @@ def test_a_pipe_in_the_place_of_the_weights(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"{]\n", b'"x"\n', b'{"kind": "training"}\n'])
-def test_figures_that_cannot_be_drawn_cost_no_run(
+def test_a_run_finishes_even_if_its_figures_cannot_be_drawn(
     folder: Path,
     content: bytes,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Item 9: a damaged metrics.jsonl kept a run from ever finishing."""
+    """Once a run with a damaged metrics.jsonl could not finish."""
     from unbounded.figures import draw_run
 
     monkeypatch.setattr(run_module, "draw_run", draw_run)
@@ -85,10 +85,10 @@ def test_figures_that_cannot_be_drawn_cost_no_run(
     assert not train_run(tiny(**CONFIG), root=folder.parent, quiet=True, resume=True).fresh
 
 
-def test_a_config_deleted_during_the_run_is_written_again(
+def test_a_config_deleted_during_the_run_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 10: the run ended as finished, and --resume refused it then."""
+    """Once the run finished, and --resume then failed."""
     (tmp_path / "any").mkdir()
     monkeypatch.setattr(
         run_module, "draw_run", lambda folder: (folder / "config.yaml").unlink() or []
@@ -104,7 +104,7 @@ def test_a_config_deleted_during_the_run_is_written_again(
 
 
 @pytest.mark.parametrize("way", ["cut off", "edited"])
-def test_a_config_that_is_not_what_is_trained_is_told_and_written_again(
+def test_an_edited_config_is_reported_and_rewritten(
     folder: Path, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = folder / "config.yaml"
@@ -122,7 +122,7 @@ def test_a_config_that_is_not_what_is_trained_is_told_and_written_again(
     assert "was edited" not in capsys.readouterr().err
 
 
-def test_a_resume_that_is_refused_leaves_the_config_as_it_was(folder: Path) -> None:
+def test_a_refused_resume_does_not_change_the_config(folder: Path) -> None:
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "seed": 77}))
     edited = path.read_text()
@@ -134,7 +134,7 @@ def test_a_resume_that_is_refused_leaves_the_config_as_it_was(folder: Path) -> N
     assert path.read_text() == edited
 
 
-def test_checkpoints_that_are_a_file_are_told_before_anything_is_trained(folder: Path) -> None:
+def test_a_file_instead_of_the_checkpoint_folder_is_an_error_at_the_start(folder: Path) -> None:
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "checkpoints")
     (folder / "checkpoints").write_text("")
@@ -142,7 +142,7 @@ def test_checkpoints_that_are_a_file_are_told_before_anything_is_trained(folder:
         resumed(folder)
 
 
-def test_a_run_that_is_not_finished_is_said_to_go_on(folder: Path) -> None:
+def test_errors_of_an_unfinished_run_advise_resume(folder: Path) -> None:
     (folder / "report.json").unlink()
     with pytest.raises(CheckpointError, match=r"no hardened model.*train copy --resume"):
         evaluate_run(folder, hardened=True)
@@ -152,10 +152,10 @@ def test_a_run_that_is_not_finished_is_said_to_go_on(folder: Path) -> None:
         evaluate_run(folder)
 
 
-def test_a_run_without_its_checkpoints_says_that_it_begins_again(
+def test_a_run_without_its_checkpoints_restarts_with_a_message(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Item 24: it did so without a word, and --quiet hid a damaged checkpoint too."""
+    """Once there was no message, and --quiet hid a damaged checkpoint too."""
     for name in ("report.json", "model/model.safetensors"):
         (folder / name).unlink()
     shutil.rmtree(folder / "model")
@@ -184,8 +184,8 @@ REPORTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("change", REPORTS.values(), ids=REPORTS)
-def test_a_report_that_is_none_is_named(folder: Path, change: Any) -> None:
-    """Item 13: these ended in a traceback."""
+def test_an_invalid_report_is_named(folder: Path, change: Any) -> None:
+    """Once these ended in a traceback."""
     path = folder / "report.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(CheckpointError, match=r"report\.json is (damaged, or )?not a run's report"):
@@ -214,7 +214,7 @@ def test_a_report_of_brackets_is_named(folder: Path) -> None:
         ("seed", True, "seed: expected an integer, got True"),
     ],
 )
-def test_a_config_that_is_none_is_named(
+def test_an_invalid_config_is_named(
     tmp_path: Path, folder: Path, where: str, value: Any, message: str
 ) -> None:
     path = folder / "config.yaml"
@@ -226,7 +226,7 @@ def test_a_config_that_is_none_is_named(
         evaluate_run(folder)
 
 
-def test_a_config_that_is_no_yaml_is_one_line(folder: Path) -> None:
+def test_the_error_for_a_config_with_invalid_yaml_is_one_line(folder: Path) -> None:
     (folder / "config.yaml").write_text("]][\n")
     with pytest.raises(
         CheckpointError, match=r"config\.yaml is not YAML, line 1, column 1: "
@@ -235,8 +235,8 @@ def test_a_config_that_is_no_yaml_is_one_line(folder: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_count_that_is_given_is_kept(folder: Path) -> None:
-    """The run's own bound of symbols made fewer of it in silence."""
+def test_an_explicit_count_is_kept(folder: Path) -> None:
+    """Once the run's own bound of symbols reduced the count silently."""
     path = folder / "config.yaml"
     data = yaml.safe_load(path.read_text())
     data["evaluation"]["symbols"] = 10
@@ -245,8 +245,8 @@ def test_a_count_that_is_given_is_kept(folder: Path) -> None:
     assert {row["count"] for row in evaluate_run(folder)["rows"]} != {7}
 
 
-def test_a_count_that_is_none(folder: Path) -> None:
-    """Item 13: a count of 0 on streams."""
+def test_an_invalid_count_is_an_error(folder: Path) -> None:
+    """For example a count of 0 on streams."""
     config = tiny_streams()
     config.evaluation["count"] = 0
     with pytest.raises(
@@ -258,8 +258,8 @@ def test_a_count_that_is_none(folder: Path) -> None:
         train_run(config, root=folder.parent)
 
 
-def test_the_beginning_of_a_name_is_enough_for_a_run(folder: Path) -> None:
-    """Item 21: no runs were listed, and no beginnings were taken."""
+def test_a_prefix_of_its_name_identifies_a_run(folder: Path) -> None:
+    """Once no runs were listed, and prefixes were not accepted."""
     root = folder.parent
     assert RunFolder.find(root / "copy-queue").path == folder
     assert RunFolder.find("copy", root).path == folder
@@ -275,10 +275,8 @@ def test_the_beginning_of_a_name_is_enough_for_a_run(folder: Path) -> None:
         RunFolder.find(root)
 
 
-def test_a_finished_run_on_a_disk_to_read_only(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Item 24: --resume failed, as it wrote a lock."""
+def test_a_finished_run_on_a_read_only_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once --resume failed, because it wrote a lock."""
 
     def refuse(folder: Path) -> None:
         raise StorageError("read-only file system")

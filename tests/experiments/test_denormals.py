@@ -1,4 +1,4 @@
-"""Numbers too small for their exponent are 0 while a run is at work, and not after it."""
+"""Denormals are zero during a run, and not after it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if not torch.set_flush_denormal(False):
 
 
 def kept(numbers: int = 8) -> bool:
-    """Whether a product that is a denormal number is there; of many, torch's threads share them."""
+    """Whether denormal products are kept; torch's threads share many products."""
     return bool((torch.full((numbers,), 1e-30) * 1e-10).all())
 
 
-def test_they_are_0_within_and_as_before_after_it() -> None:
+def test_denormals_are_zero_inside_the_context_and_restored_after_it() -> None:
     assert kept()
     with denormals_are_zero():
         assert not kept()
-        # What the norm of a gradient comes to.
+        # The norm of such a gradient is 0.
         assert float(torch.linalg.vector_norm(torch.full((64,), 1e-20))) == 0
         with denormals_are_zero():
             assert not kept()
@@ -39,7 +39,7 @@ def test_they_are_0_within_and_as_before_after_it() -> None:
     assert kept()
 
 
-def test_who_takes_them_for_0_goes_on_to() -> None:
+def test_a_process_that_flushes_denormals_continues_to() -> None:
     torch.set_flush_denormal(True)
     try:
         with denormals_are_zero():
@@ -49,7 +49,7 @@ def test_who_takes_them_for_0_goes_on_to() -> None:
         torch.set_flush_denormal(False)
 
 
-def test_torchs_other_threads_stay_as_they_are() -> None:
+def test_torchs_other_threads_keep_denormals() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
@@ -60,7 +60,7 @@ def test_torchs_other_threads_stay_as_they_are() -> None:
         torch.set_num_threads(before)
 
 
-def test_threads_that_a_run_begins_stay_as_they_are_too(tmp_path: Path) -> None:
+def test_threads_started_by_a_run_keep_denormals(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     config = tiny(batches=4)
@@ -73,7 +73,7 @@ def test_threads_that_a_run_begins_stay_as_they_are_too(tmp_path: Path) -> None:
         torch.set_num_threads(before)
 
 
-def test_training_hardening_and_evaluation_are_within(
+def test_training_hardening_and_evaluation_flush_denormals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []

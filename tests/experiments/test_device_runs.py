@@ -1,4 +1,4 @@
-"""Runs on every device; the CPU runs the same lines, so that they are never untested."""
+"""Runs on every device; the CPU runs the same lines, so that they are always tested."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_resumed_bit_by_bit(
         monkeypatch.setattr(nn.LSTM, "flatten_parameters", one_storage)
     config = make()
     config.hardware.device, config.hardware.backend = device, "auto"
-    whole = train_run(config, root=tmp_path / "whole", quiet=True)
+    full = train_run(config, root=tmp_path / "whole", quiet=True)
     with interrupted(ChunkUpdate, "_step", lambda n, *_: n == 2):
         train_run(config, root=tmp_path / "parts", quiet=True)
     parts = train_run(config, root=tmp_path / "parts", quiet=True, resume=True)
-    assert_same_run(whole.folder, parts.folder)
+    assert_same_run(full.folder, parts.folder)
     again = evaluate_run(parts.folder, device=device)
     assert again["rows"] == parts.report["rows"]
 
@@ -96,6 +96,6 @@ def test_a_run_of_every_task(row: int, data: Path, tmp_path: Path, device: str) 
     assert evaluate_run(result.folder, device=device)["rows"] == result.report["rows"]
     evaluate_run(result.folder, device="cpu")
     if config.task["name"] in ("penn_treebank", "text", "stack_language", "dynamic_ngrams"):
-        return  # never right or wrong: nothing to harden
+        return  # outputs are never correct: nothing to harden
     hardened = harden_run(result.folder, {"batches": 1, "cool": 0}, quiet=True)
     assert hardened["hardened"] is not None

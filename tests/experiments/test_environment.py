@@ -1,4 +1,4 @@
-"""What stands in the environment changes no training unseen, and is named where it hinders."""
+"""Environment variables change no training silently; errors name them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unbounded.experiments.run.ram_check import group_limits
 
 
 def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Item 5: it changed the training, and neither name nor report said so."""
+    """It once changed the training without a trace in the name or report."""
     name = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"
     monkeypatch.setenv(name, "4")
     with pytest.raises(ConfigError, match=f"environment: {name}=4 would change the training"):
@@ -34,25 +34,25 @@ def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: str) -> None:
-    """Item 13: in a process of its own, as accelerate keeps what it has read."""
+    """The test needs its own process, because accelerate caches the environment."""
     code = (
         "from tests.experiments.tiny import tiny\n"
         "from unbounded.errors import ConfigError\n"
         "from unbounded.experiments.run.build import make_accelerator\n"
         "try:\n    make_accelerator(tiny())\nexcept ConfigError as error:\n    print(error)\n"
     )
-    said = _run(["-c", code], **{name: value})
-    assert said.returncode == 0, said.stderr
-    assert f"environment: accelerate cannot start with {name}={value}" in said.stdout
+    done = _run(["-c", code], **{name: value})
+    assert done.returncode == 0, done.stderr
+    assert f"environment: accelerate cannot start with {name}={value}" in done.stdout
 
 
-def test_a_backend_of_matplotlib_that_is_none_costs_no_run() -> None:
-    """Item 13: MPLBACKEND=nonsense."""
+def test_an_invalid_matplotlib_backend_does_not_stop_a_run() -> None:
+    """For example MPLBACKEND=nonsense."""
     code = (
         "from unbounded.cli import main; main(['list']); import matplotlib.pyplot as p; p.figure()"
     )
-    said = _run(["-c", code], MPLBACKEND="nonsense")
-    assert said.returncode == 0, said.stderr
+    done = _run(["-c", code], MPLBACKEND="nonsense")
+    assert done.returncode == 0, done.stderr
 
 
 def _run(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
@@ -72,7 +72,9 @@ def _run(arguments: list[str], **environment: str) -> subprocess.CompletedProces
         ("5:cpu:/\n4:memory,hugetlb:/user/job\n", "memory/user/memory.limit_in_bytes"),
     ],
 )
-def test_the_limit_of_the_own_group_counts(tmp_path: Path, line: str, first: str) -> None:
+def test_memory_limits_include_those_of_the_own_cgroup(
+    tmp_path: Path, line: str, first: str
+) -> None:
     """The groups above it bound a process too; in a container they may not be there."""
     own = tmp_path / "cgroup"
     own.write_text(line)

@@ -1,4 +1,4 @@
-"""What stands in a file is shown as text: it is no table, no HTML and no command of a terminal."""
+"""Content of files is shown as text: it cannot inject tables, HTML or terminal commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unbounded.files import markdown_cell
 
 
 def test_cells_are_text() -> None:
-    """Item 15."""
+    """Cells of tables are escaped."""
     bad = "ok |\n\n# Injected\n<img onerror=x>\x1b[31m"
     shown = markdown_cell(bad)
     assert "\n" not in shown
@@ -22,7 +22,7 @@ def test_cells_are_text() -> None:
 
 
 def test_a_report_cannot_write_into_a_table(tmp_path) -> None:
-    """Item 15: a report's `stopped` arrived as it was in table.md."""
+    """Once a report's `stopped` was not escaped in table.md."""
     study = tiny_study()
     trial = study.trials[0]
     write_report(tmp_path, trial, test=(1.0, 1.0), perplexity=1.02, batches=1000, minutes=2.0)
@@ -35,7 +35,7 @@ def test_a_report_cannot_write_into_a_table(tmp_path) -> None:
 
 
 def test_a_terminal_obeys_no_report() -> None:
-    """Item 15: ESC sequences of report.json reached the terminal."""
+    """Once ESC sequences of report.json reached the terminal."""
     assert "\x1b" not in "".join(aligned([("a", "b"), ("\x1b[2J", "1")]))
     report = {
         "metric_set": "sequences",

@@ -1,4 +1,4 @@
-"""Runs that are hardened: at once, afterwards, in pieces; with every memory and layout."""
+"""Hardened runs: with training, later, interrupted; with every memory and layout."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nothing_is_worse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny model that is hardened in a few batches gets worse; these tests are of its files."""
+    """A tiny model gets worse if it is hardened in a few batches; these tests check its files."""
     monkeypatch.setattr(hardening_phase, "worse_sets", lambda sets, before, after: [])
 
 
@@ -92,14 +92,12 @@ def copied(folder: Path, root: Path) -> Path:
     return Path(shutil.copytree(folder, root / folder.name))
 
 
-def machine_of(folder: Path) -> dict[str, torch.Tensor]:
+def hardened_weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model-hardened" / "model.safetensors")
 
 
 @pytest.mark.usefixtures("nothing_is_worse")
-def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_hardening_a_finished_run_keeps_the_trained_model(trained: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     before = RunFolder(folder).report()
     assert before is not None
@@ -115,11 +113,11 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     )
     assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
-    machine, source = RunFolder(folder).load_model(hardened=True)
+    model, source = RunFolder(folder).load_model(hardened=True)
     task = checked(tiny())
     batch = task.batch(0, "validation", 0, 4, task.train_lengths)
     assert source == "model-hardened"
-    assert all(each.least == 1 for each in certainties(machine, batch).values())
+    assert all(each.least == 1 for each in certainties(model, batch).values())
     card = (folder / "model-hardened" / "README.md").read_text(encoding="utf-8")
     assert "# queue-lstm on copy, hardened" in card.splitlines()
     assert "| hardening | every gate is saturated (0 or 1) |" in card.splitlines()
@@ -130,12 +128,12 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     assert again["hardened"]["rows"] == hardened["rows"]
 
 
-def test_the_machine_of_before_stays_until_another_takes_its_place(
+def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
-    machine = machine_of(folder)
+    weights = hardened_weights_of(folder)
     (folder / "automaton").mkdir()
     (folder / "verification-model-hardened.json").write_text("{}")
 
@@ -143,12 +141,12 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
     with interrupted(ChunkUpdate, "_step", lambda *_: True):
         harden_run(folder, longer, overwrite=True, quiet=True)
     assert RunFolder(folder).report() == before
-    kept = machine_of(folder)
-    assert all(torch.equal(machine[name], kept[name]) for name in machine)
+    kept = hardened_weights_of(folder)
+    assert all(torch.equal(weights[name], kept[name]) for name in weights)
     assert (folder / "automaton").is_dir()
     assert (folder / "verification-model-hardened.json").is_file()
 
-    # Begun it is: without `overwrite` it goes on, and with other options it does not.
+    # It has started: without `overwrite` it resumes, and with other options it does not.
     with pytest.raises(RunExistsError, match="was begun with other options"):
         harden_run(folder, CHANGES, quiet=True)
     assert harden_run(folder, longer, quiet=True)["hardened"]["batches"] == 8
@@ -158,7 +156,7 @@ def test_the_machine_of_before_stays_until_another_takes_its_place(
         harden_run(folder, longer, quiet=True)
 
 
-def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_trained_model_leaves_the_hardened_model(trained: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
     with (folder / "model" / "model.safetensors").open("r+b") as file:
@@ -169,19 +167,19 @@ def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None
     assert RunFolder(folder).load_model(hardened=True)[1] == "model-hardened"
 
 
-def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:
+def test_hardening_later_equals_training_with_hardening(trained: Path, tmp_path: Path) -> None:
     config = tiny()
     at_once = train_run(with_hardening(config, CHANGES), root=tmp_path, quiet=True).folder
     folder = copied(trained, tmp_path)
     harden_run(folder, CHANGES, quiet=True)
-    left, right = machine_of(at_once), machine_of(folder)
+    left, right = hardened_weights_of(at_once), hardened_weights_of(folder)
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_an_interrupted_one_goes_on_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
-    whole = copied(trained, tmp_path / "whole")
-    harden_run(whole, CHANGES, quiet=True)
+def test_an_interrupted_hardening_resumes_bit_by_bit(trained: Path, tmp_path: Path) -> None:
+    full = copied(trained, tmp_path / "whole")
+    harden_run(full, CHANGES, quiet=True)
     folder = copied(trained, tmp_path / "cut")
     with interrupted(ChunkUpdate, "_step", lambda step, *_: step == 2):
         harden_run(folder, CHANGES, quiet=True)
@@ -191,9 +189,9 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(trained: Path, tmp_path: Pa
     with pytest.raises(RunExistsError, match=r"was begun with other options .*; give the same"):
         harden_run(folder, {**CHANGES, "factor": 2.0}, quiet=True)
     again = harden_run(folder, CHANGES, quiet=True)
-    assert (expected := RunFolder(whole).report()) is not None
+    assert (expected := RunFolder(full).report()) is not None
     assert again["hardened"]["rows"] == expected["hardened"]["rows"]
-    left, right = machine_of(whole), machine_of(folder)
+    left, right = hardened_weights_of(full), hardened_weights_of(folder)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -210,7 +208,7 @@ SLOW_CELLS.append(("anbn", "turing_tape"))
     ("task", "memory"),
     [pytest.param(*cell, marks=pytest.mark.slow if cell in SLOW_CELLS else ()) for cell in CELLS],
 )
-def test_every_memory_that_decides_and_every_layout(
+def test_every_memory_with_gates_is_hardened_on_every_layout(
     task: str, memory: str, data: Path, tmp_path: Path
 ) -> None:
     config = small(task, {"memory": memory}, data)
@@ -221,10 +219,10 @@ def test_every_memory_that_decides_and_every_layout(
     assert hardened["rows"]
 
 
-def test_a_hardening_that_harms_leaves_what_was_trained(
+def test_a_harmful_hardening_keeps_the_trained_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is compared at each range, far beyond, and on shifted inputs; one of them is enough."""
+    """Models are compared at each range, far beyond, and shifted; one worse set is harm."""
     folder = copied(trained, tmp_path)
 
     def comparison(
@@ -242,9 +240,9 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
     assert hardened["harm"]
     assert not hardened["saturated"]
     assert hardened["inverse_temperature"] == 1
-    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
-    # Its table stands above; the same once more would say nothing.
+    # Its table is above; a second one would have the same numbers.
     assert hardened_text(report).endswith(
         "hardened, it is worse on two symbols, lengths 4:6; the trained model stays"
     )
@@ -257,11 +255,11 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
 
 
 @pytest.mark.parametrize("errors", [0, 1])
-def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
+def test_a_success_is_confirmed_on_all_unshifted_strings(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int
 ) -> None:
-    """The few strings of the looks are all right; one of a thousand of the comparison is not."""
-    # As wrong before, so that nothing is worse.
+    """The few strings of the checks are all correct; one of 1000 in the comparison is wrong."""
+    # The shares before are equal, so that nothing is worse.
     compare_as(monkeypatch, lambda each: Share(1000 - errors * (not each.is_shifted), 1000))
     monkeypatch.setattr(Sequences, "validation_error", lambda metric_set, evaluator: 0.0)
     changes = {**CHANGES, "settle": 2, "factor": 1.01}
@@ -270,17 +268,17 @@ def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
     assert hardened["harm"] is False
 
 
-def test_a_model_that_is_right_on_shifted_strings_alone_is_not_hardened(
+def test_a_model_correct_only_on_shifted_strings_is_not_hardened(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 104 of copy was: it had some strings of one symbol right, and no others."""
+    """Seed 104 of copy was such a model: only some strings of one symbol were correct."""
     compare_as(monkeypatch, lambda each: Share(5 * each.is_shifted, 200))
     hardened = harden_run(copied(trained, tmp_path), CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"]) == (0, True)
     assert "right on no validation sequence" in hardened["stopped"]
 
 
-def test_a_loss_that_is_not_finite_leaves_the_trained_model(
+def test_a_non_finite_loss_keeps_the_trained_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Turing tape had NaN gradients at an inverse temperature of 2000."""
@@ -296,11 +294,11 @@ def test_a_loss_that_is_not_finite_leaves_the_trained_model(
     hardened = harden_run(folder, CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"], hardened["saturated"]) == (3, True, False)
     assert "not finite" in hardened["stopped"]
-    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
 
 
-def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
+def test_an_unsaturated_model_that_is_not_better_is_not_accepted(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare_as(monkeypatch, lambda each: Share(900, 1000))
@@ -308,11 +306,11 @@ def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
     folder = copied(trained, tmp_path)
     hardened = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["hardened"]
     assert (hardened["harm"], hardened["saturated"], hardened["worse"]) == (True, False, [])
-    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
 
 
-def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
+def test_a_link_instead_of_the_hardened_model_is_refused_at_the_start(
     trained: Path, tmp_path: Path
 ) -> None:
     folder = copied(trained, tmp_path)
@@ -323,7 +321,9 @@ def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
     assert not (folder / "hardening").exists()
 
 
-def test_what_cannot_be_hardened_says_why(trained: Path, data: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_hardened_give_a_reason(
+    trained: Path, data: Path, tmp_path: Path
+) -> None:
     folder = copied(trained, tmp_path)
     with pytest.raises(
         ConfigError, match=r"hardening.batches: expected a number at least 1, got 0"
@@ -344,7 +344,7 @@ def test_what_cannot_be_hardened_says_why(trained: Path, data: Path, tmp_path: P
         harden_run(folder, {"tolerance": -1.0}, quiet=True)
 
 
-def test_the_usual_hardening_leaves_what_is_said() -> None:
+def test_default_hardening_options_keep_explicit_options() -> None:
     usual = preset_of("copy")["hardening"]
     assert usual["batches"] == 6000
     assert with_hardening(tiny()).hardening == usual
@@ -360,7 +360,7 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
     assert with_hardening(words).hardening["every"] == 15
 
 
-def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
+def test_hardening_options_of_a_preset_do_not_apply_to_another_protocol() -> None:
     preset = composed(preset_of("binary_addition"))
     kept = with_hardening(replace(preset, hardening={"name": "none"})).hardening
     assert kept == preset.hardening
@@ -370,7 +370,7 @@ def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
     assert with_hardening(paper).hardening == of_streams
 
 
-def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_hardened_model_is_checked_at_the_requested_far_lengths(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.hardening = {
         "name": "gradual",
@@ -389,7 +389,7 @@ def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_pat
     assert far_evaluators(plan(config, checked(config)), evaluator) == []
 
 
-def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> None:
+def test_a_model_without_correct_sequences_is_not_hardened(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.hardening = {"name": "gradual", "batches": 2, "every": 1, "validation_count": 20}
     result = train_run(config, root=tmp_path, quiet=True)
@@ -416,7 +416,7 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
         ("memorization", "190:190"),
     ],
 )
-def test_tasks_with_lengths_have_far_ones(task: str, far: str) -> None:
+def test_tasks_with_lengths_have_far_lengths(task: str, far: str) -> None:
     config = composed(
         overlay(preset_of(task), {"hardening": {"name": "gradual", "batches": 2, "far": 10}})
     )
@@ -441,21 +441,21 @@ def test_a_memory_without_gates_is_not_hardened(
     assert published.training.schedule == {"name": "constant"}
 
 
-def test_what_the_command_line_says_of_a_hardening_stays(
+def test_hardening_options_of_the_command_line_are_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for told in (
+    for options in (
         ["--hardening.every", "5"],
         ["--hardening.every=5"],
         ["--hardening", '{"every": 5}'],
     ):
-        assert main(["train", "dyck", "--harden", *told, "--print_config"]) == 0
+        assert main(["train", "dyck", "--harden", *options, "--print_config"]) == 0
         assert plain_yaml.load(capsys.readouterr().out)["hardening"]["every"] == 5
     assert main(["train", "copy", "--harden", "--hardening", "none"]) != 0
     assert "cannot be combined with --hardening none" in capsys.readouterr().err
 
 
-def test_a_hardening_is_called_off_with_one_option() -> None:
+def test_one_option_turns_hardening_off() -> None:
     config = composed(overlay(preset_of("copy"), {"hardening": "none"}))
     checked(config)
     config.hardening["every"] = 7
@@ -467,12 +467,12 @@ def test_a_hardening_is_called_off_with_one_option() -> None:
     ("task", "shorter", "lengths"),
     [("copy", "1:7", "8:64"), ("bigram_flip", "2:7", "8:64"), ("svo_sov", "3:7", "8:64")],
 )
-def test_hardening_trains_on_shorter_strings_too(task: str, shorter: str, lengths: str) -> None:
+def test_hardening_also_trains_on_shorter_strings(task: str, shorter: str, lengths: str) -> None:
     config = composed(preset_of(task))
     planned = plan(config, checked(config))
     drawn = hardening_lengths(planned, shorter_lengths(planned))
     assert isinstance(drawn, ShorterToo)
-    bucket = config.training.length_bucketing  # so many batches share their lengths
+    bucket = config.training.length_bucketing  # this number of batches share their lengths
     ranges = [str(drawn(batch)) for batch in range(4 * bucket)]
     assert ranges == ([shorter] * bucket + [lengths] * bucket) * 2
     assert str(drawn.final) == lengths
@@ -485,10 +485,10 @@ def test_the_hardening_of_a_stream_mixes_all_lengths() -> None:
 
 
 @pytest.mark.parametrize(("right", "kept"), [(0, None), (1, "1:7")])
-def test_hardening_keeps_shorter_strings_that_the_trained_model_has_right(
+def test_hardening_adds_shorter_strings_that_the_model_has_learned(
     right: int, kept: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """a^n b^2n, seed 1: strings of n = 1, of which none was right, cost 14 % of the others."""
+    """Otherwise a^n b^2n, seed 1, loses 14 % of longer strings; n = 1 is never correct."""
     config = composed(preset_of("copy"))
     planned = plan(config, checked(config))
     evaluator = planned.evaluator(nn.Linear(1, 1), lambda tensor: tensor)
@@ -506,7 +506,7 @@ def test_hardening_keeps_shorter_strings_that_the_trained_model_has_right(
     assert isinstance(drawn, ShorterToo) == (kept is not None)
 
 
-def test_a_hardened_model_that_is_right_on_nothing_is_not_taken(
+def test_a_hardened_model_without_correct_sequences_is_not_accepted(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = chain([Share(1, 1000)], repeat(Share(0, 1000)))
@@ -537,7 +537,7 @@ def test_a_hardening_may_have_another_optimizer(
     assert asked == [("sgd", {}), ("rmsprop", {})]
 
 
-def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:
+def test_far_lengths_are_multiples_of_training_with_fewer_strings(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.evaluation["multiples"], config.evaluation["symbols"] = [10, 100], 320
     report = train_run(config, root=tmp_path, quiet=True)
@@ -582,7 +582,7 @@ def test_multiples_of_a_verification_are_bounded(times: float) -> None:
 
 
 @pytest.mark.usefixtures("nothing_is_worse")
-def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: Path) -> None:
+def test_the_title_of_a_page_names_the_hardened_model(trained: Path, tmp_path: Path) -> None:
     folder = copied(trained, tmp_path)
     harden_run(folder, {**CHANGES, "tolerance": 1.0}, quiet=True)
     assert run_of_folder(folder)["title"] == "queue-lstm on copy"
@@ -590,7 +590,7 @@ def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: P
     assert main(["explore", str(folder), "--course", "--hardened"]) == 2
 
 
-def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path: Path) -> None:
+def test_a_new_hardening_keeps_the_runs_options_unless_overridden(tmp_path: Path) -> None:
     config = tiny()
     config.hardening = {
         "name": "gradual",
@@ -605,7 +605,7 @@ def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path:
     options = json.loads((folder / "hardening" / "options.json").read_text())
     assert report["hardened"]["options"] == options
     assert report["hardened"]["commit"] == commit()
-    assert options["every"] == 5  # the default, and said
+    assert options["every"] == 5  # the default value, given explicitly
     assert options["factor"] == 3.0
     assert options["tolerance"] == 0.5
 
@@ -621,11 +621,11 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
         looked.append((str(lengths), count))
         return StreamScore(count, count, 1.0, 0.0)
 
-    def asked_once(machine: MemoryModel, right: Callable[[MemoryModel], float], **_: Any) -> Any:
+    def asked_once(model: MemoryModel, right: Callable[[MemoryModel], float], **_: Any) -> Any:
         looked.clear()
-        assert right(machine) == sum(count for _, count in looked)
+        assert right(model) == sum(count for _, count in looked)
         asked.extend(looked)
-        return Removal(machine, (), 1, 2, True)
+        return Removal(model, (), 1, 2, True)
 
     asked: list[tuple[str, int]] = []
     monkeypatch.setattr(Lengths, "assess", right_on_all)
@@ -644,7 +644,7 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     assert asked[-1] == (f"{longest}:{longest}", 3)
 
 
-def test_it_runs_where_the_training_was_to_run(
+def test_hardening_uses_the_backend_and_device_of_the_config(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copied(trained, tmp_path)

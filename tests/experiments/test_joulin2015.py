@@ -116,14 +116,16 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
     assert tuple(PAPER.values[task][model].values()) == values
 
 
-#: Variants of ours, of Penn Treebank alone.
+#: Variants added here, on Penn Treebank only.
 VARIANTS_OF_TEXT = {"rnn-tanh", "stack-rnn-tanh", "srcn-tanh", "stack-rnn-tied", "srcn-tied"}
 VARIANTS = VARIANTS_OF_TEXT | {
-    f"stack-rnn-{ours}{phase}" for ours in ("emptied", "sharpened") for phase in ("", "-hardened")
+    f"stack-rnn-{variant}{phase}"
+    for variant in ("emptied", "sharpened")
+    for phase in ("", "-hardened")
 }
 
 
-def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
+def test_every_cell_of_table_2_and_measured_row_of_table_4_exists() -> None:
     table_2, _, table_4 = PAPER.tables
     own = {name for name in PAPER.models if name.startswith(("lstm-", "list-rnn-"))}
     studies = [load_study("joulin2015", name) for name in ("parts", "lists", "empty")]
@@ -137,7 +139,7 @@ def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> N
     assert {task for table in PAPER.tables for task in table.tasks} == set(PAPER.tasks)
 
 
-def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
+def test_each_part_of_the_protocol_has_ten_restarts() -> None:
     study = study_of("parts")
     assert len([cell for cell in study.cells if cell.startswith("anbn/")]) == 9
     assert {cell for cell in study.cells if not cell.startswith("anbn/")} == {
@@ -178,7 +180,7 @@ def test_empty_values_and_noop_are_crossed_on_the_three_tasks_below_the_paper() 
 
 
 @pytest.mark.parametrize("name", ["laptop", pytest.param("paper", marks=pytest.mark.slow)])
-def test_no_trial_has_a_error(name: str, tmp_path: Path) -> None:
+def test_no_trial_has_an_error(name: str, tmp_path: Path) -> None:
     study = load_study("joulin2015", name, str(tiny_corpus(tmp_path)))
     for cell in study.cells:
         config = next(trial.config for trial in study.trials if trial.cell == cell)
@@ -200,7 +202,7 @@ def test_no_trial_has_a_error(name: str, tmp_path: Path) -> None:
         select(without, "penn_treebank")
 
 
-def test_what_is_hardened_is_the_run_that_was_trained() -> None:
+def test_hardened_trials_use_the_trained_runs() -> None:
     trials = study_of("laptop").trials
     trained = [t.name for t in trials if t.cell == "anbn/stack-rnn"]
     hardened = [t for t in trials if t.cell == "anbn/stack-rnn-hardened"]
@@ -209,7 +211,7 @@ def test_what_is_hardened_is_the_run_that_was_trained() -> None:
     assert len({trial.key for trial in trials}) == len(trials)
 
 
-def test_where_a_corpus_lies_is_no_part_of_what_a_run_is(tmp_path: Path) -> None:
+def test_run_names_do_not_depend_on_the_folder_of_the_corpus(tmp_path: Path) -> None:
     names = [
         [trial.name for trial in tiny_study(tiny_corpus(tmp_path / place)).trials]
         for place in ("a", "b")
@@ -258,7 +260,7 @@ def test_a_report_without_the_hardening_is_named(tmp_path: Path) -> None:
         write_table(study, tmp_path)
 
 
-def test_a_file_that_was_cut_off_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_a_truncated_file_of_runs_is_named_with_advice(tmp_path: Path) -> None:
     study = tiny_study()
     trial = study.trials[0]
     write(tmp_path, trial, 100, 0.1)
@@ -273,7 +275,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     corpus = tiny_corpus(tmp_path / "corpus")
     study = tiny_study(corpus, seeds=[1])
     assert "4 of 4 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
-    said: list[str] = []
+    lines: list[str] = []
     runs, out = tmp_path / "runs", tmp_path / "out"
 
     def train(trials: Sequence[Trial], runs: Path, jobs: int, **options: Any) -> None:
@@ -283,17 +285,17 @@ def test_end_to_end(tmp_path: Path) -> None:
             options["ended"](Outcome(trial, 0, runs, 1.0))
 
     result = reproduce(
-        study, study.trials, jobs=2, runs=runs, out=out, say=said.append, train=train
+        study, study.trials, jobs=2, runs=runs, out=out, say=lines.append, train=train
     )
-    assert result.failed == (), said
+    assert result.failed == (), lines
     assert "4 of 4 runs are finished" in result.table
     assert "## Table 4: Penn Treebank" in result.table
     assert "124.0 / 118.0" in result.table
     reports = read_runs_file(out / RUNS)
     assert len(reports) == 4
     assert str(tmp_path) not in json.dumps(reports)
-    again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=said.append)
-    assert "4 of 4 runs are already finished" in said
+    again = reproduce(study, study.trials, jobs=1, runs=runs, out=out, say=lines.append)
+    assert "4 of 4 runs are already finished" in lines
     assert again.table == result.table
     assert not copy_reports([study.trials[0]], runs, out)
 
@@ -310,7 +312,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         for each in study_of("laptop").trials
         if each.task == "penn_treebank"
     }
-    said = [
+    settings = [
         (
             config.training.optimizer["name"],
             config.training.learning_rate,
@@ -324,7 +326,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         )
         for config in (own, paper, yang, here["rnn"], here["lstm"])
     ]
-    assert said == [
+    assert settings == [
         ("adagrad", 0.1, "linear", 1.0, "norm", 20, 35, "no", "as_model"),
         ("sgd", 0.1, "constant", 15.0, "value", 1, 50, "no", "as_model"),
         ("adagrad", 0.05, "constant", 5.0, "norm", 32, 20, "no", "as_model"),
@@ -334,7 +336,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
     assert here["lstm"].training.optimizer == {"name": "sgd", "weight_decay": 1.5e-5}
 
 
-def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
+def test_addition_is_trained_and_scored_like_its_preset() -> None:
     of_cell: dict[str, list[Trial]] = {}
     for trial in study_of("laptop").trials:
         of_cell.setdefault(trial.cell, []).append(trial)
@@ -344,7 +346,7 @@ def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
         assert {trial.config.seed for trial in own} == {*range(1, 6)}
         for trial in own:
             assert replace(trial.config, seed=preset.seed, hardware=preset.hardware) == preset
-    # And without what is ours, scored as it was then.
+    # The same without the additions, with the original evaluation.
     assert preset.model.controller["recurrent"]
     assert preset.training.temperature_noise["limit"] > 1
     for cell in ("stack-rnn", "stack-rnn-hardened"):

@@ -16,7 +16,7 @@ STUDY = load_study("matrix", "laptop")
 OF_DATA = {"pairs", "text", "penn_treebank"}
 
 
-def test_every_memory_and_baseline_is_on_every_task_of_ours():
+def test_the_matrix_has_each_memory_and_baseline_on_each_task_without_data():
     came_later = {"rolling_tape", "nondeterministic_stack", "dnc", "ram"}
     models = {*MEMORIES, "lstm", "gru", "elman"} - came_later
     tasks = {trial.task for trial in STUDY.trials}
@@ -34,8 +34,8 @@ def test_each_cell_is_scored_at_twice_the_training_lengths():
         assert int(longer.split(":")[1]) == 2 * int(trained.split(":")[1])
 
 
-def test_reports_of_before_are_still_those_of_its_trials():
-    """What was added to the study renamed no run."""
+def test_committed_reports_belong_to_trials_of_the_study():
+    """Additions to the study renamed no run."""
     folder = Path(__file__).resolve().parents[2] / "results/matrix"
     names = set(read_runs_file(folder / RUNS))
     assert len(names) > 20

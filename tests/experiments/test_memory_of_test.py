@@ -34,7 +34,7 @@ def accuracies(report: dict[str, Any]) -> list[float]:
     return [row["token_accuracy"] for row in report["rows"]]
 
 
-def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
+def test_memory_options_apply_to_longer_sequences_only(tmp_path: Path) -> None:
     short, long = (
         train_run(config(slots), root=tmp_path, quiet=True, figures=False) for slots in (None, 30)
     )
@@ -43,7 +43,7 @@ def test_longer_sequences_alone_have_the_options(tmp_path: Path) -> None:
     of_short, of_long = accuracies(short.report), accuracies(long.report)
     assert of_short[0] == of_long[0]
     assert of_short[1] != of_long[1]
-    # `unbounded evaluate` takes the run's options, or those of the command for all lengths.
+    # `unbounded evaluate` uses the run's options; options of the command apply to all lengths.
     again = evaluate_run(long.folder)
     assert accuracies(again) == of_long
     assert again["memory_options_of_longer"] == {"slots": 30}
@@ -80,7 +80,7 @@ def slots_of(model: MemoryModel) -> int:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"slots": 0}, "evaluation.memory.slots: "),
         ({}, "evaluation.memory: expected at least one option"),
@@ -89,11 +89,11 @@ def slots_of(model: MemoryModel) -> int:
         ("512", "evaluation.memory: expected"),
     ],
 )
-def test_bad_options_are_refused_before_training(options: Any, said: str) -> None:
+def test_bad_options_are_refused_before_training(options: Any, message: str) -> None:
     made = config(None)
     made.evaluation["memory"] = options
     (error,) = errors(made)
-    assert error.startswith(said)
+    assert error.startswith(message)
 
 
 def test_a_model_without_a_memory_has_no_options() -> None:

@@ -1,4 +1,4 @@
-"""The studies of the papers on Neural Turing Machines: cells without a fault, from the presets."""
+"""The studies of the papers on Neural Turing Machines: cells without errors, from the presets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unbounded.memories import MEMORIES
 from unbounded.tasks import make_task, optimal_probabilities
 
 
-def test_the_laptop_study_of_dyck_words_is_what_is_asked_for():
+def test_the_laptop_study_of_dyck_words_has_the_expected_configs():
     trials = load_study("deleu2016", "laptop").trials
     tapes = [trial for trial in trials if trial.model == "ntm"]
     assert [trial.config.seed for trial in tapes] == list(range(1, 11))
@@ -64,7 +64,7 @@ def test_the_program_of_dyck_words_takes_a_million_words_one_by_one():
     lengths = {name: config.training.lengths for name, config in by_model.items()}
     assert lengths == {"ntm-program": "1:20", "ntm-program-40": "1:40", "lstm-program": "1:20"}
     assert by_model["lstm-program"].model.hidden_size == 10
-    # The model is that of the paper's NTM.
+    # The model equals the paper's NTM.
     paper = load_study("deleu2016", "laptop").trials[0].config
     assert by_model["ntm-program"].model == by_model["ntm-program-40"].model == paper.model
 
@@ -107,7 +107,7 @@ def test_the_laptop_study_of_graves_has_both_models_and_three_seeds():
 
 
 @pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
-def test_what_the_papers_print_is_said_to_be_no_table(paper: str):
+def test_papers_without_a_table_have_no_published_values(paper: str):
     own = published(paper)
     assert own.values == {}
     assert "no table" in own.source

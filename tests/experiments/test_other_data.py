@@ -1,4 +1,4 @@
-"""A run goes on with the data that it began with, and is scored on symbols that it has learned."""
+"""A run resumes with its own data, and is scored on the symbols that it has learned."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def own(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_run_does_not_go_on_with_other_data(tmp_path: Path, own: Path, is_finished: bool) -> None:
+def test_a_run_does_not_resume_with_other_data(
+    tmp_path: Path, own: Path, is_finished: bool
+) -> None:
     folder = train_run(config(own), root=tmp_path, quiet=True).folder
     if not is_finished:
         (folder / "report.json").unlink()
@@ -56,22 +58,22 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path, own: Path, is_fini
     assert (folder / "config.yaml").read_bytes() == before
     moved = config(shutil.copy(own, tmp_path / "moved.tsv"))
     assert train_run(moved, root=tmp_path, resume=True, quiet=True).fresh is not is_finished
-    anew = train_run(other, root=tmp_path, overwrite=True, quiet=True)
-    assert anew.folder == folder
+    retrained = train_run(other, root=tmp_path, overwrite=True, quiet=True)
+    assert retrained.folder == folder
     assert RunFolder(folder).read_config()["hardware"]["data"] == other.hardware.data
     with pytest.raises(CheckpointError, match="other data"):
         train_run(config(own), root=tmp_path, resume=True, quiet=True)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_restarts_do_not_go_on_with_other_data(tmp_path: Path, own: Path, jobs: int) -> None:
+def test_restarts_do_not_resume_with_other_data(tmp_path: Path, own: Path, jobs: int) -> None:
     train_restarts(config(own), 2, root=tmp_path, quiet=True)
     other = config(write(tmp_path / "other.tsv", "abcd", backwards=True))
     with pytest.raises(CheckpointError, match="other data"):
         train_restarts(other, 2, root=tmp_path, resume=True, jobs=jobs, quiet=True)
 
 
-def test_the_report_knows_the_data_too(tmp_path: Path, own: Path) -> None:
+def test_the_data_is_compared_with_the_report_without_a_config(tmp_path: Path, own: Path) -> None:
     folder = train_run(config(own), root=tmp_path, quiet=True).folder
     (folder / "config.yaml").unlink()
     other = config(write(tmp_path / "other.tsv", "abcd", backwards=True))
@@ -93,7 +95,7 @@ class Maybe(TransductionTask):
         vars(self).update(vars(make_task("copy", symbols=2) if data is None else pairs(data)))
 
 
-def test_a_run_with_data_does_not_go_on_without(tmp_path: Path, own: Path) -> None:
+def test_a_run_with_data_does_not_resume_without_data(tmp_path: Path, own: Path) -> None:
     given = dataclasses.replace(config(own), task=f"{__name__}.Maybe")
     train_run(given, root=tmp_path / "with", quiet=True)
     without = dataclasses.replace(given, hardware=tiny().hardware)
@@ -116,7 +118,7 @@ def test_a_run_is_scored_on_its_own_symbols(tmp_path: Path, own: Path) -> None:
     assert evaluate_run(folder, data=str(new))["rows"]
 
 
-def test_data_that_changed_is_scored_only_where_it_is_named(tmp_path: Path, own: Path) -> None:
+def test_changed_data_is_scored_only_if_it_is_given_explicitly(tmp_path: Path, own: Path) -> None:
     folder = train_run(config(own), root=tmp_path, quiet=True).folder
     report = evaluate_run(folder)
     assert report["data_sha256"] == report["data_of_training_sha256"]
@@ -127,7 +129,7 @@ def test_data_that_changed_is_scored_only_where_it_is_named(tmp_path: Path, own:
     assert changed["data_of_training_sha256"] == report["data_sha256"] != changed["data_sha256"]
 
 
-def test_runs_of_before_the_data_was_kept_go_on(tmp_path: Path, own: Path) -> None:
+def test_runs_without_a_recorded_data_digest_resume(tmp_path: Path, own: Path) -> None:
     folder = train_run(config(own), root=tmp_path, quiet=True).folder
     path = folder / "config.yaml"
     text = path.read_text()
@@ -136,7 +138,7 @@ def test_runs_of_before_the_data_was_kept_go_on(tmp_path: Path, own: Path) -> No
     assert not train_run(other, root=tmp_path, resume=True, quiet=True).fresh
 
 
-def test_training_shows_what_a_user_should_know_of_the_data(
+def test_training_prints_the_notes_of_the_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "pairs.tsv"
@@ -174,7 +176,7 @@ def test_pairs_have_a_validation_curve_and_stop_on_it(tmp_path: Path) -> None:
     assert len(read_curves(result.folder).validation) == len(looks)
 
 
-def test_what_was_scored_is_counted_and_not_what_was_asked_for(tmp_path: Path) -> None:
+def test_reports_count_the_scored_sequences(tmp_path: Path) -> None:
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"a b{k % 3} c{k}\tx\n" for k in range(60)))
     training = {"batches": 60, "batch_size": 8, "learning_rate": 0.05}

@@ -1,4 +1,4 @@
-"""What a model outputs for a sequence does not depend on the sequences beside it."""
+"""The output for a sequence does not depend on the other sequences of the batch."""
 
 from __future__ import annotations
 

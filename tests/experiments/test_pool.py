@@ -15,7 +15,7 @@ from unbounded.experiments.trials.work import WorkOptions, work
 from unbounded.experiments.trials.workers import WORKER, PlanWatch, run_workers, visible_gpus
 from unbounded.signals import Interrupted
 
-# Stands in for a worker: leaves marks of its beginning and of a request to save.
+# Replaces a worker: writes files at its start and at a request to save.
 STOPPED = """
 import json, pathlib, signal, sys, time
 number, runs = json.loads(sys.argv[1])["shard"][0], pathlib.Path(sys.argv[3])
@@ -28,10 +28,10 @@ time.sleep(60)
 """
 
 
-def test_a_worker_imports_what_pythonpath_names_and_nothing_from_the_current_folder(
+def test_a_worker_imports_from_pythonpath_and_not_from_the_current_folder(
     tmp_path: Path,
 ) -> None:
-    """Item 18: an own queue.py there broke every seed, and a planted types.py ran."""
+    """Once a local queue.py broke every seed, and a planted types.py ran."""
     here, named = tmp_path / "here", tmp_path / "named"
     here.mkdir()
     named.mkdir()
@@ -52,7 +52,7 @@ def test_a_worker_imports_what_pythonpath_names_and_nothing_from_the_current_fol
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_every_worker_to_save(tmp_path: Path, number: int) -> None:
+def test_a_signal_makes_every_worker_save(tmp_path: Path, number: int) -> None:
     script = tmp_path / "worker.py"
     script.write_text(STOPPED)
     trials = tiny_study(models=["queue"], seeds=[0, 1, 2]).trials
@@ -78,7 +78,7 @@ def test_a_signal_asks_every_worker_to_save(tmp_path: Path, number: int) -> None
     assert len(list(tmp_path.glob("saved-*"))) == 2
 
 
-def test_replaced_runs_are_trained_anew_once(tmp_path: Path) -> None:
+def test_replaced_runs_are_retrained_once(tmp_path: Path) -> None:
     trial = tiny_study(models=["queue"], seeds=[0]).trials[0]
     old = train_run(trial.config, root=tmp_path, quiet=True).folder
     old_inode = old.stat().st_ino

@@ -34,12 +34,12 @@ def parameters(model: str, hidden: int) -> int:
 THE_PAPERS = {"lstm-1", "lstm-2", "lstm-4", "lstm-8", "stack", "queue", "deque"}
 
 
-def test_every_cell_of_table_3_is_there():
+def test_every_cell_of_table_3_exists():
     paper = published("grefenstette2015")
     assert set(paper.values) == set(paper.tasks)
     named = {task: paper.components.get(task, {"name": task})["name"] for task in paper.tasks}
     assert set(named.values()) == set(TASKS) & set(paper.tasks)
-    # A task's other forms stand beside the same published values.
+    # Other forms of a task have the same published values.
     assert all(paper.values[task] == paper.values[name] for task, name in named.items())
     assert all(
         "(added here)" in paper.models[name].title for name in set(paper.models) - THE_PAPERS
@@ -92,7 +92,7 @@ def test_an_unknown_paper_names_the_closest():
         published("grefenstete2015")
 
 
-#: Of each paper its laptop study, and the other studies that have run, in folders of their own.
+#: The laptop study of each paper, and its other finished studies with separate folders.
 COMMITTED = [
     *((paper, "laptop", paper) for paper in PAPERS),
     *((paper, study, f"{paper}-{study}") for paper, study in (
@@ -144,23 +144,23 @@ def treebank_reports(study: str) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize("study", ["paper", "halving"])
-def test_what_the_page_says_of_each_rate_is_what_the_reports_say(study):
+def test_the_pages_table_of_learning_rates_equals_the_reports(study):
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     page = page[page.index(f"--study {study}") :]
     header, _, *lines = page[page.index("| rate | RNN |") :].split("\n\n", 1)[0].splitlines()
     names = [name.strip() for name in header.strip("|").split("|")][1:]
-    said: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
+    printed: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
     for line in lines:
         rate, *cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not re.fullmatch(r"[0-9.]+", rate):  # rows that sum several rates up
+        if not re.fullmatch(r"[0-9.]+", rate):  # rows that summarize several rates
             continue
         for name, cell in zip(names, cells, strict=True):
             nats, epochs = cell.rstrip(")").split(" (")
-            said[name][float(rate)] = (float(nats), int(epochs))
+            printed[name][float(rate)] = (float(nats), int(epochs))
     by_model = {name: report["curves"] for name, report in treebank_reports(study).items()}
     assert set(by_model) == set(names)
-    for name, rates in said.items():
+    for name, rates in printed.items():
         curves = by_model[name]
         begins = [batch for batch, _ in curves["learning_rate"]]
         ends = [*begins[1:], len(curves["validation"]) + 1]
@@ -170,7 +170,7 @@ def test_what_the_page_says_of_each_rate_is_what_the_reports_say(study):
             assert rates[rate] == (pytest.approx(nats, abs=1e-3), end - begin), (name, rate)
 
 
-def test_treebank_by_halvings_moves_no_more():
+def test_treebank_runs_with_halvings_have_converged():
     """The last three epochs gain 0.003 to 0.15 percent of perplexity, less from one to the next."""
     reports = treebank_reports("halving")
     for name, report in reports.items():
@@ -184,12 +184,12 @@ def test_treebank_by_halvings_moves_no_more():
     ("number", "study", "measure"),
     [(0, "halving", math.log), (1, "paper", math.log), (2, "halving", float), (3, "paper", float)],
 )
-def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measure):
+def test_the_pages_converged_epochs_equal_the_reports(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
-    said = page[page.index("**Converged**") :].split(". ", 1)[0]
-    counts = re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", said)
+    sentence = page[page.index("**Converged**") :].split(". ", 1)[0]
+    counts = re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", sentence)
     assert len(counts) == 4 * len(MODELS)
     epochs = {name: int(count) for count, name in counts[4 * number : 4 * number + 4]}
     measured = {}
@@ -204,14 +204,14 @@ def test_treebank_is_converged_for_as_long_as_the_page_says(number, study, measu
     assert min(measured.values()) >= 3
 
 
-def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
+def test_the_pages_table_of_two_epochs_equals_the_reports():
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
     table = page[page.index("| changed | RNN |") :].split("\n\n", 1)[0]
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
     ]
-    said = {
+    printed = {
         (line[0], name): text
         for line in lines
         for name, text in zip(header[1:], line[1:], strict=True)
@@ -238,7 +238,7 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
             lambda name: "normal" if name == "as_model" else "as_model",
         ),
     }
-    found = dict.fromkeys(said, "not run")
+    found = dict.fromkeys(printed, "not run")
     reports = read_runs_file(root / "results/joulin2015-choices" / RUNS)
     choices = load_study("joulin2015", "choices", "corpus").trials
     for trial in with_ids(choices, root / "results/joulin2015-choices"):
@@ -261,4 +261,4 @@ def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
         assert len(places) == (1 if differ else 0), trial.name
         place = places[0] if places else "as there"
         found[place, MODELS[report["model"]]] = f"{nats:.3f}"
-    assert found == said
+    assert found == printed

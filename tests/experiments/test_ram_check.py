@@ -1,4 +1,4 @@
-"""What cannot fit into memory is refused with the number to lower, and what can is not."""
+"""Sizes that do not fit into memory are errors that name the option to lower."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def preset(task: str, *options: str) -> RunConfig:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ram_check, "memory_of", lambda device: 8 * GB)
 
 
@@ -47,7 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
         ("copy", "training.accuracy_count", 1_000_000_000),
     ],
 )
-def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: int) -> None:
+def test_absurd_sizes_are_refused(small_host: None, task: str, name: str, value: int) -> None:
     config = preset(task, f"--{name}", str(value))
     with pytest.raises(ConfigError) as caught:
         check_ram(planned(config), CPU)
@@ -64,23 +64,23 @@ def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: in
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(
-    machine: None, memory: str, name: str, value: int
+    small_host: None, memory: str, name: str, value: int
 ) -> None:
-    """A DNC of 100 000 slots has 10^10 links: its training began, and torch raised."""
+    """A DNC of 100 000 slots has 10^10 links: once its training started, and torch raised."""
     config = preset("copy", "--model.memory", memory, f"--model.memory.{name}", str(value))
     with pytest.raises(ConfigError, match=f"model.memory.{name}: {value} would take"):
         check_ram(planned(config), CPU)
 
 
-def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(machine: None) -> None:
-    """It would end the run after its training."""
+def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(small_host: None) -> None:
+    """Otherwise the run would fail after its training."""
     words = ("copy", "--model.memory", "dnc", "--evaluation.memory")
     check_ram(planned(preset(*words, '{"slots": 1000}')), CPU)
     with pytest.raises(ConfigError, match=r"evaluation.memory.slots: 100000 would take at least"):
         check_ram(planned(preset(*words, '{"slots": 100000}')), CPU)
 
 
-@pytest.mark.usefixtures("machine")
+@pytest.mark.usefixtures("small_host")
 @pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank", "pairs", "text"}))
 def test_presets_fit(task: str) -> None:
     config = preset(task)
@@ -95,7 +95,7 @@ def test_a_text_of_many_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         check_ram(own, CPU)
 
 
-def test_nothing_is_begun_and_a_run_is_not_scored(
+def test_too_little_memory_stops_training_and_evaluation_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = train_run(tiny_streams(batches=1), root=tmp_path, quiet=True).folder
@@ -109,5 +109,5 @@ def test_nothing_is_begun_and_a_run_is_not_scored(
     assert not list((tmp_path / "none").glob("copy*"))
 
 
-def test_the_memory_of_this_machine() -> None:
+def test_the_memory_of_this_host() -> None:
     assert 1e8 < memory_of(CPU) < 1e15

@@ -39,13 +39,13 @@ def call(study, folder, jobs=1, **options):
     return result, "\n".join(lines)
 
 
-def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
+def test_a_second_call_after_a_finished_study_trains_nothing(tmp_path):
     study = tiny_study(seeds=[0])
     assert "2 of 2 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
-    result, said = call(study, tmp_path)
+    result, output = call(study, tmp_path)
     assert result.failed == ()
-    assert "0 of 2 runs are already finished" in said
-    assert "[2/2] finished" in said
+    assert "0 of 2 runs are already finished" in output
+    assert "[2/2] finished" in output
     assert "2 of 2 runs are finished" in result.table
     logs = [path.read_text() for path in (tmp_path / "runs" / "logs").glob("*.log")]
     assert len(logs) == 2
@@ -57,8 +57,8 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     assert str(tmp_path) not in json.dumps(report)
 
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
-    again, said = call(study, tmp_path)
-    assert "2 of 2 runs are already finished" in said
+    again, output = call(study, tmp_path)
+    assert "2 of 2 runs are already finished" in output
     assert again.table == result.table
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
     assert after == before
@@ -85,23 +85,23 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "train_trials", verify)
     monkeypatch.setattr(VerifyOptions.__init__, "__defaults__", (3, 100, 2, (2,), 2, 1))
-    result, said = call(study, tmp_path)
-    # What is trained is not trained again, but verified.
+    result, output = call(study, tmp_path)
+    # Trained runs are verified without new training.
     assert asked == [[(study.trials[0], {"count": 3})]]
-    assert "0 of 1 runs are already finished" in said
+    assert "0 of 1 runs are already finished" in output
     name = study.trials[0].name
     found = read_runs_file(tmp_path / "out" / VERIFIED)[name]
     assert [row["how"] for row in found["rows"]].count("every") == 3
     assert {row["count"] for row in found["rows"] if row["how"] == "drawn"} == {3}
     assert "| Copy, Queue-LSTM | 0 | 1:3, 2 symbols | 0 of 14 | " in result.table
     assert '"certainty" is the certainty of the least' in result.table
-    again, said = call(study, tmp_path)
+    again, output = call(study, tmp_path)
     assert asked[1:] == [[]]
     dry = plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
     assert f"  finished        4 batches  {study.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table
-    # A verification of fewer sequences than are asked for is none.
+    # A verification of fewer sequences than requested does not count.
     assert copy_reports([asking(4).trials[0]], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is not a verification report of version 1"):
@@ -154,15 +154,15 @@ def train_here(trials, runs, jobs, *, watch, ended):
 @pytest.mark.parametrize(
     "train", [train_here, pytest.param(None, id="processes", marks=pytest.mark.slow)]
 )
-def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path, train):
+def test_a_failing_trial_is_shown_with_its_log_and_the_others_continue(tmp_path, train):
     study = tiny_study(seeds=[0])
     foreign = tmp_path / "runs" / study.trials[0].name / "config.yaml"
     foreign.parent.mkdir(parents=True)
     foreign.write_text("just: a note\n")
-    result, said = call(study, tmp_path, train=train)
+    result, output = call(study, tmp_path, train=train)
     assert [outcome.trial.name for outcome in result.failed] == [study.trials[0].name]
-    assert f"FAILED {study.trials[0].name} (exit code 1)" in said
-    assert "CheckpointError" in said
+    assert f"FAILED {study.trials[0].name} (exit code 1)" in output
+    assert "CheckpointError" in output
     assert "1 of 2 runs are finished" in result.table
     assert "not run" in result.table
 
@@ -183,7 +183,7 @@ def test_an_interrupted_study_has_one_stream_of_runs(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_after_kill_9_the_same_call_goes_on(tmp_path, capsys):
+def test_the_same_call_resumes_after_kill_9(tmp_path, capsys):
     changes = {"models": ["queue"], "seeds": [0], "batches": 200}
     study = tiny_study(**changes)
     program = (
@@ -235,7 +235,7 @@ def is_free(runs, study):
         return False
 
 
-def test_no_jobs_is_an_error_before_anything_is_done(tmp_path):
+def test_zero_jobs_is_an_error_at_the_start(tmp_path):
     study = tiny_study()
     with pytest.raises(ConfigError, match="jobs: expected at least 1, got 0"):
         reproduce(study, study.trials, jobs=0, runs=tmp_path / "runs", out=tmp_path / "out")

@@ -44,7 +44,7 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
         for config, percent, nats in zip(configs, (100.0, 40.0, 80.0), (0.3, 0.1, 0.2), strict=True)
     ]
     result = report_restarts(configs, reports, tmp_path)
-    # The worst on the test split, and yet the one that validation prefers.
+    # It is the worst on the test split, but validation selects it.
     assert result.data["best"] == run_name(configs[1])
     assert [each["percent"] for each in result.data["restarts"]] == [100.0, 40.0, 80.0]
     assert result.data["median"] == {"percent": 80.0}
@@ -62,7 +62,7 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
     assert measures(reports[0]).longer == {"7:9": (0.0,)}
 
 
-def test_restarts_say_the_precision_of_their_products(tmp_path: Path) -> None:
+def test_the_table_of_restarts_has_the_matmul_precision(tmp_path: Path) -> None:
     configs = seeds_of(tiny_streams(), 2)
     for config in configs:
         config.hardware.matmul_precision = "medium"
@@ -72,7 +72,7 @@ def test_restarts_say_the_precision_of_their_products(tmp_path: Path) -> None:
     assert result.data["hardware"]["kernels"] == f"{kernels()}{used}"
 
 
-def test_restarts_of_other_seeds_have_a_table_of_their_own(tmp_path: Path) -> None:
+def test_restarts_of_other_seeds_have_a_separate_table(tmp_path: Path) -> None:
     tables = {}
     for seed in (1, 7):
         config = tiny_streams()
@@ -87,7 +87,7 @@ def test_restarts_of_other_seeds_have_a_table_of_their_own(tmp_path: Path) -> No
         assert [each["seed"] for each in saved["restarts"]] == [seed, seed + 1]
 
 
-def test_hardened_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> None:
+def test_the_table_has_hardened_numbers_and_they_select_the_best(tmp_path: Path) -> None:
     configs = seeds_of(tiny_streams(), 2)
     reports = [made_up(configs[0], 40.0, 0.1), made_up(configs[1], 20.0, 0.2)]
     reports[0]["hardened"] = made_up(configs[0], 60.0, 0.04)
@@ -113,7 +113,7 @@ def test_hardened_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> None:
+def test_restarts_are_trained_and_resumed(tmp_path: Path, jobs: int) -> None:
     config = tiny_streams(batches=1)
     result = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True)
     assert result is not None
@@ -126,8 +126,8 @@ def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> N
     assert again.data["restarts"] == result.data["restarts"]
     for name in names:
         (tmp_path / name / "mark").touch()
-    anew = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, overwrite=True)
-    assert anew is not None
+    retrained = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, overwrite=True)
+    assert retrained is not None
     assert not list(tmp_path.glob("*/mark"))
     assert not list(tmp_path.glob(".replaced-*"))
 
@@ -155,12 +155,12 @@ def test_restarts_end_with_the_first_that_solves_the_task(
 
 
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_restarts_that_are_not_there_are_begun(
+def test_resume_starts_missing_restarts(
     tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny_streams(batches=1)
     options: dict[str, Any] = {"root": tmp_path, "jobs": jobs, "quiet": True, "resume": True}
-    # One of them is there, where a killed overwrite left it.
+    # One of them exists under the name that a killed overwrite left.
     second = tmp_path / run_name(seeds_of(config, 2)[1])
     train_run(seeds_of(config, 2)[1], root=tmp_path, quiet=True)
     second.rename(tmp_path / f".replaced-{second.name}")
@@ -171,7 +171,7 @@ def test_restarts_that_are_not_there_are_begun(
     assert f"there is no run to resume: starting {first}" in capsys.readouterr().err
 
 
-def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
+def test_restarts_on_a_transduction_task(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0, report_every=1)
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None
@@ -186,7 +186,7 @@ def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lengths", [["5:6"], ["01:3"], ["1 : 3", "4:6"], ["4:6"]])
 def test_restarts_scored_at_any_lengths_are_compared(tmp_path: Path, lengths: list[str]) -> None:
-    """Item 8: all was trained, and then KeyError '1:3': ranges were compared as texts."""
+    """Once training ended with KeyError '1:3', because ranges were compared as text."""
     config = tiny(batches=2, accuracy_every=0, report_every=1)
     config.evaluation["lengths"] = lengths
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
@@ -213,8 +213,8 @@ def test_no_restarts_is_an_error(tmp_path: Path) -> None:
         train_restarts(tiny_streams(), 0, root=tmp_path)
 
 
-def test_without_a_measure_no_restart_is_the_best(tmp_path: Path) -> None:
-    """A budget below report_every left all with infinite perplexity, and the first was the best."""
+def test_without_a_selection_metric_no_restart_is_the_best(tmp_path: Path) -> None:
+    """Once a budget below report_every made all perplexities infinite; the first was the best."""
     config = tiny(batches=4, report_every=10, stop={"every": 4}, accuracy_every=4)
     result = train_restarts(config, 2, root=tmp_path, quiet=True)
     assert result is not None

@@ -37,7 +37,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny(), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
 
 
-def test_the_folder_holds_what_a_run_is(uninterrupted: Path) -> None:
+def test_a_run_folder_has_all_files(uninterrupted: Path) -> None:
     assert uninterrupted.name == run_name(tiny())
     assert uninterrupted.name.startswith("copy-queue-lstm-")
     assert uninterrupted.name.endswith("-seed3")
@@ -53,7 +53,7 @@ def test_the_folder_holds_what_a_run_is(uninterrupted: Path) -> None:
     assert report["stopped"] == "budget: 40 batches are done"
 
 
-def test_metrics_come_when_they_are_due(uninterrupted: Path) -> None:
+def test_metrics_are_written_when_due(uninterrupted: Path) -> None:
     lines = metrics(uninterrupted)
     assert [line["batch"] for line in lines if line["kind"] == "train"] == [10, 20, 30, 40]
     accuracies = [(line["batch"], line["lengths"]) for line in lines if line["kind"] == "accuracy"]
@@ -93,7 +93,7 @@ def test_the_model_card_has_task_training_and_scores(uninterrupted: Path) -> Non
         assert f"| {row['lengths']} | {row['count']} | {row['exact_match']:.3f} |" in card
 
 
-def test_the_model_card_says_what_the_model_cannot_do(uninterrupted: Path) -> None:
+def test_the_model_card_lists_the_limits_of_the_model(uninterrupted: Path) -> None:
     card = (uninterrupted / "model" / "README.md").read_text(encoding="utf-8")
     limits = card.partition("## What it cannot do\n\n")[2].partition("\n\n")[0].splitlines()
     report = json.loads((uninterrupted / "report.json").read_text())
@@ -131,7 +131,7 @@ def test_resume_and_overwrite_exclude_each_other(tmp_path: Path) -> None:
         train_run(tiny(), root=tmp_path, quiet=True, resume=True, overwrite=True)
 
 
-def test_a_finished_run_gives_its_report_again(uninterrupted: Path) -> None:
+def test_a_finished_run_returns_its_report_again(uninterrupted: Path) -> None:
     before = (uninterrupted / "metrics.jsonl").read_bytes()
     result = train_run(tiny(), root=uninterrupted.parent, quiet=True, resume=True)
     assert not result.fresh
@@ -152,7 +152,7 @@ CODES = {
 def test_a_signal_saves_and_resume_ends_the_same(
     uninterrupted: Path, tmp_path: Path, number: signal.Signals, record: int
 ) -> None:
-    """The signal comes while the n-th record is written: between a step and what follows it."""
+    """The signal comes while the n-th record is written: directly after a step."""
     before = signal.getsignal(number)
     with interrupted(MetricsLog, "append", lambda n, *_: n == record, number) as caught:
         train_run(tiny(), root=tmp_path, quiet=True)
@@ -184,13 +184,13 @@ def test_the_device_of_a_run(
     config = tiny(update=update)
     config.hardware.device = asked
     assert device_of(config).type == (device if update == "chunk" else "cpu")
-    told: dict[str, Any] = {}
-    monkeypatch.setattr(build, "Accelerator", lambda **options: told.update(options))
+    accelerator_options: dict[str, Any] = {}
+    monkeypatch.setattr(build, "Accelerator", lambda **options: accelerator_options.update(options))
     build.make_accelerator(config)
-    assert told["cpu"] is (asked == "cpu" or update == "per_symbol")
+    assert accelerator_options["cpu"] is (asked == "cpu" or update == "per_symbol")
 
 
-def test_the_precision_of_products_is_the_runs_and_is_said(
+def test_the_matmul_precision_is_restored_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny(batches=2, accuracy_every=0)
@@ -203,7 +203,7 @@ def test_the_precision_of_products_is_the_runs_and_is_said(
     assert result.report["hardware"]["kernels"] == f"{kernels()}{used}"
     assert "trained_with" not in result.report
     assert f"kernels: {kernels()}{used}, threads: 1" in capsys.readouterr().out
-    # It is not part of what the run is, but a run does not go on with another.
+    # It is not part of the name, but a run does not resume with another precision.
     assert run_name(config) == run_name(tiny(batches=2, accuracy_every=0))
     (result.folder / "report.json").unlink()
     config.hardware.matmul_precision = None
@@ -233,7 +233,7 @@ def test_lstms_of_a_gpu_have_the_precision_of_all_products(asked: str | None) ->
 
 
 def precisions() -> dict[str, list[str]]:
-    """What the process has set of its precisions, in torch's newer words."""
+    """The precisions set by the process, in torch's newer settings."""
     own = torch.backends
     cudnn = [own.cudnn.fp32_precision, own.cudnn.rnn.fp32_precision, own.cudnn.conv.fp32_precision]
     products = [own.cuda.matmul.fp32_precision, own.mkldnn.matmul.fp32_precision]
@@ -252,7 +252,7 @@ def test_an_evaluation_has_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("asked", [None, "highest", "high"])
-def test_a_process_that_chose_for_itself_is_left_alone(asked: str | None) -> None:
+def test_precision_settings_of_a_process_are_kept(asked: str | None) -> None:
     cudnn = torch.backends.cudnn
     cudnn.rnn.fp32_precision = "ieee"
     try:
@@ -264,7 +264,7 @@ def test_a_process_that_chose_for_itself_is_left_alone(asked: str | None) -> Non
         cudnn.rnn.fp32_precision = "tf32"
 
 
-def test_a_precision_beside_torchs_newer_settings_is_refused(tmp_path: Path) -> None:
+def test_a_precision_with_torchs_newer_settings_is_refused(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
     config.hardware.matmul_precision = "medium"
     torch.backends.mkldnn.matmul.fp32_precision = "bf16"
@@ -276,22 +276,20 @@ def test_a_precision_beside_torchs_newer_settings_is_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("precision", ["high", "medium"])
-def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
-    tmp_path: Path, precision: str
-) -> None:
+def test_a_run_of_lower_precision_resumes_bit_by_bit(tmp_path: Path, precision: str) -> None:
     def run(name: str, precision: str | None) -> Path:
         config = tiny(accuracy_every=0)
         config.hardware.matmul_precision = precision
         return train_run(config, root=tmp_path / name, resume=True, quiet=True).folder
 
-    whole, other = run("whole", precision), run("other", precision)
+    full, other = run("whole", precision), run("other", precision)
     (other / "report.json").unlink()
     shutil.rmtree(checkpoint_folders(other / "checkpoints")[0])
-    assert_same_run(run("other", precision), whole)
-    if not has_tiles():  # torch's own products may or may not be of less precision there
+    assert_same_run(run("other", precision), full)
+    if not has_tiles():  # torch's own products may have less precision there
         return
     exact = load_file(run("exact", None) / "model/model.safetensors")
-    less = load_file(whole / "model/model.safetensors")
+    less = load_file(full / "model/model.safetensors")
     assert not all(torch.equal(exact[name], less[name]) for name in exact)
 
 
@@ -329,7 +327,7 @@ def test_minutes_are_a_budget(tmp_path: Path) -> None:
     assert report["stopped"] == "budget: 1e-09 minutes are over"
 
 
-def test_the_hash_is_of_what_the_run_is() -> None:
+def test_the_hash_ignores_seed_and_hardware() -> None:
     assert config_hash(tiny()) == config_hash(from_dict(to_dict(tiny())))
     other = tiny()
     other.seed, other.hardware.threads = 9, 2
@@ -347,7 +345,7 @@ def test_a_model_without_memory_trains_too(tmp_path: Path) -> None:
     assert not (result.folder / "traces").exists()
 
 
-def test_of_an_example_that_is_very_long_no_trace_is_kept(
+def test_no_trace_is_kept_of_a_very_long_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("unbounded.experiments.run.run._MOST_TRACED", 3)
@@ -357,7 +355,7 @@ def test_of_an_example_that_is_very_long_no_trace_is_kept(
 
 
 @pytest.mark.skipif(not available().ok, reason=available().reason)
-def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path: Path) -> None:
+def test_a_run_on_kernels_only_is_trained_hardened_traced_and_scored(tmp_path: Path) -> None:
     config = tiny(batches=4)
     config.hardware.backend = "cpu"
     config.hardening = {"name": "gradual", "batches": 2, "every": 1, "tolerance": 1.0}
@@ -377,7 +375,7 @@ def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path
         ({"memory": "queue", "controller": "lstm"}, "bf16", "the kernels train in full precision"),
     ],
 )
-def test_kernels_that_cannot_serve_are_said_before_anything_is_made(
+def test_unsupported_kernels_are_an_error_before_training(
     model: dict[str, Any], precision: str, message: str
 ) -> None:
     config = composed(overlay(preset_of("copy"), {"model": model}))

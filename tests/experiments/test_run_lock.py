@@ -66,7 +66,7 @@ def test_overwrite_that_cannot_start_leaves_the_run(
     assert (run / "report.json").exists()
 
 
-def test_a_run_that_fails_before_its_first_checkpoint_gives_the_old_one_back(
+def test_a_failure_before_the_first_checkpoint_restores_the_old_run(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = OBJECTIVES["cross_entropy"]
@@ -79,7 +79,7 @@ def test_a_run_that_fails_before_its_first_checkpoint_gives_the_old_one_back(
     assert visible(run.parent) == [run.name]
 
 
-def test_after_a_kill_before_the_first_checkpoint_the_old_run_comes_back(run: Path) -> None:
+def test_a_kill_before_the_first_checkpoint_restores_the_old_run(run: Path) -> None:
     run.rename(run.with_name(f".replaced-{run.name}"))
     run.mkdir()
     (run / "config.yaml").write_text("task: copy\n")
@@ -88,7 +88,7 @@ def test_after_a_kill_before_the_first_checkpoint_the_old_run_comes_back(run: Pa
     assert visible(run.parent) == [run.name]
 
 
-def test_after_a_kill_behind_the_first_checkpoint_the_new_run_stays(run: Path) -> None:
+def test_a_kill_after_the_first_checkpoint_keeps_the_new_run(run: Path) -> None:
     shutil.copytree(run, run.with_name(f".replaced-{run.name}"))
     (run / "mark").unlink()
     train_run(tiny(**CONFIG), root=run.parent, quiet=True, resume=True)
@@ -96,14 +96,14 @@ def test_after_a_kill_behind_the_first_checkpoint_the_new_run_stays(run: Path) -
     assert visible(run.parent) == [run.name]
 
 
-def test_an_existing_run_is_never_overwritten_unasked(run: Path) -> None:
+def test_an_existing_run_is_overwritten_only_on_request(run: Path) -> None:
     with pytest.raises(RunExistsError, match=r"--resume continues it, --overwrite replaces it"):
         train_run(tiny(**CONFIG), root=run.parent, quiet=True)
     assert (run / "mark").exists()
 
 
 @pytest.mark.parametrize("asked", [{}, {"overwrite": True}, {"resume": True}])
-def test_a_folder_that_is_no_run_is_never_touched(tmp_path: Path, asked: dict[str, bool]) -> None:
+def test_a_folder_that_is_no_run_is_never_changed(tmp_path: Path, asked: dict[str, bool]) -> None:
     folder = tmp_path / run_name(tiny(**CONFIG))
     folder.mkdir()
     (folder / "precious").write_text("mine")
@@ -112,12 +112,12 @@ def test_a_folder_that_is_no_run_is_never_touched(tmp_path: Path, asked: dict[st
     assert visible(folder) == ["precious"]
 
 
-def test_a_run_goes_on_without_its_config_where_it_has_checkpoints(
+def test_a_run_with_checkpoints_resumes_without_its_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As what is said of a damaged one tells to do."""
+    """The error for a damaged config gives this advice."""
     config = tiny(**CONFIG)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
     (folder / "config.yaml").write_text("task: [copy\n")
@@ -127,8 +127,8 @@ def test_a_run_goes_on_without_its_config_where_it_has_checkpoints(
     with pytest.raises(RunExistsError, match=r"it has no config\.yaml"):
         train_run(config, root=tmp_path, quiet=True, overwrite=True)
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert_same_run(whole, folder)
-    assert (folder / "config.yaml").read_text() == (whole / "config.yaml").read_text()
+    assert_same_run(full, folder)
+    assert (folder / "config.yaml").read_text() == (full / "config.yaml").read_text()
 
 
 def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
@@ -139,8 +139,10 @@ def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
     assert visible(tmp_path) == []
 
 
-def test_who_holds_a_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Host, process and job, and on a file system without locks what to do about a stale one."""
+def test_the_error_names_the_process_that_holds_a_run_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message has host, process and job; without file locks it has advice on stale locks."""
     monkeypatch.setenv("SLURM_JOB_ID", "71")
     folder = tmp_path / "run"
     me = rf"process {os.getpid()} on .*, job SLURM_JOB_ID=71; wait for it or stop it"
@@ -161,10 +163,10 @@ def test_who_holds_a_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pass
 
 
-def test_a_disk_without_flock_keeps_its_advice(
+def test_the_lock_error_on_a_disk_without_flock_has_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 23: filelock 4 makes the lock a soft one by itself, and the advice was lost."""
+    """filelock 4 switches to a soft lock without an error, which once lost the advice."""
     fcntl = pytest.importorskip("fcntl")
 
     def refuse(*given: object) -> None:
@@ -179,10 +181,10 @@ def test_a_disk_without_flock_keeps_its_advice(
         pass  # it went with its holder
 
 
-def test_a_run_that_cannot_begin_leaves_no_folder(
+def test_a_run_that_cannot_start_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 28: too large a model, or a disk that refuses, left one."""
+    """Once a too large model, or a failing disk, left a folder."""
 
     def refuse(*given: object, **options: object) -> None:
         raise MemoryError("Unable to allocate 363 GiB")
@@ -203,7 +205,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder(
     assert visible(tmp_path) == []
 
 
-def test_a_run_that_was_trained_stays_where_it_fails(
+def test_a_trained_run_is_kept_if_saving_the_model_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object, **options: object) -> None:
@@ -217,11 +219,11 @@ def test_a_run_that_was_trained_stays_where_it_fails(
 
 @pytest.mark.parametrize("root", ["runs", "several/runs"])
 def test_a_start_that_fails_leaves_no_new_folder(tmp_path: Path, root: str) -> None:
-    """Item 28: it left RUNS/.locks."""
+    """Once it left RUNS/.locks."""
     with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
         raise ConfigError(["enough"])
     assert list(tmp_path.iterdir()) == []
-    # What was there, or came meanwhile, stays.
+    # Files from before or from the meantime are kept.
     (tmp_path / root).mkdir(parents=True)
     with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
         raise ConfigError(["enough"])

@@ -1,4 +1,4 @@
-"""Runs on streams and texts: what they leave behind, and that an interruption changes nothing."""
+"""Runs on streams and texts: their files, and interruptions without effect on the result."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny_streams(), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
 
 
-def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
+def test_a_stream_run_leaves_a_complete_folder(finished: Path) -> None:
     assert finished.name.startswith("anbn-superposition_stack-elman-")
     report = json.loads((finished / "report.json").read_text())
     assert report["metric_set"] == "lengths"
@@ -83,7 +83,7 @@ def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
 
 
 def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
-    """A rate that only makes things worse: the backup of the first look is what is saved."""
+    """At this rate the model only gets worse: the backup of the first check is saved."""
     config = tiny_streams(learning_rate=5.0, plateau={"hold": 0}, batches=2)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     looks = [line for line in metrics(folder) if line["kind"] == "plateau"]
@@ -97,13 +97,13 @@ def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
 def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
     make: Make, call: int, tmp_path: Path
 ) -> None:
-    """The carried state is in the checkpoint, so resuming goes on with the next piece."""
+    """The carried state is in the checkpoint, so a resumed run continues with the next chunk."""
     config = make()
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     steps: list[int] = []
     with interrupted(ChunkUpdate, "_step", lambda n, *_: not steps.append(n) and n == call):
         train_run(config, root=tmp_path, quiet=True)
-    assert len(steps) == call + 1  # answered after the piece, not after the batch
+    assert len(steps) == call + 1  # the stop comes after the chunk, not after the batch
     folder = tmp_path / run_name(config)
     newest = checkpoint_folders(folder / "checkpoints")[0]
     kept = torch.load(newest / "hooks.pt", weights_only=True)
@@ -111,14 +111,14 @@ def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
         assert kept["carried"]["chunk"] == 1
         assert kept["carried"]["tensors"][0].shape[:2] == (1, 3)  # h_n of one layer
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert_same_run(whole, folder)
+    assert_same_run(full, folder)
 
 
-def test_a_killed_run_goes_on_from_between_two_batches(
+def test_a_killed_run_resumes_between_two_batches(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make(checkpoint_every=1)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     step, count = ChunkUpdate._step, 0
 
     def die(trainer: ChunkUpdate, *arguments: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_killed_run_goes_on_from_between_two_batches(
         with pytest.raises(RuntimeError, match="killed"):
             train_run(config, root=tmp_path, quiet=True)
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert_same_run(whole, tmp_path / run_name(config))
+    assert_same_run(full, tmp_path / run_name(config))
 
 
 def test_a_text_run_reports_perplexity(corpus: Path, tmp_path: Path) -> None:
@@ -158,16 +158,16 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
         [2],
         [10, 20, 30, 40],
     ]
-    told = table(sampled).splitlines()
-    assert told[3].split()[0] == "2"
-    assert told[4].strip().startswith("10:40 by 10 ")
-    assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in told
+    lines = table(sampled).splitlines()
+    assert lines[3].split()[0] == "2"
+    assert lines[4].strip().startswith("10:40 by 10 ")
+    assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in lines
     one = evaluate_run(finished, lengths=[LengthRange(3, 3)], every=10)
     assert "alone" not in table(one)
-    # n letters of each kind are 2 n symbols: 80 for the longest, where training had room for 12.
+    # n letters of each kind are 2 n symbols: 80 for the longest, in training it was 12.
     assert [row["capacity_given"] for row in sampled["rows"]] == [None, 80]
     notice = "to score these, the memory was given room for 80 cells, more than its own capacity"
-    assert told.count(notice) == 1
+    assert lines.count(notice) == 1
     assert "given room" not in table(one)
     model, source = RunFolder(finished).load_model()
     assert isinstance(model, MemoryModel)
@@ -196,7 +196,7 @@ def test_hardening_follows_training_and_is_reported(
         return heard[prefix].append
 
     monkeypatch.setattr(run.Trackers, "listener", listener)
-    # After two batches the model is right on nothing, and would not be taken.
+    # After two batches no output is correct, and the hardened model would not be accepted.
     monkeypatch.setattr("unbounded.experiments.run.hardening_phase.mean_share", lambda shares: 1.0)
     folder = train_run(config, root=tmp_path, quiet=True, log_with=["tensorboard"]).folder
     for name, where in (("", folder), ("hardening/", folder / "hardening")):
@@ -216,7 +216,7 @@ def test_hardening_follows_training_and_is_reported(
         for each in hardware.sequence.layer.layers[0].heads.weight.flatten()
         if each.abs() > 1e6
     ]
-    assert weights  # the actions are taken to the full
+    assert weights  # the actions are saturated
     assert evaluate_run(folder, hardened=True)["rows"] == hardened["rows"]
     assert evaluate_run(folder)["rows"] == report["rows"]
     discrete = evaluate_run(folder, discretize=True)
@@ -276,7 +276,7 @@ def test_an_interrupted_hardening_ends_the_same(tmp_path: Path) -> None:
         "remove": False,
         "tolerance": 1,
     }
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     one = len(list(chunks(tiny_batch(config), 7)))
     with interrupted(ChunkUpdate, "_step", lambda n, *_: n == one + 4):
         train_run(config, root=tmp_path, quiet=True)
@@ -284,8 +284,8 @@ def test_an_interrupted_hardening_ends_the_same(tmp_path: Path) -> None:
     assert checkpoint_folders(folder / "hardening" / "checkpoints")
     assert not (folder / "report.json").exists()
     train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert metrics(whole / "hardening") == metrics(folder / "hardening")
-    files = [each / "model-hardened" / "model.safetensors" for each in (whole, folder)]
+    assert metrics(full / "hardening") == metrics(folder / "hardening")
+    files = [each / "model-hardened" / "model.safetensors" for each in (full, folder)]
     left, right = (load_file(file) for file in files)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -295,7 +295,7 @@ def tiny_batch(config: RunConfig) -> Batch:
     return build_task(config).batch(config.seed, "train", 0, config.training.batch_size, lengths)
 
 
-def test_what_was_not_hardened_says_so(finished: Path) -> None:
+def test_evaluating_a_missing_hardened_model_names_the_command(finished: Path) -> None:
     with pytest.raises(
         CheckpointError, match=r"has no hardened model; `unbounded harden .*` makes one"
     ):

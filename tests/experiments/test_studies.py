@@ -20,7 +20,7 @@ def test_the_laptop_study_is_every_task_with_five_models_and_three_seeds():
     assert len({trial.name for trial in study.trials}) == len(study.trials)
 
 
-def test_the_paper_study_is_the_whole_grid():
+def test_the_paper_study_is_the_full_grid():
     study = load_study("grefenstette2015", "paper")
     assert len(study.cells) == 5 * 7
     assert len(study.trials) == 5 * 7 * 2 * 5 * 2 * 3
@@ -37,7 +37,7 @@ def test_the_paper_study_is_the_whole_grid():
     assert layers == {1, 2, 4, 8}
 
 
-#: Of each paper its studies; the second ones take long.
+#: The studies of each paper; the second ones take long.
 STUDIES = {
     "known": ("laptop", ""),
     "exact": ("laptop", ""),
@@ -101,7 +101,7 @@ def test_no_trial_ends_by_an_accuracy(name):
         assert trial.config.hardware.threads == 1
 
 
-def test_the_studies_of_what_the_paper_leaves_open():
+def test_the_studies_of_open_choices_of_the_paper():
     """Lengths as the grammars draw them, padded draws, the deque, 512 units, deep LSTMs."""
     unrestricted = load_study("grefenstette2015", "unrestricted").trials
     lengths = {
@@ -169,7 +169,7 @@ def test_a_cell_has_several_grids():
         *((each, "normal", seed) for each in (0.1, 0.2) for seed in seeds),
         (rate, "torch", 3),
     ]
-    for wrong, said in [
+    for wrong, message in [
         ([{"batches": 3}], "study 'tiny', cell 'copy/queue': unknown field 'batches' in grids"),
         (
             [{"seeds": []}],
@@ -183,13 +183,13 @@ def test_a_cell_has_several_grids():
         (None, "grids: expected a list of one or more"),
     ]:
         data["cells"]["copy/queue"]["grids"] = wrong
-        with pytest.raises(ConfigError, match=re.escape(said)):
+        with pytest.raises(ConfigError, match=re.escape(message)):
             make_study("grefenstette2015", "tiny", data)
     with pytest.raises(ConfigError, match="study 'tiny': seeds: expected a list of one or more"):
         make_study("grefenstette2015", "tiny", {**TINY, "seeds": []})
 
 
-def test_all_errors_of_a_study_come_together():
+def test_all_errors_of_a_study_are_reported_together():
     data = {**TINY, "models": ["queue", "lstn-1"], "batchs": 3}
     data["cells"] = {"copy/stac": {}, "copy/queue": {"batch": 3}}
     del data["seeds"]
@@ -232,7 +232,7 @@ def test_a_part_of_a_study_is_chosen_by_fields_of_its_configs():
     assert len(select(study, "anbn/rnn", [lengths])) == 30
     with pytest.raises(ConfigError, match=r"num_layers=1; model.controller.num_layers is null, 2"):
         select(study, "anbn/lstm", ["model.controller.num_layers=1"])
-    study = load_study("joulin2015", "laptop")  # fewer runs, for what is said of all
+    study = load_study("joulin2015", "laptop")  # fewer runs for the statements on all of them
     with pytest.raises(ChoiceError, match=r"Did you mean 'model.hidden_size'"):
         select(study, None, ["model.hiden_size=50"])
     with pytest.raises(ConfigError, match="no trial has seed=77; seed is"):

@@ -1,4 +1,4 @@
-"""The file of a study: which runs it has, and what is wrong with it."""
+"""The file of a study: its runs and its errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_study_is_all_values_with_all_seeds() -> None:
     ]
 
 
-def test_base_and_budget_lie_over_the_preset() -> None:
+def test_base_and_budget_override_the_preset() -> None:
     (first, *_) = trials()
     assert first.config.task["name"] == "anbn"
     assert first.config.task["train_lengths"] == "2:4"
@@ -68,7 +68,7 @@ def test_an_axis_of_tasks_takes_each_preset() -> None:
     assert [run.cell for run in runs] == ["copy/all", "anbn/all"]
 
 
-def test_what_is_excluded() -> None:
+def test_exclusions_remove_runs() -> None:
     axes = {"model.memory": ["none", "superposition_stack"], "model.hidden_size": [4, 5, 6]}
     exclude = [{"model.memory": "none", "model.hidden_size": [4, 6]}, {"model.memory": "super*",
                 "model.hidden_size": 5}]  # fmt: skip
@@ -119,7 +119,7 @@ def test_draws_are_of_their_distribution_and_stay_when_more_are_drawn() -> None:
     assert [run.axes for run in few] != [run.axes for run in other]
 
 
-def test_drawn_options_are_chosen_unless_the_file_says_more() -> None:
+def test_drawn_options_are_selected_unless_the_file_has_a_selection() -> None:
     axes = {"training.learning_rate": {"log_uniform": [1e-4, 1e-2]}, "model.hidden_size": [4]}
     study = make_study_file("tiny", tiny(axes=axes, draws=3))
     assert study.select == ("training.learning_rate",)
@@ -134,7 +134,7 @@ def test_seeds(text: str, seeds: list[int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "3:1", "1:", "-1,2", "1,,2"])
-def test_what_are_no_seeds(text: str) -> None:
+def test_invalid_seeds_are_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match=r"such as 0:10"):
         parse_seeds(text)
 
@@ -220,14 +220,14 @@ def test_what_are_no_seeds(text: str) -> None:
         ({"log_with": 3}, "log_with: expected a list of names"),
     ],
 )
-def test_what_is_wrong(changes: dict[str, Any], expected: str) -> None:
+def test_each_wrong_option_has_its_error(changes: dict[str, Any], expected: str) -> None:
     if expected:
         assert expected in errors(**changes)
     else:
         study_trials(make_study_file("tiny", tiny(**changes)))
 
 
-def test_all_errors_come_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     text = errors(seeds=[], axis={}, figures=3)
     assert len(text.splitlines()) == 3
 

@@ -56,7 +56,7 @@ def test_the_table_to_the_digit(tmp_path):
         "model": "Queue-LSTM",
         "published train": "1.00 / 1.00",
         "published test": "1.00 / 1.00",
-        # The run of least training perplexity, although it is the worst on the test split.
+        # The run with the least training perplexity is the worst on the test split.
         "best run train": "1.00 / 1.00",
         "best run test": "0.50 / 0.75",
         "median test": "1.00 / 1.00",
@@ -78,7 +78,7 @@ def test_the_table_to_the_digit(tmp_path):
     assert "contradicts itself, 0.01 or 0.07" in text
 
 
-def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
+def test_the_table_has_the_mean_gates_of_each_run(tmp_path):
     study = tiny_study()
     fill(tmp_path, study)
     assert "memory" not in rows_of(write_table(study, tmp_path)[0], "| run |")[0]
@@ -86,9 +86,9 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     name = next(
         name for name in reports if name.startswith("copy-queue") and name.endswith("seed0")
     )
-    told = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
+    gates = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
     other = {"unscored": {"push": 0.1}}
-    report = {**reports[name], "memory_use": {"2:4": other, "5:6": told}}
+    report = {**reports[name], "memory_use": {"2:4": other, "5:6": gates}}
     add_to_runs_file(tmp_path / RUNS, {name: report})
     text, _ = write_table(study, tmp_path)
     head, _, *runs = rows_of(text, "| run |")
@@ -98,16 +98,16 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     assert '"memory" is the mean of the instructions to the memory' in text
 
 
-def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
+def test_the_table_has_the_matmul_precision_if_one_run_differs(tmp_path):
     study = tiny_study()
     write_report(tmp_path, study.trials[0])
     write_report(tmp_path, study.trials[1])
     text, _ = write_table(study, tmp_path)
     assert "products" not in text
     other = study.trials[1]
-    machine = replace(other.config.hardware, matmul_precision="medium")
+    hardware = replace(other.config.hardware, matmul_precision="medium")
     # It is the same trial, found by the same name.
-    write_report(tmp_path, replace(other, config=replace(other.config, hardware=machine)))
+    write_report(tmp_path, replace(other, config=replace(other.config, hardware=hardware)))
     text, _ = write_table(study, tmp_path)
     heading, _, *rows = rows_of(text, "| run |")
     column = heading.index("products")
@@ -152,7 +152,7 @@ def test_the_same_numbers_as_data(tmp_path):
     assert (table["trials"], table["finished"]) == (6, 4)
 
 
-def test_what_was_not_run_says_so(tmp_path):
+def test_missing_runs_are_marked_in_the_table(tmp_path):
     text, _ = write_table(tiny_study(), tmp_path)
     _, _, queue, lstm = rows_of(text, "| task | model")
     assert queue[4:] == ["not run"] * 10
@@ -181,7 +181,7 @@ def test_a_grid_is_chosen_by_training_perplexity(tmp_path):
     assert summary.solved == 0
 
 
-def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
+def test_the_table_has_the_output_initialization_if_it_differs(tmp_path):
     study = tiny_study(models=["queue"], output_initializations=["normal", "torch"])
     for trial in study.trials:
         better = trial.config.model.output_initialization == "torch"
@@ -204,17 +204,17 @@ def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
     assert "output weights" not in write_table(other, tmp_path / "other")[0]
 
 
-def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
+def test_options_of_a_grid_other_than_the_rate_have_a_column(tmp_path):
     grids = [{"clips": [1.0, 0.25]}, {"batch_sizes": [3]}, {"symbol_initializations": ["sums"]}]
     study = tiny_study(models=["queue"], seeds=[0], cells={"copy/queue": {"grids": grids}})
     for trial in study.trials:
         write_report(tmp_path, trial)
     heading, _, *runs = rows_of(write_table(study, tmp_path)[0], "| run |")
     places = [heading.index(name) for name in ("clip", "batch size", "symbol weights")]
-    told = [tuple(run[place] for place in places) for run in runs]
+    options = [tuple(run[place] for place in places) for run in runs]
     usual = str(study.trials[0].config.training.batch_size)
     assert '"as_model"\ninitializes them like the model' in write_table(study, tmp_path)[0]
-    assert told == [
+    assert options == [
         ("1", usual, "as_model"),
         ("0.25", usual, "as_model"),
         ("1", "3", "as_model"),
@@ -222,7 +222,7 @@ def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
     ]
 
 
-def test_what_differs_between_cells_alone_has_no_column(tmp_path):
+def test_options_that_differ_only_between_cells_have_no_column(tmp_path):
     cells = {"copy/queue": {"clips": [0.25], "batch_sizes": [3]}}
     study = tiny_study(cells=cells)
     assert len({trial.config.training.clip for trial in study.trials}) == 2
@@ -232,7 +232,7 @@ def test_what_differs_between_cells_alone_has_no_column(tmp_path):
     assert "batch size" not in heading
 
 
-def test_figures_come_from_reports_alone(tmp_path):
+def test_figures_are_drawn_from_reports_only(tmp_path):
     study = tiny_study()
     fill(tmp_path, study)
     names = [path.name for path in draw_tasks(study, tmp_path)]
@@ -292,7 +292,7 @@ def _over_seeds(*found: float | None) -> tuple[float | None, float | None, float
     return Summary(runs, runs[0], runs).over_seeds("test")
 
 
-def test_a_number_that_is_missing_is_not_nought():
-    """Of wrong bits, and of a correlation, 0 would say something: that there are none."""
+def test_a_missing_number_is_not_zero():
+    """A 0 would be a result: no wrong bits, or no correlation."""
     assert _over_seeds(None, 5.0, 3.0) == (4.0, 3.0, 5.0)
     assert _over_seeds(None, None) == (None, None, None)

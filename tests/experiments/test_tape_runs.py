@@ -1,4 +1,4 @@
-"""Runs on Dyck words: scored with another tape than the trained one, ended early where hopeless."""
+"""Runs on Dyck words: evaluation with a longer tape, and early abort."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_the_preset_has_no_error():
 
 def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
     """2300 of the controller, 2626 of the read head, 6666 of the write head, 101 of the output."""
-    whole = composed(preset_of("dyck"))
-    model = plan(whole, build_task(whole)).model()
+    preset = composed(preset_of("dyck"))
+    model = plan(preset, build_task(preset)).model()
     layer = model.sequence.layer
     assert sum(each.numel() for each in layer.layers[0].controller.parameters()) == 2300
     rows = {head.name: layer.layers[0].heads.rows(head.name) for head in layer.memory.heads}
@@ -125,14 +125,14 @@ def test_a_word_is_judged_prefix_by_prefix(
         (["ud", "--course", "a.mp4"], "--course: expected a name that ends in .gif, got 'a.mp4'"),
     ],
 )
-def test_what_is_no_word(
+def test_an_invalid_word_is_an_error(
     folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["actions", str(folder), *arguments]) == 2
     assert text in capsys.readouterr().err
 
 
-def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_without_a_tape_judges_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     alone = config(model={"memory": "none", "controller": "lstm"}, training={"batches": 1})
     run = train_run(alone, root=tmp_path, quiet=True).folder
     assert main(["actions", str(run), "ud", "--out", str(tmp_path / "pictures")]) == 0
@@ -144,7 +144,7 @@ def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.Ca
         course_of(empty, dyck, lambda _: typed_word(dyck, "ud"), read_tape)
 
 
-def test_as_many_checkpoints_stay_as_are_asked_for(tmp_path: Path):
+def test_the_requested_number_of_checkpoints_is_kept(tmp_path: Path):
     many = config(training={"batches": 4, "checkpoint_every": 1, "keep_checkpoints": 3})
     run = train_run(many, root=tmp_path, quiet=True).folder
     task = make_task("dyck")
@@ -170,15 +170,15 @@ def test_weights_stay_when_the_tape_grows():
 
 def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
     say_once.cache_clear()
-    with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as said:
+    with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as caught:
         evaluate_run(folder, lengths=[LengthRange(9, 12)])
-    assert sum(each.category is RoomWarning for each in said) == 1
-    evaluate_run(folder, lengths=[LengthRange(9, 12)])  # said once
+    assert sum(each.category is RoomWarning for each in caught) == 1
+    evaluate_run(folder, lengths=[LengthRange(9, 12)])  # warned once
     evaluate_run(folder, lengths=[LengthRange(9, 12)], memory={"slots": 13})
     say_once.cache_clear()
 
 
-def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
+def test_early_abort_stops_a_run_and_is_reported(tmp_path: Path):
     early_abort = {"name": "perplexity", "after": 3, "perplexity": 1.01}
     training = {"batches": 9, "early_abort": early_abort}
     own = config(training=training, evaluation={"count": 100})
@@ -188,7 +188,7 @@ def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
     assert result.report["success"] is False
 
 
-def test_hope_is_looked_at_once():
+def test_early_abort_is_checked_once():
     rule = EarlyAbort(after=10, perplexity=1.2).after_batch
     assert rule(LoopState(batch=9, perplexity=2.0), None, None) is None
     assert rule(LoopState(batch=10, perplexity=1.1), None, None) is None

@@ -1,4 +1,4 @@
-"""Runs whose decisions are sharpened in training: interrupted, hardened, described wrongly."""
+"""Runs with temperature noise: interruption, hardening and invalid options."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ SHARP: dict[str, Any] = {"temperature_noise": NOISE}
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_interrupted_in_a_batch_it_ends_the_same(tmp_path: Path, streams: bool) -> None:
+def test_a_run_interrupted_in_a_batch_ends_the_same(tmp_path: Path, streams: bool) -> None:
     config = (
         tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
     )
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     plain = dataclasses.replace(config.training, temperature_noise={"name": "none"})
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
-    assert metrics(folder) != metrics(whole)
+    assert metrics(folder) != metrics(full)
     noise = {**NOISE, "units": 1}
     soft = dataclasses.replace(
         config, training=dataclasses.replace(config.training, temperature_noise=noise)
     )
     folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
-    assert metrics(folder) != metrics(whole)
+    assert metrics(folder) != metrics(full)
 
     def first_of_five(place: int, trainer: ChunkUpdate, chunk: Any, number: int) -> bool:
         return number == 5 and trainer._carried.chunk == 0
@@ -46,11 +46,11 @@ def test_interrupted_in_a_batch_it_ends_the_same(tmp_path: Path, streams: bool) 
     with interrupted(ChunkUpdate, "_step", first_of_five):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
 def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Batch and greatest factor of each step that is sharpened."""
+    """Batch and greatest factor of each step with temperature noise."""
     seen: list[tuple[int, int]] = []
     around_step = TemperatureNoise.around_step
 
@@ -64,7 +64,9 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-def test_a_hardening_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardening_continues_with_temperature_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny_streams(batches=5, **SHARP)
     own = {"batches": 4, "every": 1, "learning_rate": 0.1, "tolerance": 1.0}
     config.hardening = {"name": "gradual", **own}
@@ -73,19 +75,19 @@ def test_a_hardening_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert report["hardened"]["batches"] == 4
     last = max(place for place, (batch, _) in enumerate(seen) if batch == 4)
     assert list(dict(seen[: last + 1])) == [0, 1, 2, 3, 4]
-    # Its reports come with its looks, and it begins with 1 again.
+    # It reports at its checks, and the factor starts at 1 again.
     assert dict(seen[last + 1 :]) == {0: 1, 1: 2, 2: 4, 3: 8}
 
 
 def test_factors_double_while_the_task_is_learned_at_all_lengths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each report below the bound on whose batches all lengths were; else they halve."""
+    """Factors double after a report below the bound on all lengths, and halve otherwise."""
     seen = noting(monkeypatch)
     config = tiny_streams(batches=10, curriculum={"every": 2}, **SHARP)
     logged = metrics(train_run(config, root=tmp_path, quiet=True).folder)
     reports = [each for each in logged if each["kind"] == "train"]
-    # Lengths of 2, 3 and 4: from batch 4 on there are all.
+    # Lengths of 2, 3 and 4: from batch 4 on all are drawn.
     most = [1, 1, 1, 1, 1, 2, 4, 8, 8, 8]
     assert list(dict(seen).values()) == most
     assert [each["greatest_factor"] for each in reports] == most
@@ -94,7 +96,7 @@ def test_factors_double_while_the_task_is_learned_at_all_lengths(
     seen.clear()
     train_run(config, root=tmp_path, quiet=True)
     assert set(dict(seen).values()) == {1}
-    # Where the bound falls, what was below it is ten times above.
+    # After the bound falls, a loss that was below it is ten times above.
     bounds = iter([100.0] * 7 + [least / 20] * 3)
     on_report = TemperatureNoise.on_report
 
@@ -140,11 +142,11 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_said(training: dict[str, Any], message: str) -> None:
+def test_invalid_temperature_noise_is_an_error(training: dict[str, Any], message: str) -> None:
     assert any(message in error for error in errors(changed({"training": training})))
 
 
-def test_a_memory_without_gates_trains_without_it(
+def test_a_memory_without_gates_trains_without_temperature_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny(batches=4, report_every=1, **SHARP)
@@ -165,7 +167,7 @@ def test_units_without_a_bound_are_not_sharpened() -> None:
     assert errors(composed(overlay(preset_of("binary_addition"), relu, one))) == []
 
 
-def test_a_loss_that_is_never_so_low_is_said() -> None:
+def test_an_unreachable_loss_is_an_error() -> None:
     noise = {"name": "doubling", "limit": 8}
     usual = {"training": {"temperature_noise": noise}}
     message = "training.temperature_noise.below: the default loss is never reached on task 'anbn'"
@@ -174,7 +176,7 @@ def test_a_loss_that_is_never_so_low_is_said() -> None:
     assert errors(changed({"training": {"temperature_noise": {"below": 0.3}}})) == []
 
 
-def test_streams_converge_where_what_counts_is_determined() -> None:
+def test_converged_needs_a_loss_on_determined_symbols() -> None:
     stop = {"training": {"stop": "converged"}}
     assert errors(composed(overlay(preset_of("binary_addition"), stop))) == []
     message = "training.stop: 'converged' has no meaning on task 'binary_addition'; choose solved"

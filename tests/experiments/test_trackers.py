@@ -1,4 +1,4 @@
-"""Trackers through accelerate: what they get, and that a run does not depend on them."""
+"""Trackers of accelerate: they receive all records, and a run does not depend on them."""
 
 from __future__ import annotations
 
@@ -17,31 +17,36 @@ from unbounded.experiments.run.trackers import tracker_errors, tracker_names
 
 
 class Recorder(GeneralTracker):
-    """In the place of Weights & Biases: keeps what it is told."""
+    """Replaces Weights & Biases: keeps the records that it receives."""
 
     name = "wandb"
     requires_logging_directory = False
-    told: dict[str, Any]
+    received: dict[str, Any]
     failing_at = 10**9
 
     def __init__(self, run_name: str, **options: Any) -> None:
         super().__init__()
-        type(self).told = {"project": run_name, "options": options, "log": [], "finished": False}
+        type(self).received = {
+            "project": run_name,
+            "options": options,
+            "log": [],
+            "finished": False,
+        }
 
     @property
     def tracker(self) -> None:
         return None
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
-        self.told["config"] = values
+        self.received["config"] = values
 
     def log(self, values: dict[str, Any], step: int | None = None, **_: Any) -> None:
-        if len(self.told["log"]) == self.failing_at:
+        if len(self.received["log"]) == self.failing_at:
             raise ConnectionError("no network\nat all")
-        self.told["log"].append((step, values))
+        self.received["log"].append((step, values))
 
     def finish(self) -> None:
-        self.told["finished"] = True
+        self.received["finished"] = True
 
 
 @pytest.fixture
@@ -57,31 +62,31 @@ def test_a_tracker_gets_every_record_the_name_and_the_config(
 ) -> None:
     folder = train_run(tiny(batches=20), root=tmp_path, quiet=True, log_with=["wandb"]).folder
     records = read_metrics(folder / "metrics.jsonl")
-    told = recorder.told
-    assert told["project"] == "unbounded"
-    assert told["options"] == {"name": folder.name}
-    assert told["config"]["task.name"] == "copy"
-    assert told["config"]["model.memory.name"] == "queue"
-    assert all(isinstance(value, str | int | float) for value in told["config"].values())
-    assert [step for step, _ in told["log"]] == [record["batch"] for record in records]
-    (_, values), record = told["log"][0], records[0]
+    received = recorder.received
+    assert received["project"] == "unbounded"
+    assert received["options"] == {"name": folder.name}
+    assert received["config"]["task.name"] == "copy"
+    assert received["config"]["model.memory.name"] == "queue"
+    assert all(isinstance(value, str | int | float) for value in received["config"].values())
+    assert [step for step, _ in received["log"]] == [record["batch"] for record in records]
+    (_, values), record = received["log"][0], records[0]
     assert record["kind"] == "train"
     assert values == {
         f"train/{name}": value for name, value in record.items() if name not in ("kind", "batch")
     }
     assert "train/gradient_norm" in values
-    assert told["finished"]
+    assert received["finished"]
 
 
-def test_a_tracker_that_fails_costs_its_numbers_and_not_the_run(
+def test_a_failing_tracker_does_not_stop_the_run(
     tmp_path: Path, recorder: type[Recorder], capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorder.failing_at = 1
     config = tiny(batches=20)
     folder = train_run(config, root=tmp_path / "one", quiet=True, log_with=["wandb"]).folder
-    said = capsys.readouterr().err
-    assert said.count("warning: log_with: the trackers receive no more of this run") == 1
-    assert "ConnectionError: no network)" in said
+    output = capsys.readouterr().err
+    assert output.count("warning: log_with: the trackers receive no more of this run") == 1
+    assert "ConnectionError: no network)" in output
     assert_same_run(folder, train_run(config, root=tmp_path / "other", quiet=True).folder)
 
 

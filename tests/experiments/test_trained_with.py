@@ -1,4 +1,4 @@
-"""What a run notes of the threads and kernels that trained it."""
+"""A run records the threads and kernels of its training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unbounded.training.trainer import Trainer
 
 
 def cut_by_kernels(config: RunConfig, root: Path, after: Mapping[int, str]) -> RunResult:
-    """Train a run that is cut after some batches, and from then on has other kernels."""
+    """Train a run that is interrupted after some batches and resumed with other kernels."""
     step = Trainer._train_batch
     with pytest.MonkeyPatch.context() as patch:
 
@@ -38,7 +38,7 @@ def cut_by_kernels(config: RunConfig, root: Path, after: Mapping[int, str]) -> R
         return train_run(config, root=root, resume=True)
 
 
-def test_other_threads_or_kernels_are_warned_of_and_reported(
+def test_changed_threads_or_kernels_produce_a_warning_and_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tiny(batches=6, accuracy_every=0)
@@ -49,15 +49,15 @@ def test_other_threads_or_kernels_are_warned_of_and_reported(
     assert result.report["trained_with"] == [
         {"after_batch": batch, "threads": 1, "kernels": name} for batch, name in parts
     ]
-    said = capsys.readouterr().out
-    assert f"this run started with kernels {kernels()} and continues with others" in said
-    # To write the report of a run that has ended is not to train it.
+    output = capsys.readouterr().out
+    assert f"this run started with kernels {kernels()} and continues with others" in output
+    # Writing the report of an ended run is no training.
     (result.folder / "report.json").unlink()
     again = train_run(config, root=tmp_path / "cut", resume=True, quiet=True)
     assert again.report["trained_with"] == result.report["trained_with"]
 
 
-def test_what_only_reports_a_run_has_not_trained_it(tmp_path: Path) -> None:
+def test_writing_a_report_does_not_count_as_training(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
@@ -67,7 +67,7 @@ def test_what_only_reports_a_run_has_not_trained_it(tmp_path: Path) -> None:
     assert report["trained_with"] == [{"after_batch": 0, "threads": 1, "kernels": kernels()}]
 
 
-def test_threads_are_noted_too(tmp_path: Path) -> None:
+def test_threads_are_recorded_in_the_checkpoint(tmp_path: Path) -> None:
     config = tiny(batches=2, accuracy_every=0)
     config.hardware.threads = 2
     folder = train_run(config, root=tmp_path, quiet=True).folder

@@ -31,30 +31,30 @@ def nothing_known(runs):
     return TimeLeft([], 1, RunMinutes([], {}), runs)
 
 
-def test_lines_name_each_beginning_and_end_once(tmp_path):
-    said: list[str] = []
+def test_lines_name_each_start_and_end_once(tmp_path):
+    printed: list[str] = []
     first, second, *_ = tiny_study().trials
-    lines = Lines(5, 2, said.append, nothing_known(tmp_path))
+    lines = Lines(5, 2, printed.append, nothing_known(tmp_path))
     for running in ([first], [first, second], [second]):
         lines.look(running)
     lines.ended(ended(first, 1.0, exit_code=1), "FAILED it")
-    assert said == [f"training {first.name}", f"training {second.name}", "[3/5] FAILED it"]
+    assert printed == [f"training {first.name}", f"training {second.name}", "[3/5] FAILED it"]
 
 
-def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
-    said: list[str] = []
+def test_lines_show_the_time_left_at_each_end_and_at_intervals(tmp_path):
+    printed: list[str] = []
     first, second, *_ = trials = tiny_study().trials
     clock = [0.0]
     expected = RunMinutes(trials, {first.name: 90.0, second.name: 60.0})
     left = TimeLeft([first, second], 1, expected, tmp_path, now=lambda: clock[0])
-    lines = Lines(2, 0, said.append, left, now=lambda: clock[0])
+    lines = Lines(2, 0, printed.append, left, now=lambda: clock[0])
     for clock[0] in (0.0, 590.0, 610.0, 620.0):
         lines.look([first])
-    assert said[1:] == [f"[0/2] training {first.name}, about 2.3 hours left"]
+    assert printed[1:] == [f"[0/2] training {first.name}, about 2.3 hours left"]
     lines.ended(ended(first, 90.0), "FAILED it\n    its log")
-    assert said[2:] == ["[1/2] FAILED it, about 60 minutes left\n    its log"]
+    assert printed[2:] == ["[1/2] FAILED it, about 60 minutes left\n    its log"]
     lines.ended(ended(second, 60.0), "finished it")
-    assert said[3:] == ["[2/2] finished it"]
+    assert printed[3:] == ["[2/2] finished it"]
 
 
 def test_bars_follow_the_trials(tmp_path):

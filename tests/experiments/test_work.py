@@ -1,4 +1,4 @@
-"""The loop of a worker: every run once, failures kept, stops that go on, dead workers' runs."""
+"""The loop of a worker: each run once, recorded failures, resuming, runs of dead workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAST = WorkOptions(heartbeat_s=0.02, dead_after_s=0.3)
 
 
 class Trainer:
-    """Stands in for `train_run`: writes an empty report and counts."""
+    """Replaces `train_run`: writes an empty report and counts."""
 
     def __init__(self, act: Callable[[str], None] = lambda name: None) -> None:
         self.trained: list[str] = []
@@ -61,11 +61,11 @@ def names(number: int) -> str:
 
 def test_each_run_is_trained_once(tmp_path: Path, trainer: Any) -> None:
     first = trainer()
-    said: list[str] = []
-    result = work(PLAN, tmp_path, FAST, said.append)
+    messages: list[str] = []
+    result = work(PLAN, tmp_path, FAST, messages.append)
     assert first.trained == [trial.name for trial in PLAN] == result.finished
     assert result.exit_code == 0
-    assert len(said) == len(PLAN)
+    assert len(messages) == len(PLAN)
     assert all(record.is_fresh for record in newest_claims(tmp_path).values())
     assert "training" in (tmp_path / "logs" / f"{names(0)}.log").read_text()
     (record,) = (tmp_path / "logs" / "workers").glob("*.json")
@@ -74,7 +74,7 @@ def test_each_run_is_trained_once(tmp_path: Path, trainer: Any) -> None:
     assert len(first.trained) == len(PLAN)
 
 
-def test_a_report_that_was_deleted_is_made_again(tmp_path: Path, trainer: Any) -> None:
+def test_a_deleted_report_is_recreated(tmp_path: Path, trainer: Any) -> None:
     made = trainer()
     work(PLAN, tmp_path, FAST)
     (tmp_path / names(2) / "report.json").unlink()
@@ -105,7 +105,7 @@ def test_a_failed_run_keeps_its_error_and_stops_no_other(tmp_path: Path, trainer
     assert work(PLAN, tmp_path, retrying).finished == [names(1)]
 
 
-def test_a_signal_saves_and_the_same_call_goes_on(tmp_path: Path, trainer: Any) -> None:
+def test_a_signal_saves_and_the_same_call_resumes(tmp_path: Path, trainer: Any) -> None:
     stops = [names(1)]
 
     def act(name: str) -> None:
@@ -184,9 +184,9 @@ def test_a_lost_claim_stops_its_run_and_no_other(tmp_path: Path, trainer: Any) -
             raise Interrupted(signal.SIGUSR1)
 
     trainer(act)
-    said: list[str] = []
-    result = work(PLAN, tmp_path, FAST, said.append)
-    assert "took it over" in said[0]
+    messages: list[str] = []
+    result = work(PLAN, tmp_path, FAST, messages.append)
+    assert "took it over" in messages[0]
     assert len(result.finished) == len(PLAN) - 1
     assert result.stopped is None
 
@@ -221,7 +221,7 @@ def test_a_full_disk_stops_the_worker_and_fails_no_run(tmp_path: Path, trainer: 
     assert work(PLAN, tmp_path, FAST).exit_code == 0
 
 
-def test_a_full_disk_that_a_library_does_not_name(
+def test_a_full_disk_is_recognized_without_a_disk_error(
     tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act(name: str) -> None:
@@ -253,7 +253,7 @@ def test_an_isolated_shard_leaves_the_others_alone(tmp_path: Path, trainer: Any)
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "a/b", "1/2/3", "-1/2"])
-def test_what_is_no_shard(text: str) -> None:
+def test_an_invalid_shard_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match="such as 3/16"):
         Shard.parse(text)
 
@@ -269,13 +269,13 @@ def test_the_shard_of_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
         Shard.of_job()
 
 
-def test_options_survive_their_text() -> None:
+def test_options_survive_a_round_trip_through_json() -> None:
     options = WorkOptions(Shard(2, 3), True, 60.0, True, True, ("a.b",), ("wandb",), 1.0, 2.0)
     assert WorkOptions.from_json(options.to_json()) == options
 
 
 def test_a_share_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There the run's lock is a file, which the killed worker of another machine leaves."""
+    """Without locks the run's lock is a file, which a killed worker of another host leaves."""
 
     def refuse(*arguments: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")

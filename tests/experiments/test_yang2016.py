@@ -1,4 +1,4 @@
-"""The studies of Yang 2016: cells without a fault, the paper's parameter counts, its sizes."""
+"""The studies of Yang 2016: cells without errors, the paper's parameter counts and sizes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def study_of(name: str) -> Study:
     return load_study("yang2016", name)
 
 
-def test_the_laptop_study_is_what_is_asked_for():
+def test_the_laptop_study_has_the_expected_trials():
     trials = study_of("laptop").trials
     for model in ("invnorm", "softmax", "lstm"):
         own = [trial for trial in trials if trial.model == model]
@@ -178,7 +178,7 @@ def test_the_fourth_count_is_not_met():
 
 
 @pytest.mark.parametrize("task", EIGHT)
-def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
+def test_presets_have_the_papers_sizes_and_the_librarys_training(task: str):
     config = composed(preset_of(task))
     assert task in TASKS
     assert task in PRESETS
@@ -199,7 +199,7 @@ def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
         assert (model.memory["variant"], model.memory["step"]) == ("2017", "bounded")
         assert model.memory["read_key_gate_bias"] is model.memory["strength_bias"] is None
         return
-    # First biases of our own.
+    # Initial biases added here.
     assert model.memory["read_key_gate_bias"] == gate
     two = task == "answer_addition"
     assert model.memory["strength_bias"] == (None if two else 3)
@@ -224,7 +224,7 @@ def test_the_presets_are_rows_of_the_table():
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
-def test_each_row_of_memories_is_what_its_title_says(name: str):
+def test_each_row_of_memories_has_the_config_of_its_title(name: str):
     for trial in study_of(name).trials:
         training, memory = trial.config.training, trial.config.model.memory
         if not trial.task.startswith("answer_"):
@@ -268,7 +268,7 @@ def test_the_papers_own_training(task: str):
     assert training.optimizer == {"name": "rmsprop", "momentum": 0.95, "eps": 1e-8}
     assert training.learning_rate == 1e-3
     assert (training.batch_size, training.batches) == (32, 10_000)
-    # Epochs of 10 batches: looked at every 10, held for 100, halved after 30 without a better one.
+    # Epochs of 10 batches: a check every 10, constant for 100, halved after 30 without progress.
     assert training.plateau["every"] == 100
     assert (training.plateau["hold"], training.plateau["patience"]) == (1000, 3)
     assert "factor" not in training.plateau  # a half
@@ -278,7 +278,7 @@ def test_the_papers_own_training(task: str):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adafactor"])
-def test_another_optimizer_has_none_of_the_old_ones_options(optimizer: str):
+def test_another_optimizer_drops_the_options_of_the_preset(optimizer: str):
     base = preset_of("answer_copy", "paper")
     config = composed(overlay(base, {"training": {"optimizer": optimizer}}))
     assert errors(config) == []
@@ -307,7 +307,7 @@ def test_words_have_the_papers_protocol():
         assert (memory["capacity"], memory["drop"]) == (100, 60)
 
 
-def test_published_values_stand_in_their_columns(tmp_path: Path):
+def test_published_values_are_in_their_columns(tmp_path: Path):
     text, _ = write_table(study_of("laptop"), tmp_path)
     lines = text.splitlines()
     assert any(line.startswith("| task | model | published 2x | best run 1x |") for line in lines)

@@ -1,4 +1,4 @@
-"""A run that takes about a second, its interruption, and what two runs must agree on."""
+"""A run of about one second, its interruption, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def tiny_arguments(runs: Path, **training: Any) -> list[str]:
 def interrupted(
     owner: type, name: str, when: Callable[..., bool], number: int = signal.SIGTERM
 ) -> Iterator[pytest.ExceptionInfo[Interrupted]]:
-    """A signal before the calls of a method for whose place and arguments `when` is true.
+    """Send a signal before the calls of a method for which `when(place, arguments)` is true.
 
-    It must end what is done in the context.
+    The signal must end the work in the context.
     """
     method, places = getattr(owner, name), itertools.count()
 
@@ -100,7 +100,7 @@ def interrupted(
 
 
 def planned(config: RunConfig) -> Plan:
-    """What a config comes to, errors or not."""
+    """The plan of a config, even with errors."""
     return plan(config, build_task(config))
 
 

@@ -1,4 +1,4 @@
-"""In a notebook a run shows itself: the whole page in an iframe, and a picture without scripts."""
+"""A notebook shows a run: the full page in an iframe, and a picture without scripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def picture_of(shown: str) -> ElementTree.Element:
     return ElementTree.fromstring(base64.b64decode(image[1]))
 
 
-def test_a_run_shows_itself(result: RunResult) -> None:
+def test_a_run_has_an_html_representation(result: RunResult) -> None:
     shown = explore(result)._repr_html_()
     frame = re.search(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"', shown)
     assert frame is not None
@@ -47,7 +47,7 @@ def test_a_run_shows_itself(result: RunResult) -> None:
     assert "queue-lstm on copy" in "".join(picture_of(shown).itertext())
 
 
-def test_what_training_returned_shows_itself(result: RunResult) -> None:
+def test_a_run_result_has_an_html_representation(result: RunResult) -> None:
     assert result._repr_html_() == explore(result)._repr_html_()
     gone = RunResult(result.folder / "nowhere", {}, fresh=True)
     assert "<p>Not shown: " in gone._repr_html_()
@@ -75,7 +75,7 @@ def test_a_model_and_its_task(name: str, tmp_path: Path) -> None:
     ],
     ids=lambda options: str(options.get("memory", "queue")),
 )
-def test_a_bare_model_shows_itself(options: dict[str, Any]) -> None:
+def test_a_model_without_a_task_has_an_html_representation(options: dict[str, Any]) -> None:
     model = MemoryModel(hidden_size=6, **{"embedding_size": 3, **options})
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     shown = model._repr_html_()
@@ -92,7 +92,7 @@ def test_a_bare_model_shows_itself(options: dict[str, Any]) -> None:
     assert all(torch.equal(before[name], each) for name, each in model.state_dict().items())
 
 
-def test_what_the_page_cannot_show_is_text_in_a_notebook() -> None:
+def test_unsupported_models_are_shown_as_text_in_a_notebook() -> None:
     model = MemoryModel(inputs=5, outputs=3, memory="none", controller="srcn", hidden_size=6)
     assert "<pre>MemoryModel(" in model._repr_html_()
     assert "controller: the explorer page does not support SRCN" in model._repr_html_()

@@ -1,4 +1,4 @@
-"""What is written into a page: runs, escaped, in a file that asks for nothing."""
+"""Pages contain escaped runs, in a file that makes no requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHORT = {"train_lengths": "2:4", "test_lengths": "5:6"}
 
 
 def data_of(page: str) -> dict[str, Any]:
-    """The data that stands in a page."""
+    """The data in a page."""
     match = re.search(r'<script type="application/json" id="unbounded-data">(.*?)</script>', page)
     assert match is not None
     data: dict[str, Any] = json.loads(match[1])
@@ -65,7 +65,7 @@ def test_the_template_forbids_every_request() -> None:
     assert MARK in page[:4096]
 
 
-def test_what_a_vocabulary_says_is_text() -> None:
+def test_symbols_and_titles_are_escaped_in_the_page() -> None:
     run = built_in_runs()[0]
     run["task"]["inputs"][2] = "</script><script>alert(1)</script>"
     run["title"] = "<!--<script>&"
@@ -82,7 +82,7 @@ def test_a_page_without_a_run_is_refused() -> None:
         html([])
 
 
-def test_the_machines_in_the_package_are_those_of_the_repository() -> None:
+def test_packaged_models_equal_the_committed_runs() -> None:
     """`python -m unbounded.explorer.built_in > src/unbounded/explorer/machines.json`."""
     runs = built_in_runs()
     assert runs == json.loads(json.dumps(built_in_data()))
@@ -100,7 +100,9 @@ def test_the_machines_in_the_package_are_those_of_the_repository() -> None:
 
 
 @pytest.mark.parametrize(("name", "length"), [("copy", 200), ("reversal", 200), ("anbn", 150)])
-def test_a_trained_machine_is_right_far_beyond_its_training(name: str, length: int) -> None:
+def test_a_packaged_trained_model_is_exact_far_beyond_training_lengths(
+    name: str, length: int
+) -> None:
     """With the weights of the page, in 8 bits."""
     config = RunFolder(RUNS / name).config()
     task = plan(config, build_task(config)).task
@@ -111,13 +113,13 @@ def test_a_trained_machine_is_right_far_beyond_its_training(name: str, length: i
         judged = task.with_sequences(2).judged(11, "test", 0, 8, LengthRange(length, length))
         batch, mask = judged.batch, judged.judged >= 0
     with torch.no_grad(), drops_are_meant():
-        said = OBJECTIVES[task.objective].predict(model(batch.inputs)[0])
+        predicted = OBJECTIVES[task.objective].predict(model(batch.inputs)[0])
     assert int(mask.sum()) > 8
-    assert bool((said == batch.targets)[mask].all())
+    assert bool((predicted == batch.targets)[mask].all())
 
 
 @pytest.mark.parametrize("precision", ["float16", "float32", "float64"])
-def test_weights_come_back(precision: str) -> None:
+def test_packed_weights_can_be_unpacked(precision: str) -> None:
     tensors = {
         "a": torch.tensor([[0.5, -2.0, 6144.0], [1.0, 0.25, 0.0]], dtype=torch.float64),
         "filled": torch.full((2, 2), 1e-6, dtype=torch.float64),
@@ -131,7 +133,7 @@ def test_weights_come_back(precision: str) -> None:
         np.testing.assert_array_equal(back[name].numpy(), tensor.double().numpy())
 
 
-def test_whole_steps_come_back_within_half_a_step() -> None:
+def test_int8_weights_are_within_half_a_quantization_step() -> None:
     torch.manual_seed(0)
     weight = torch.randn(5, 7) * torch.logspace(-3, 3, 5)[:, None]
     weight[2] = 0.0
@@ -146,7 +148,7 @@ def test_whole_steps_come_back_within_half_a_step() -> None:
     assert back["heads.bias"].tolist() == tensors["heads.bias"].half().tolist()
 
 
-def test_a_precision_that_is_not_there() -> None:
+def test_an_unknown_precision_is_an_error() -> None:
     with pytest.raises(ChoiceError, match="unknown precision 'int4'"):
         packed({}, "int4")
 
@@ -157,17 +159,17 @@ def tiny_model(task: Any, **options: Any) -> MemoryModel:
     return MemoryModel(**sizes, **{"hidden_size": 8, "embedding_size": 4, **options})
 
 
-def test_half_precision_is_taken_where_the_answers_are_the_same() -> None:
+def test_half_precision_is_used_if_it_changes_no_answer() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     run = run_data(CONSTRUCTIONS["copy"](symbols=4), task, "machine")
     assert run["weights"]["precision"] == "float16"
     assert "32 of 32 test strings" in run["note"]
 
 
-def test_float32_is_taken_where_an_answer_differs() -> None:
+def test_float32_is_used_if_half_precision_changes_an_answer() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task)
-    # Two logits that half precision cannot tell apart.
+    # Two logits that are equal in half precision.
     with torch.no_grad():
         model.sequence.output.weight.zero_()
         assert model.sequence.output.bias is not None
@@ -179,8 +181,8 @@ def test_float32_is_taken_where_an_answer_differs() -> None:
 
 
 @pytest.mark.parametrize("weights", ["half", "int8"])
-def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> None:
-    """As the heads of a hardened machine are."""
+def test_weights_too_large_for_half_precision_are_stored_in_float32(weights: str) -> None:
+    """The heads of a hardened model have such weights."""
     task = make_task("copy", symbols=4, **SHORT)
     model = CONSTRUCTIONS["copy"](symbols=4)
     layer: Any = model.sequence.layer
@@ -200,7 +202,7 @@ def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> Non
     assert unpacked(stored)["heads.bias"].float().tolist() == layer.layers[0].heads.bias.tolist()
 
 
-def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:
+def test_int8_is_used_on_request_and_changes_no_answer() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = CONSTRUCTIONS["copy"](symbols=4)
     run = run_data(model, task, "machine", weights="int8")
@@ -216,7 +218,7 @@ def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:
     assert small < 0.6 * len(half["weights"]["data"])
 
 
-def test_int8_falls_back_and_says_so() -> None:
+def test_int8_falls_back_to_float16_with_a_note() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task)
     # Logits that differ by less than a step of their rows.
@@ -342,7 +344,7 @@ def test_rules(name: str, rule: tuple[str, str]) -> None:
     assert (data["kind"], data["name"]) == rule
 
 
-def test_there_is_no_rule_where_the_page_knows_none(tmp_path: Path) -> None:
+def test_tasks_without_a_rule_on_the_page_give_a_reason(tmp_path: Path) -> None:
     programs = make_task("programs")
     assert rule_of(programs) is None
     assert no_rule(programs).startswith("the page runs no programs")

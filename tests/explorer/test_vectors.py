@@ -1,4 +1,4 @@
-"""The numbers that the page is held against are Python's, and leave no memory or controller out."""
+"""The reference numbers of the page equal Python's, for every memory and controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_memories(case: dict[str, Any]) -> None:
     assert case["part"] == vectors.MEMORIES[case["name"]]
     memory = vectors.memory_of(case["part"])
     assert case["memory"] == memory_data(memory)
-    # An axis of no rows is not seen in a nested list.
+    # A nested list does not show an axis of no rows.
     initial = {
         name: np.reshape(numbers, case["shapes"][name]) for name, numbers in case["initial"].items()
     }
@@ -41,7 +41,7 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
     assert case["options"] == vectors.MODELS[case["name"]]
     model = vectors.model_of(case["options"], seed)
     assert case["model"] == model_data(model)
-    # Drawn anew by torch's generator, whose numbers are the same everywhere.
+    # Drawn again by torch's generator, whose numbers are the same on all platforms.
     stored = unpacked(case["weights"])
     for name, tensor in model_tensors(model).items():
         np.testing.assert_allclose(stored[name], tensor.numpy(), rtol=1e-9, atol=1e-12)
@@ -51,7 +51,7 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", TASKS, ids=lambda case: case["name"])
 def test_tasks(case: dict[str, Any]) -> None:
-    """Also that data of a page is what it was; after a wanted change write the vectors again."""
+    """The data of a page is unchanged; after an intended change write the vectors again."""
     again = json.loads(json.dumps(vectors.task_case(case["name"], *vectors.TASKS[case["name"]])))
     assert case["predicted"] == again["predicted"]
     assert case["run"]["task"] == again["run"]["task"]
@@ -68,7 +68,7 @@ def test_traces() -> None:
         assert [each[name] for each in stored["traces"]] == [each[name] for each in again["traces"]]
 
 
-def test_none_is_left_out() -> None:
+def test_vectors_cover_every_memory_controller_layout_and_input() -> None:
     assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
     controllers = {case["model"]["controller"]["kind"] for case in MODELS}
     assert controllers == {*CONTROLLERS.values(), "deep_lstm"}

@@ -1,7 +1,7 @@
-"""Numbers that the page's arithmetic is held against: float64, every memory and controller.
+"""Reference numbers for the page's arithmetic: float64, every memory and controller.
 
-`python -m tests.explorer.vectors` writes them to explorer/tests/vectors/; test_vectors.py holds
-what is there against Python, and explorer/tests/vectors.test.ts against the page.
+`python -m tests.explorer.vectors` writes them to explorer/tests/vectors/. test_vectors.py compares
+these files with Python, and explorer/tests/vectors.test.ts compares them with the page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unbounded.training import OBJECTIVES
 FOLDER: Final = Path(__file__).parents[2] / "explorer" / "tests" / "vectors"
 STEPS: Final = 7
 
-#: Every memory, with the options that take another path.
+#: Every memory, with the options that use other code.
 MEMORIES: Final[dict[str, dict[str, Any]]] = {
     "stack": {"name": "stack", "width": 3},
     "queue": {"name": "queue", "width": 3},
@@ -137,7 +137,7 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 _SIZES: Final[dict[str, Any]] = {"inputs": 5, "outputs": 4, "hidden_size": 6, "embedding_size": 3}
-#: Every controller, input, beginning and readout.
+#: Every controller, input, initial state and readout.
 MODELS: Final[dict[str, dict[str, Any]]] = {
     "LSTM with a queue": {"memory": {"name": "queue", "width": 3}, "learn_initial_state": True},
     "LSTM with two biases": {
@@ -292,10 +292,10 @@ def drawn_instructions(memory: Memory[Any, Any], seed: int) -> dict[str, torch.T
 def memory_results(
     memory: Memory[Any, Any], initial: dict[str, Any], instructions: dict[str, Any]
 ) -> dict[str, Any]:
-    """Readings [T, R] and the fields of the last state, flat."""
+    """Read vectors [T, R] and the flattened fields of the last state."""
     state = memory.State(*(_batch_of_one(numbers) for numbers in initial.values()))
-    told = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
-    read_vectors, last = memory.unroll(told, state, backend="reference")
+    given = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
+    read_vectors, last = memory.unroll(given, state, backend="reference")
     fields = {
         field.name: tensor.flatten().tolist()
         for field, tensor in zip(memory.state_fields, last, strict=True)
@@ -323,7 +323,7 @@ def memory_case(name: str, part: dict[str, Any], seed: int) -> dict[str, Any]:
     shapes, initial = {}, {}
     for field, tensor in zip(memory.state_fields, state, strict=True):
         shapes[field.name], initial[field.name] = list(tensor[0].shape), tensor[0].tolist()
-    told = {key: value.tolist() for key, value in drawn_instructions(memory, seed).items()}
+    instructions = {key: value.tolist() for key, value in drawn_instructions(memory, seed).items()}
     own = {key: np.reshape(numbers, shapes[key]) for key, numbers in initial.items()}
     return {
         "name": name,
@@ -331,8 +331,8 @@ def memory_case(name: str, part: dict[str, Any], seed: int) -> dict[str, Any]:
         "memory": memory_data(memory),
         "shapes": shapes,
         "initial": initial,
-        "instructions": told,
-        **memory_results(memory, own, told),
+        "instructions": instructions,
+        **memory_results(memory, own, instructions),
     }
 
 
@@ -350,7 +350,7 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any]) -> dict[str, Any]:
-    """A run as a page has it, and the predictions at each step of its first samples."""
+    """A run as stored in a page, and the output at each step of its first samples."""
     task = make_task(**{"name": name, **options})
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     model = model_of({**sizes, **model_options}, 3)
@@ -360,18 +360,21 @@ def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any])
     lengths = LengthRange(shortest, shortest + 3)
     run = run_data(model, task, name, lengths=lengths, weights="float64")
     run["samples"] = run["samples"][:3]
-    predicted = [predicted_by(model, task, sample) for sample in run["samples"]]
-    return {"name": name, "run": run, "predicted": predicted}
+    return {
+        "name": name,
+        "run": run,
+        "predicted": [output_tokens(model, task, s) for s in run["samples"]],
+    }
 
 
-def predicted_by(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
-    """The output token of each step: fed back, or fed what the sample says."""
+def output_tokens(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
+    """The output token of each step, with feedback or with the inputs of the sample."""
     predict = OBJECTIVES[task.objective].predict
     tokens = torch.tensor([sample["inputs"]])
     if not isinstance(task, TransductionTask) or task.layout != "pairs":
         with torch.no_grad():
-            outputs: list[int] = predict(model(tokens)[0])[0].tolist()
-        return outputs
+            predicted: list[int] = predict(model(tokens)[0])[0].tolist()
+        return predicted
     prompt = tokens[:, : sample["prompt"]]
     with torch.no_grad():
         before: list[int] = predict(model(prompt)[0])[0, :-1].tolist()
@@ -382,7 +385,7 @@ def predicted_by(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list
 
 
 def traced_case() -> dict[str, Any]:
-    """A run on a text as a page has it: traces, and no weights."""
+    """A run on a text as stored in a page: traces, and no weights."""
     with TemporaryDirectory() as folder:
         for split in ("train", "valid", "test"):
             (Path(folder) / f"{split}.txt").write_text("a b c d\nb a d c\n" * 12)

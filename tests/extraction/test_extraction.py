@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.extraction.programs import assert_program_equals
 from tests.sweep import sweep
-from tests.verification.runs import golden_run, softened
+from tests.verification.runs import constructed_run, softened
 from unbounded import constructions
 from unbounded.cli import main
 from unbounded.errors import ConfigError
@@ -120,7 +120,7 @@ def test_a_program_names_a_case_or_an_input_that_it_does_not_have(
     assert message in ran.stdout
 
 
-def test_a_title_is_no_code(copying, tmp_path):
+def test_a_title_cannot_inject_code_into_a_program(copying, tmp_path):
     path = tmp_path / "automaton.py"
     title = 'copy \\"""; print("INJECTED"); """'
     path.write_text(program_of(copying.automaton, title, copying.shortest))
@@ -168,7 +168,7 @@ def test_a_wrong_automaton_is_refused(copying):
 
 @pytest.mark.parametrize("most", [3, 6])
 def test_with_too_few_classes_the_determined_share_is_reported(most):
-    """The sum's carry alone needs two states, and four stacks need six symbols."""
+    """Only the carry of the sum needs two states, and four stacks need six symbols."""
     strings, _ = listed_strings(make_task("binary_addition"), 2, 400)
     seen = observe(constructions.binary_addition(), strings)
     classes = refine(seen, most)
@@ -194,7 +194,7 @@ def test_stack_and_queue_against_collections_deque(steps):
 
 
 @pytest.mark.parametrize("name", ["stack", "queue", "deque"])
-def test_structures_read_what_the_memories_read(name):
+def test_extracted_structures_have_the_read_vectors_of_the_memory(name):
     """With strengths of 0 and 1 each read vector is a written row."""
     torch.manual_seed(1)
     memory = MEMORIES[name](width=3)
@@ -213,7 +213,7 @@ def test_structures_read_what_the_memories_read(name):
 
 
 @pytest.mark.parametrize("kind", [SuperpositionStack, SuperpositionList])
-def test_superposition_structures_read_what_the_memories_read(kind):
+def test_extracted_superpositions_have_the_read_vectors_of_the_memory(kind):
     torch.manual_seed(2)
     memory = kind(count=2, depth=2, noop=True)
     structure = shape_of(memory).new()
@@ -229,7 +229,7 @@ def test_superposition_structures_read_what_the_memories_read(kind):
         torch.testing.assert_close(read_vector[0], torch.tensor(shown))
 
 
-def test_strings_of_fewer_symbols_are_strings_of_the_whole_task():
+def test_strings_of_fewer_symbols_keep_the_vocabulary_of_the_task():
     task = make_task("copy", symbols=9)
     strings = long_strings(task, 2, 5, 6, seed=1)
     for row in range(6):
@@ -283,7 +283,7 @@ def test_bad_input(tmp_path):
 
 
 def test_the_command(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     assert main(["extract", str(run), "--lengths", "40", "--symbols", "300"]) == 0
     out = capsys.readouterr().out
     assert "1 state, 1 symbol, 6 cases" in out
@@ -314,7 +314,7 @@ def test_the_table_has_the_actions(copying):
 
 
 def test_a_wrong_program_is_refused(tmp_path, capsys):
-    run = golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3)
+    run = constructed_run(tmp_path, "copy", {"symbols": 3}, symbols=3)
     options = ["--alphabet", "3", "--symbols", "900", "--lengths", "20"]
     assert main(["extract", str(run), *options]) == 0
     program = run / "automaton" / "automaton.py"
@@ -348,8 +348,8 @@ def test_a_wrong_program_is_refused(tmp_path, capsys):
         ("INPUTS = OUTPUTS = ('a', 'b')\nrun = exit", "its run failed on a string: SystemExit"),
     ],
 )
-def test_what_is_no_program_of_the_task(tmp_path, capsys, text, message):
-    run = golden_run(tmp_path, "anbn")
+def test_an_invalid_program_file_is_an_error(tmp_path, capsys, text, message):
+    run = constructed_run(tmp_path, "anbn")
     program = tmp_path / "program.py"
     if text is not None:
         program.write_text(text)

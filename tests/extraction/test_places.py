@@ -63,7 +63,7 @@ def test_the_table_has_the_heads_moves():
 
 @pytest.mark.parametrize("reads", ["after", "before"])
 @pytest.mark.parametrize("shift", ["circular", "zero"])
-def test_a_tape_of_symbols_reads_what_the_tape_reads(shift, reads):
+def test_an_extracted_tape_has_the_read_vectors_of_the_memory(shift, reads):
     """With gates of 0, one-hot shifts, and cells fully erased before a write."""
     drawn = random.Random(3)
     memory = TuringTape(slots=6, width=3, read_heads=2, write_heads=1, shift=shift, reads=reads)
@@ -93,7 +93,7 @@ def test_a_tape_of_symbols_reads_what_the_tape_reads(shift, reads):
         torch.testing.assert_close(read_vector[0], torch.cat(shown), atol=1e-5, rtol=0)
 
 
-def test_rows_with_keys_read_what_the_memory_reads():
+def test_extracted_rows_with_keys_have_the_read_vectors_of_the_memory():
     drawn = random.Random(4)
     memory = LieAccessMemory(width=3, step="free")
     structure, state = shape_of(memory).new(), memory.initial_state(1)

@@ -135,7 +135,7 @@ def test_nothing_measured_is_reported(tmp_path):
         draw_convergence({"LSTM": [Curves()]}, tmp_path)
 
 
-def test_draw_run_draws_what_is_there(tmp_path, figure1a_trace):
+def test_draw_run_draws_the_available_figures(tmp_path, figure1a_trace):
     run = write_run(tmp_path / "copy-queue", RECORDS)
     (run / "traces").mkdir()
     ub.save_trace(run / "traces" / "longest.safetensors", figure1a_trace)

@@ -1,6 +1,6 @@
-"""Whatever a file, an argument or a config says, only the library's own errors come out.
+"""Any file, argument or config raises only the library's own errors.
 
-The last item of Part 6. Small here, larger with `pytest -m slow`; nothing is trained.
+The test is small here and larger with `pytest -m slow`; nothing is trained.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def sized(function: Any) -> Any:
 
 
 def command(*arguments: str) -> int:
-    """The exit code of a command; what it prints is not looked at."""
+    """The exit code of a command; its output is ignored."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             return main(arguments)
@@ -102,7 +102,7 @@ def command(*arguments: str) -> int:
 def test_configs(tmp_path: Path, changes: Any) -> None:
     try:
         config = from_dict(changed(changes))
-    except (UnboundedError, TypeError):  # a TypeError says what it lacks
+    except (UnboundedError, TypeError):  # a TypeError names the missing argument
         return
     with contextlib.suppress(UnboundedError):
         _, errors = examine(config)
@@ -162,7 +162,7 @@ def test_reports(report: dict[str, Any], count: int, tmp_path: Path) -> None:
         with contextlib.suppress(UnboundedError):
             again = RunFolder(tmp_path).report()
             assert again is not None
-            table(again)  # what is taken for a report can be shown
+            table(again)  # an accepted report can be printed
 
     holds()
 
@@ -181,7 +181,7 @@ OPTIONS = [
     for name, factory in registry.items()
     for option in (*options_of(factory, hidden=("device", "dtype", "data")), "nothing")
 ]
-#: Sizes that would fill the memory of the machine are not what is tested here.
+#: Sizes that would fill the memory are not tested here.
 SMALL = TYPED.filter(lambda value: not isinstance(value, int) or abs(value) < 50)
 
 

@@ -1,4 +1,4 @@
-"""Whatever a public function is given from Python, only the library's own errors come out.
+"""Any argument of a public function raises only the library's own errors.
 
 Each argument in turn is None, text, a mapping, a number, a class, a wrong dtype or device.
 """
@@ -60,7 +60,7 @@ HOSTILE: dict[str, Any] = {
 }
 #: Files that a test must not write.
 WRITTEN = ("path",)
-#: What calls any model there is, whose own errors are its own.
+#: Functions that call any model; errors of the model itself are allowed.
 ANY_MODEL = ("answers_of", "score_lengths", "stream_loss")
 
 
@@ -85,7 +85,7 @@ def batch() -> tasks.Batch:
 X = torch.zeros(2, 3, 3)
 TOKENS = torch.zeros(2, 3, dtype=torch.int64)
 
-#: Each function with arguments that are right.
+#: Each function with valid arguments.
 CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "MemoryRNN": (
         ub.MemoryRNN,
@@ -408,7 +408,7 @@ def outcome(name: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_right_is_taken(name: str) -> None:
+def test_valid_arguments_are_accepted(name: str) -> None:
     outcome(name, {})
 
 
@@ -424,7 +424,7 @@ def test_each_argument_alone(name: str, argument: str) -> None:
         if argument in WRITTEN and isinstance(value, str | bytes):
             continue
         if argument == "score" and callable(value):
-            continue  # a function of the caller's, whose errors are its own
+            continue  # a function of the caller may raise any error
         if argument == "model" and kind == "module" and name in ANY_MODEL:
             continue
         try:
@@ -481,7 +481,7 @@ def test_every_option_of_every_memory(name: str) -> None:
     assert not errors, "\n".join(errors)
 
 
-def test_an_error_that_is_not_the_librarys_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_errors_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CALLS, "wrong", (partial(int, base=10), lambda: {"x": "1"}))
     with pytest.raises(TypeError):
         outcome("wrong", {})

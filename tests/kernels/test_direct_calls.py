@@ -120,7 +120,7 @@ def test_a_tensor_that_does_not_fit_is_an_error(name, memory, error):
 @pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.parametrize("name", ["recurrence_backward", "unroll_backward"])
 @pytest.mark.parametrize("which", ["results", "kept", "grads"])
-def test_a_tensor_too_few_or_too_many_is_an_error(name, memory, which):
+def test_a_wrong_number_of_tensors_is_an_error(name, memory, which):
     operator = getattr(OPERATORS, name)
     by_place, by_name = CALLS[name](memory)
     for wrong in (by_name[which][:-1], [*by_name[which], by_name[which][-1]]):

@@ -62,7 +62,7 @@ def test_no_division_changes_a_bit(memory, controller, batch, lengths, threads):
     ),
 )
 def test_a_thread_that_continues_alone_changes_no_bit(memory, division, threads):
-    # As when another process keeps a core busy: at whatever phase of a step the others stop,
+    # As if another process keeps a core busy: at any phase of a step the others stop,
     # the first thread takes over their work.
     case = make_case(memory, steps=8, batch=5, hidden=70, lengths=[8, 0, 3, 5, 8])
     threads(1)
@@ -127,7 +127,7 @@ def test_without_memory_only_the_controller_runs():
     with without_memory():
         outputs, _ = fused(case)
         expected = [case.x, case.weights.weight_ih, case.weights.weight_hh]
-        ours = torch.autograd.grad(outputs.square().sum(), expected)
+        gradients = torch.autograd.grad(outputs.square().sum(), expected)
     hidden, cell, read_vector, *_ = case.initial
     steps = []
     for x in case.x:
@@ -136,6 +136,6 @@ def test_without_memory_only_the_controller_runs():
         read_vector = torch.zeros_like(read_vector)
         steps.append(hidden)
     assert relative_error(outputs, torch.stack(steps)) <= 1e-10
-    theirs = torch.autograd.grad(torch.stack(steps).square().sum(), expected)
-    for one, other in zip(ours, theirs, strict=True):
+    reference = torch.autograd.grad(torch.stack(steps).square().sum(), expected)
+    for one, other in zip(gradients, reference, strict=True):
         assert relative_error(one, other) <= 1e-10

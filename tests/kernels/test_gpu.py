@@ -103,10 +103,10 @@ def assert_agrees(case: Case, most: float | None = None) -> None:
     got = [*results, gradients.x[0].cpu(), *of_weights, *(grad.cpu() for grad in gradients.state)]
     bound = TOLERANCE[case.x.dtype] if most is None else most
     assert len(got) == len(want)
-    for number, (ours, theirs) in enumerate(zip(got, want, strict=True)):
-        assert ours.shape == theirs.shape
-        if theirs.numel():
-            assert relative_error(ours, theirs) <= bound, number
+    for number, (actual, target) in enumerate(zip(got, want, strict=True)):
+        assert actual.shape == target.shape
+        if target.numel():
+            assert relative_error(actual, target) <= bound, number
 
 
 def _has_own(case: Case, name: str) -> bool:
@@ -211,8 +211,8 @@ def test_nan_stays(memory: str, place: str) -> None:
         values[1, 0] = torch.nan
     (outputs, read_vectors, *_) = of_programs(case, results_only=True)[1]
     want, (*_, of_read_vectors) = reference(case)
-    for ours, theirs in ((outputs, want), (read_vectors, of_read_vectors)):
-        assert torch.equal(ours.isnan().any(-1), theirs.isnan().any(-1))
+    for actual, target in ((outputs, want), (read_vectors, of_read_vectors)):
+        assert torch.equal(actual.isnan().any(-1), target.isnan().any(-1))
 
 
 @pytest.mark.parametrize("memory", first("stack"))

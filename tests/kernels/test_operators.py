@@ -116,11 +116,11 @@ def test_double_backward_takes_the_reference(memory, controller):
     outputs, *_ = recurrence(*case.arguments(), reference=plain)
     with pytest.warns(RuntimeWarning, match="reference path"):
         (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
-    ours = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
+    actual = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
     outputs, _ = reference(case)
     (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
-    theirs = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
-    assert relative_error(*ours, *theirs) <= 1e-10
+    expected = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
+    assert relative_error(*actual, *expected) <= 1e-10
 
 
 def test_double_backward_without_a_reference_is_an_error():
@@ -157,7 +157,7 @@ def test_only_needed_gradients_are_computed():
     diagonal([*STRUCTURES, *VARIANTS], ["lstm", "gru", "elman_tanh"], [None, [9, 0, 4]], share=3),
     ids=str,
 )
-def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
+def test_stepping_equals_a_full_sequence(memory, controller, lengths):
     given = None if lengths is None else torch.tensor(lengths)
     case = make_case(memory, controller, steps=9, grad=False)._replace(lengths=given)
     outputs, final = reference(case)
@@ -318,9 +318,13 @@ def test_a_memory_is_made_again_from_the_options(memory):
     assert kernel is structure_of(own.name, own.options)
     for name in ("options", "heads", "read_vector", "growth", "nonnegative"):
         assert getattr(kernel, name) == getattr(own, name)
-    for ours, theirs in zip(kernel.fields, memory.state_fields, strict=True):
-        assert (ours.name, ours.shape, ours.growth) == (theirs.name, theirs.shape, theirs.growth)
-        assert ours.most_rows == theirs.most_rows
+    for actual, expected in zip(kernel.fields, memory.state_fields, strict=True):
+        assert (actual.name, actual.shape, actual.growth) == (
+            expected.name,
+            expected.shape,
+            expected.growth,
+        )
+        assert actual.most_rows == expected.most_rows
     names = [field.name for field in memory.state_fields]
     assert {*names, *kernel.heads} >= {*kernel.nonnegative, *kernel.live_fields}
 
@@ -359,10 +363,10 @@ def test_every_activation_of_a_head(activation, dtype, bias):
     of_sums = torch.finfo(dtype).eps / 2 * abs(bias)
     tolerance = {torch.float32: 2e-6, torch.float64: 1e-12}[dtype] + of_sums
     assert relative_error(final[-1], expected) <= tolerance
-    ours, theirs = (
+    actual, target = (
         torch.autograd.grad(v.square().sum(), head_bias)[0][:19] for v in (final[-1], expected)
     )
     if activation in FEW_DIGITS:
-        assert (ours - theirs).abs().max() <= 8 * tolerance
+        assert (actual - target).abs().max() <= 8 * tolerance
     else:
-        assert relative_error(ours, theirs) <= 4 * tolerance
+        assert relative_error(actual, target) <= 4 * tolerance

@@ -34,13 +34,13 @@ def case(
 ) -> Case:
     """Random tensors; targets and mask are slices of longer sequences, like chunks of a batch."""
     torch.manual_seed(symbols)
-    whole = torch.randint(symbols, (batch, steps + 19)), torch.rand(batch, steps + 19) < 0.7
+    full = torch.randint(symbols, (batch, steps + 19)), torch.rand(batch, steps + 19) < 0.7
     return Case(
         torch.randn(symbols, hidden, dtype=dtype),
         torch.randn(symbols, dtype=dtype) if bias else None,
         torch.randn(steps, batch, hidden, dtype=dtype),
-        whole[0][:, 7 : steps + 7],
-        whole[1][:, 7 : steps + 7],
+        full[0][:, 7 : steps + 7],
+        full[1][:, 7 : steps + 7],
     )
 
 
@@ -97,7 +97,7 @@ def test_many_streams_in_float32_as_accurate_as_torch() -> None:
     assert error(layer.grad_weight, exact[3]) < max(1e-6, 3 * error(weight.grad, exact[3]))
 
 
-def test_weights_are_read_where_they_are() -> None:
+def test_weights_are_read_in_place() -> None:
     call = case(torch.float64)
     layer = StaticOutput(call.weight, call.bias)
     call.weight.mul_(2)

@@ -187,7 +187,7 @@ def test_a_session_steps_to_the_same_bits(kind, memory, precision):
     outputs, *_ = fused(case)
     structure, activations, controller, x, _, weights, initial = case.arguments()
     session = open_session(structure, activations, controller, weights, initial, room=6)
-    # Packed weights keep their precision, whatever is set later.
+    # Packed weights keep their precision if the setting changes later.
     precision("highest")
     steps = [session.run(x[t : t + 1], None)[0] for t in range(6)]
     assert torch.equal(torch.cat(steps), outputs)

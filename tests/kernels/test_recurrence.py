@@ -302,15 +302,15 @@ def test_accuracy_is_at_least_the_references():
         case = make_case(ROWS[seed % 3], sorted(GATES)[seed % 5], seed=seed, dtype=torch.float32)
         got, expected = (results_and_gradients(run, case) for run in (fused, reference))
         for one, other, true in zip(got, expected, truth_of(case), strict=True):
-            ours, theirs = relative_error(one, true), relative_error(other, true)
-            if ours > 0 and theirs > 0:
-                ratios.append(ours / theirs)
+            kernel_error, reference_error = relative_error(one, true), relative_error(other, true)
+            if kernel_error > 0 and reference_error > 0:
+                ratios.append(kernel_error / reference_error)
     assert len(ratios) > 300
     assert torch.tensor(ratios).log().mean().exp() <= 1.1
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
-def test_chunks_equal_the_whole(memory):
+def test_chunks_equal_one_call(memory):
     case = make_case(memory, steps=40, batch=2, grad=False)
     outputs, (*final, read_vectors) = fused(case)
     state, chunks = case.initial, []

@@ -130,7 +130,7 @@ def test_parity_over_blocks_of_steps(memory, steps):
     sweep(["inverse_square", "softmax"], range(20), fast=lambda weighting, seed: seed < 5),
 )
 def test_a_single_row_is_read_with_weight_1(weighting, seed):
-    """Whatever its strength, here about 5e-5; only its value has a gradient."""
+    """Its strength, here about 5e-5, has no effect; only its value has a gradient."""
     memory = LieAccessMemory(3, "scaling_rotation", weighting, initial="learned")
     instruction, state = make(memory, 1, 1, 0, "soft", seed)
     assert_unroll_parity(memory, instruction, state, slice(1))
@@ -201,7 +201,7 @@ def test_a_nan_pop_persists_between_two_calls(name, backend):
     seed=st.integers(0, 10_000),
     data=st.data(),
 )
-def test_a_nan_is_read_where_the_reference_reads_it(name, kind, rows, seed, data):
+def test_kernel_and_reference_read_nan_at_the_same_steps(name, kind, rows, seed, data):
     """Even behind nearer rows, and in a row that is used up."""
     memory = MEMORIES[name]
     instruction, state = make(memory, 6, 2, rows, kind, seed)

@@ -1,7 +1,7 @@
 """Superposition stack and list in plain Python: no torch, and no code shared with the library.
 
-A cell is a dict entry by place; a place never written holds the number of empty cells. Of cells
-that are vectors each number is run alone: the numbers of a cell move together.
+A cell is a dict entry by place; a place never written holds the number of empty cells. Each number
+of a vector cell is computed separately: the numbers of a cell move together.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def test_agrees_with_the_oracle(links, seed, steps, slots, width, read_heads, fr
             expected, held = dnc_oracle.step(held, plain(instructions, b, t))
             assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
         for name in final._fields:
-            wanted = torch.tensor(held[name], dtype=DOUBLE)
-            assert_close(getattr(final, name)[b], wanted, name)
+            target = torch.tensor(held[name], dtype=DOUBLE)
+            assert_close(getattr(final, name)[b], target, name)
 
 
 @links_or_none
@@ -91,13 +91,13 @@ def test_ties_have_a_defined_order_and_gradient():
         weights = allocation_weights(tensor)
         expected = torch.tensor([dnc_oracle.allocation(usage)])
         assert_close(weights, expected, "allocation")
-        # The order is taken as it is: nothing flows through the comparison.
+        # The order is constant: no gradient flows through the comparison.
         (gradient,) = torch.autograd.grad(weights[0, 0], tensor)
         assert_close(gradient, torch.tensor([[-1 + 1e-6] + [0.0] * (len(usage) - 1)]), "gradient")
 
 
-def whole(memory, **fields):
-    """An instruction [1, ...] of saturated gates; what is not given is 0."""
+def full_instruction(memory, **fields):
+    """An instruction [1, ...] of saturated gates; missing fields are 0."""
     shapes = {head.name: head.shape for head in memory.heads}
     parts = {name: torch.zeros(1, *shape, dtype=DOUBLE) for name, shape in shapes.items()}
     for name, value in fields.items():
@@ -115,7 +115,7 @@ def test_written_slots_are_read_in_their_order():
     vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
     by_key = mode(memory, "content")
     for vector in vectors:
-        writing = whole(
+        writing = full_instruction(
             memory, write_gate=1, allocation_gate=1, write_value=vector, read_mode=by_key,
             read_key=[[-1.0, -1.0]], read_strength=100, erase=1,
         )  # fmt: skip
@@ -123,8 +123,10 @@ def test_written_slots_are_read_in_their_order():
     torch.testing.assert_close(
         state.usage[0], torch.tensor([1, 1, 0, 0, 0], dtype=DOUBLE), rtol=0, atol=1e-4
     )
-    find = whole(memory, read_key=[[1.0, 0.0]], read_strength=1000, read_mode=by_key)
-    on, back = (whole(memory, read_mode=mode(memory, name)) for name in ("forward", "backward"))
+    find = full_instruction(memory, read_key=[[1.0, 0.0]], read_strength=1000, read_mode=by_key)
+    on, back = (
+        full_instruction(memory, read_mode=mode(memory, name)) for name in ("forward", "backward")
+    )
     seen = []
     for instruction in (find, on, on, back):
         read_vector, state = memory.step(state, instruction)
@@ -132,7 +134,7 @@ def test_written_slots_are_read_in_their_order():
     expected = torch.tensor([*vectors, vectors[1]], dtype=DOUBLE)
     torch.testing.assert_close(torch.stack(seen), expected, rtol=0, atol=1e-3)
     # A free gate gives back the slot that was read last, and it is the next one written.
-    freeing = whole(memory, free_gate=1, read_mode=mode(memory, "forward"))
+    freeing = full_instruction(memory, free_gate=1, read_mode=mode(memory, "forward"))
     _, state = memory.step(state, freeing)
     assert allocation_weights(state.usage)[0].argmax() == 1
 

@@ -306,7 +306,7 @@ class FartherDisk(PoincareDisk):
         ({"group": FartherDisk()}, r"group of translation, .*, got 'poincare_disk' .* \(Farther"),
     ],
 )
-def test_what_the_explorer_does_not_show(options, message):
+def test_unsupported_options_are_errors_in_the_explorer(options, message):
     with pytest.raises(ConfigError, match=message):
         memory_data(ub.LieAccessMemory(3, **options))
 

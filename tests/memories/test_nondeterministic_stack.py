@@ -31,7 +31,7 @@ def oracle(
 ) -> list[tuple[list[list[float]], list[list[list[float]]]]]:
     """After each step the weights of all runs by (state, top), and the same times the top vector.
 
-    Every run is written out: a state and a whole stack. `weights[t][q][x]` has pushes, then
+    Every run is enumerated: a state and a full stack. `weights[t][q][x]` has pushes, then
     replacements, by state and symbol, then pops by state.
     """
     runs: dict[tuple[int, tuple[Element, ...]], float] = {(0, ((0, -1, tuple(bottom)),)): 1.0}
@@ -139,7 +139,7 @@ def test_the_sum_of_nothing_has_no_gradient():
 
 
 @pytest.mark.parametrize("width", [0, 2])
-def test_the_first_reading_is_of_the_initial_stack(width):
+def test_the_first_read_vector_is_that_of_the_initial_stack(width):
     memory = NondeterministicStack(2, 3, width)
     learned = {"bottom": torch.randn(width, dtype=DOUBLE)} if width else None
     state = memory.initial_state(2, DOUBLE, learned=learned)
@@ -153,9 +153,9 @@ def test_the_first_reading_is_of_the_initial_stack(width):
 def test_a_long_window_changes_nothing_and_a_short_one_bounds_the_state():
     instructions = drawn(NondeterministicStack(2, 2), 1, 9)
     for backend in ("reference", "auto"):
-        whole, _ = NondeterministicStack(2, 2).unroll(instructions, None, backend)
+        full, _ = NondeterministicStack(2, 2).unroll(instructions, None, backend)
         wide, _ = NondeterministicStack(2, 2, window=10).unroll(instructions, None, backend)
-        assert torch.equal(whole, wide)
+        assert torch.equal(full, wide)
     _, final = NondeterministicStack(2, 2, window=4).unroll(instructions)
     assert final.runs.shape == (1, 4, 4, 2, 2, 2, 2, 1)
 
@@ -189,8 +189,8 @@ def test_single_precision_is_stable_over_many_steps(window, scale, steps):
     assert (read_vectors - expected).abs().max() < 1e-5
 
 
-def test_the_kernel_keeps_what_only_logs_can_hold():
-    """Sure transitions are a stack, and those of e^-300 alone lead to the result."""
+def test_the_kernel_keeps_weights_that_underflow_without_logs():
+    """The certain transitions form a stack; only transitions of e^-300 lead to the result."""
     memory = NondeterministicStack(1, 3)
     moves = {"push 1": 1, "push 2": 2, "pop": 6}
     steps = ["push 1", "push 2", "pop", "pop"] * 10
@@ -213,8 +213,8 @@ def test_a_layer_resumes_and_keeps_sequences_of_other_lengths():
         alone, _ = layer(x[:length, b : b + 1])
         assert_close(output[:length, b], alone[:, 0], "output")
         longer, _ = layer(x[:3, b : b + 1], ub.index_state(final, [b]))
-        whole, _ = layer(torch.cat([x[:length, b : b + 1], x[:3, b : b + 1]]))
-        assert_close(longer, whole[length:], "resumed")
+        full, _ = layer(torch.cat([x[:length, b : b + 1], x[:3, b : b + 1]]))
+        assert_close(longer, full[length:], "resumed")
     output.sum().backward()
     (bottom,) = (w for n, w in layer.named_parameters() if n.endswith("bottom"))
     assert bottom.grad.abs().sum() > 0

@@ -104,12 +104,12 @@ def test_saturated_pushes_and_pops_behave_like_collections_deque(name, steps):
 def test_unroll_equals_steps_and_continues_from_a_state(name):
     memory = MEMORIES[name](3)
     given_instructions = instructions(memory, 2, 9)
-    whole, final = memory.unroll(given_instructions, backend="reference")
+    full, final = memory.unroll(given_instructions, backend="reference")
     first, state = memory.unroll(memory.Instruction(*(f[:, :4] for f in given_instructions)))
     second, state = memory.unroll(
         memory.Instruction(*(f[:, 4:] for f in given_instructions)), state
     )
-    assert_close(torch.cat([first, second], 1), whole, "read_vectors")
+    assert_close(torch.cat([first, second], 1), full, "read_vectors")
     for got, expected in zip(state, final, strict=True):
         assert_close(got, expected, "state")
 
@@ -209,7 +209,7 @@ def test_ties_give_the_derivative_to_the_left_argument(end):
     exact = torch.tensor([[1.0]], dtype=DOUBLE, requires_grad=True)
     read_weights(exact, end).sum().backward()
     assert exact.grad is not None
-    assert exact.grad.item() == 1  # min(s, 1): the whole gradient to s
+    assert exact.grad.item() == 1  # min(s, 1): the full gradient to s
     strengths = torch.tensor([[0.5]], dtype=DOUBLE, requires_grad=True)
     pop = torch.tensor([0.5], dtype=DOUBLE, requires_grad=True)
     strengths_after_pop(strengths, pop, end).sum().backward()

@@ -22,17 +22,17 @@ every_kind = pytest.mark.parametrize(
 )
 
 
-def oracle(rows, ahead, behind, told):
-    """Read vector, rows, and the keys after and before what was read; all lists of numbers."""
-    key = told["read_key"]
-    if "link" in told:
+def oracle(rows, ahead, behind, instruction):
+    """Read vector, rows, and the keys after and before the read rows; all lists of numbers."""
+    key = instruction["read_key"]
+    if "link" in instruction:
         links = [key, ahead, behind]
         key = [
-            sum(c * link[j] for c, link in zip(told["link"], links, strict=True))
+            sum(c * link[j] for c, link in zip(instruction["link"], links, strict=True))
             for j in range(len(key))
         ]
     live = [row for row in rows if row[2] > 0]
-    beta = told.get("sharpening", 1.0)
+    beta = instruction.get("sharpening", 1.0)
     scores = [beta * sum(q * k for q, k in zip(key, row[0], strict=True)) for row in live]
     powers = [
         row[2] * math.exp(score - max(scores)) for row, score in zip(live, scores, strict=True)
@@ -40,12 +40,17 @@ def oracle(rows, ahead, behind, told):
     weights = [power / sum(powers) for power in powers]
     read_vector = [
         sum(w * row[1][m] for w, row in zip(weights, live, strict=True))
-        for m in range(len(told["value"]))
+        for m in range(len(instruction["value"]))
     ]
     size = range(len(key))
     ahead = [sum(w * live[i + 1][0][j] for i, w in enumerate(weights[:-1])) for j in size]
     behind = [sum(w * live[i][0][j] for i, w in enumerate(weights[1:])) for j in size]
-    return read_vector, [*rows, [told["write_key"], told["value"], told["strength"]]], ahead, behind
+    return (
+        read_vector,
+        [*rows, [instruction["write_key"], instruction["value"], instruction["strength"]]],
+        ahead,
+        behind,
+    )
 
 
 @every_kind
@@ -58,8 +63,8 @@ def test_agrees_with_the_oracle(tape, sharpening, seed, steps):
     for b in range(2):
         held = [], [0.0] * 3, [0.0] * 3
         for t in range(steps):
-            told = {name: f[b, t].tolist() for name, f in instructions._asdict().items()}
-            expected, *held = oracle(*held, told)
+            instruction = {name: f[b, t].tolist() for name, f in instructions._asdict().items()}
+            expected, *held = oracle(*held, instruction)
             assert_close(read_vectors[b, t], torch.tensor(expected, dtype=DOUBLE), "read_vector")
         if tape:
             assert final.forward_key[b].tolist() == pytest.approx(held[1], abs=1e-12)
@@ -91,18 +96,18 @@ def test_trimmed_resumed_and_padded_sequences(tape, sharpening):
         assert_close(memory.unroll(second, start, "reference")[0], expected[:, 5:], "read_vectors")
 
 
-def test_a_tape_reads_on_in_the_order_of_writing():
+def test_a_tape_reads_in_the_order_of_writing():
     memory = RandomAccessMemory(4, 4, tape=True, sharpening=True)
     eye, one = torch.eye(4, dtype=DOUBLE), torch.ones(1, dtype=DOUBLE)
     state = memory.initial_state(1, DOUBLE)
     here, onward, back = torch.eye(3, dtype=DOUBLE).unsqueeze(1)
     for row in eye:
-        told = memory.Instruction(row[None], row[None], row[None], one, one, here)
-        _, state = memory.step(state, told)
+        instruction = memory.Instruction(row[None], row[None], row[None], one, one, here)
+        _, state = memory.step(state, instruction)
     read = []
     for link in (here, onward, onward, back):
-        told = memory.Instruction(eye[:1], eye[:1], eye[:1], 0 * one, 60 * one, link)
-        read_vector, state = memory.step(state, told)
+        instruction = memory.Instruction(eye[:1], eye[:1], eye[:1], 0 * one, 60 * one, link)
+        read_vector, state = memory.step(state, instruction)
         read.append(int(read_vector.argmax()))
     assert read == [0, 1, 2, 1]
 
@@ -117,7 +122,7 @@ def test_as_a_layer_with_a_learned_initial_state(tape, sharpening):
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_by_its_name_and_its_import_path():
+def test_a_memory_is_found_by_its_name_and_its_import_path():
     from unbounded.custom_components import find_part
 
     for name in ("ram", "unbounded.memories.RandomAccessMemory"):

@@ -84,7 +84,7 @@ def test_gradients_are_those_of_finite_differences(variant, backend):
 
 
 def hard(moves: str, values: list[float], tape: RollingTape) -> RollInstruction:
-    """Whole moves: s stay, n next, p previous, f and b jumps."""
+    """Saturated moves: s stay, n next, p previous, f and b jumps."""
     action = torch.zeros(1, len(moves), 1, len(ACTIONS), dtype=DOUBLE)
     for t, move in enumerate(moves):
         action[0, t, 0, "snpfb".index(move)] = 1
@@ -92,7 +92,7 @@ def hard(moves: str, values: list[float], tape: RollingTape) -> RollInstruction:
     return RollInstruction(action, value)
 
 
-def test_what_was_written_is_read_after_a_jump_back():
+def test_written_values_are_read_after_a_jump_back():
     tape = RollingTape(8, 1)
     start = tape.started(tape.initial_state(1, dtype=DOUBLE), torch.tensor([3]))
     read, _ = tape.unroll(hard("nnnb", [1, 2, 3, 9], tape), start)

@@ -183,10 +183,10 @@ def test_indexing_detaching_and_moving_keep_every_field(name, batch, steps, seed
     rows = data.draw(st.lists(st.integers(0, batch - 1), min_size=1, max_size=5))
     picked = ub.index_state(state, rows)
     later_instructions = random_instructions(memory, batch, 2, seed + 1)
-    whole, end = run(memory, state, later_instructions)
+    full, end = run(memory, state, later_instructions)
     picked_instructions = memory.Instruction(*(field[rows] for field in later_instructions))
     got, got_end = run(memory, picked, picked_instructions)
-    assert_close(got, whole[rows], "read_vectors")
+    assert_close(got, full[rows], "read_vectors")
     for field, expected in zip(got_end, end, strict=True):
         assert_close(field, expected[rows], "state")
     tracked = memory.State(*(field.clone().requires_grad_() for field in state))

@@ -96,7 +96,7 @@ def test_a_vector_of_one_number_is_a_number():
 def chomsky_stack_rnn(x, weights, cells, width):
     """The Stack-RNN of Delétang et al. in numpy: outputs [T, H] of one sequence x [T, I].
 
-    Written from the paper's appendix A and what the released program does: zeros in a stack of a
+    Written from the paper's appendix A and the released program: zeros in a stack of a
     fixed number of cells, the top read before the update, linear pushes, the bottom cell lost.
     """
     stack = np.zeros((cells, width))
@@ -226,17 +226,17 @@ def test_gradcheck(name, width):
 
 @pytest.mark.parametrize("name", MEMORIES)
 @pytest.mark.parametrize("capacity", [None, 4])
-def test_steps_equal_unroll_and_resumed_equals_whole(name, capacity):
+def test_steps_and_resumed_sequences_equal_unroll(name, capacity):
     options = {} if capacity is None else {"overflow": MEMORIES[name].overflows[1]}
     memory = MEMORIES[name](2, capacity=capacity, **options)
     instructions = draw_instructions(memory, 3, 9)
-    whole, final = memory.unroll(instructions, backend="reference")
+    full, final = memory.unroll(instructions, backend="reference")
     first, state = memory.unroll(cut(instructions, slice(None), slice(0, 4)), backend="reference")
     rest = []
     for t in range(4, 9):
         read_vector, state = memory.step(state, cut(instructions, slice(None), t))
         rest.append(read_vector)
-    assert torch.equal(torch.cat([first, torch.stack(rest, 1)], 1), whole)
+    assert torch.equal(torch.cat([first, torch.stack(rest, 1)], 1), full)
     assert torch.equal(state.cells, final.cells)
     picked = ub.index_state(ub.detach_state(final), [2, 0])
     assert torch.equal(picked.cells, final.cells[[2, 0]])

@@ -21,14 +21,14 @@ def test_dropout_only_in_training() -> None:
     model = MemoryModel(inputs=5, outputs=7, dropout=0.5, hidden_size=6, embedding_size=4)
     tokens = torch.tensor([[0, 3, 4, 1]])
     hidden, _ = model.sequence.hidden(tokens)
-    whole = model.sequence.output(hidden)
-    assert torch.equal(model.eval()(tokens)[0], whole)
+    full = model.sequence.output(hidden)
+    assert torch.equal(model.eval()(tokens)[0], full)
     model.train()
     seen = torch.stack([model(tokens)[0] for _ in range(2000)])
     assert not torch.equal(seen[0], seen[1])
     # The rest is divided by its share, so that the mean is unchanged.
     spread = seen.std(dim=0) / len(seen) ** 0.5
-    assert bool(((seen.mean(dim=0) - whole).abs() < 5 * spread).all())
+    assert bool(((seen.mean(dim=0) - full).abs() < 5 * spread).all())
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, True, "0.5"])

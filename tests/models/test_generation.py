@@ -53,7 +53,7 @@ def test_generation_equals_a_loop_over_prefixes(memory):
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_a_thousand_sequences_at_once(memory):
-    """Each equals its single generation, whatever kernels and threads a wide batch uses."""
+    """Each equals its single generation, although a wide batch uses other kernels and threads."""
     model = make(memory)
     prompt, lengths = torch.randint(9, (1000, 6)), torch.randint(1, 7, (1000,))
     output_to_input = torch.tensor([5, 6, 7, 8])

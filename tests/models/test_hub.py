@@ -59,7 +59,7 @@ def test_a_pushed_model_can_be_loaded(a_hub: Hub) -> None:
 def test_a_missing_path_does_not_ask_the_hub(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It asked five times: 20 seconds without a network."""
+    """It once made five requests: 20 seconds without a network."""
 
     def refuse(*given: object, **options: object) -> str:
         raise AssertionError("the Hub was asked")
@@ -102,7 +102,7 @@ def test_errors_of_the_hub_are_one_line(
 
 
 def test_the_model_card_describes_the_model(tmp_path: Path) -> None:
-    """It had "More Information Needed" three times."""
+    """Once it had "More Information Needed" three times."""
     tiny().save_pretrained(tmp_path, model_card_kwargs={"sections": "## Scores\n\n1.00"})
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "Needed" not in card

@@ -45,20 +45,20 @@ def test_sizes(options, size):
 
 
 @pytest.mark.parametrize("options", [options for options, _ in SIZES] + [{"controller": "gru"}])
-def test_chunks_with_the_state_carried_equal_the_whole(options, tmp_path):
+def test_chunks_with_carried_state_equal_one_call(options, tmp_path):
     torch.manual_seed(0)
     model = stream_model(vocabulary=2, backend="reference", **options)
     tokens = torch.randint(2, (3, 11), generator=torch.Generator().manual_seed(1))
-    whole, _ = model(tokens)
+    full, _ = model(tokens)
     chunks, state = [], None
     for chunk in tokens.split(4, dim=1):
         logits, state = model(chunk, ub.detach_state(state) if state is not None else None)
         chunks.append(logits)
-    assert_close(torch.cat(chunks, dim=1), whole, "logits")
+    assert_close(torch.cat(chunks, dim=1), full, "logits")
     ragged, _ = model(tokens, lengths=torch.tensor([11, 4, 1]))
-    assert_close(ragged[1, :4], whole[1, :4], "logits of a shorter one")
+    assert_close(ragged[1, :4], full[1, :4], "logits of a shorter one")
     model.save_pretrained(tmp_path)
-    assert torch.equal(MemoryModel.from_pretrained(tmp_path)(tokens)[0], whole)
+    assert torch.equal(MemoryModel.from_pretrained(tmp_path)(tokens)[0], full)
 
 
 def test_the_plain_network_is_equation_1():

@@ -58,10 +58,10 @@ def test_a_state_dict_has_tensors_with_separate_storages(device: str) -> None:
 @on_every_device
 def test_under_a_larger_model_others_tensors_are_left_alone(device: str) -> None:
     # The other module first: it is in the dict when the model's hook runs.
-    whole = nn.ModuleDict({"another": nn.Linear(2, 2), "memory": model_of(device)})
+    full = nn.ModuleDict({"another": nn.Linear(2, 2), "memory": model_of(device)})
     both = torch.zeros(2, 2)
-    whole["another"].weight.data = both[0].expand(2, 2).T[:1]
-    state = whole.state_dict()
+    full["another"].weight.data = both[0].expand(2, 2).T[:1]
+    state = full.state_dict()
     assert state["another.weight"].data_ptr() == both.data_ptr()
     storage = state["memory.sequence.layer.layers.0.weight_hh_l0"].untyped_storage()
     assert storage.nbytes() == 16 * 4 * 4

@@ -57,7 +57,7 @@ def hold_empty(model, removed):
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("removed", [[1], [0, 2, 3], [4, 0]])
-def test_the_smaller_model_is_the_whole_one_with_empty_stacks(options, removed):
+def test_the_pruned_model_equals_the_full_one_with_empty_stacks(options, removed):
     model = make(**options)
     smaller = without_stacks(model, removed)
     want, _ = hold_empty(model, removed)(tokens())

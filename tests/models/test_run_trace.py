@@ -170,7 +170,7 @@ def test_a_memory_from_its_data(part: dict[str, Any]) -> None:
 
 
 class CustomGroup(Group):
-    """A group without a name in data."""
+    """A group without a name in the data."""
 
     name, key_size, action_size = "custom", 1, 1
     identity = origin = (0.0,)

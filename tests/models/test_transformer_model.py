@@ -1,4 +1,4 @@
-"""A model with a Transformer: padding, saving, and what the config refuses."""
+"""A model with a Transformer: padding, saving, and errors of the config."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_line_has_the_same_output_in_any_batch(bidirectional):
         assert prediction.probabilities == pytest.approx(alone.probabilities, rel=1e-5)
 
 
-def test_it_is_saved_and_loaded(tmp_path):
+def test_a_transformer_is_saved_and_loaded(tmp_path):
     model, task = make(positions="relative")
     model.save_pretrained(tmp_path)
     inputs = task.batch(0, "train", 0, 3).inputs
@@ -133,7 +133,7 @@ def test_a_run_is_named_by_its_layers():
         assert model_name(composed(data).model) == name
 
 
-def test_it_takes_no_memory_and_no_kernel():
+def test_a_transformer_with_a_memory_or_a_kernel_is_an_error():
     with pytest.raises(ConfigError, match="transformer: expected no memory, got 'queue'"):
         MemoryModel(inputs=3, outputs=2, memory="queue", controller="transformer")
     data = overlay(

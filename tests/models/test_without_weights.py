@@ -21,7 +21,7 @@ def make(memory):
 
 
 @pytest.mark.parametrize("memory", [*MEMORIES, "none"])
-def test_sizes_are_those_of_the_model_and_nothing_is_drawn(memory):
+def test_sizes_equal_those_of_the_model_and_no_weights_are_drawn(memory):
     before = torch.get_rng_state()
     with without_weights():
         bare = make(memory)

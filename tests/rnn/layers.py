@@ -1,4 +1,4 @@
-"""What every layer keeps: gradients, chunks with the state carried, and what padding changes."""
+"""Checks for every layer: gradients, chunks with the carried state, and padding."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def check_gradients(layer, x, *rest, **options):
 
 
 def check_chunks(layer, x, sizes, state=None):
-    """Chunks of x [B, T, ...] equal the whole, as do the states; returns the last one."""
-    whole, end = layer(x, state)
+    """Chunks of x [B, T, ...] equal one call, with equal states; returns the last state."""
+    full, end = layer(x, state)
     outputs = []
     for part in x.split(sizes, dim=1):
         output, state = layer(part, state if state is None else ub.detach_state(state))
         outputs.append(output)
-    assert_close(torch.cat(outputs, dim=1), whole, "output")
+    assert_close(torch.cat(outputs, dim=1), full, "output")
     for one, other in zip(state_tensors(state), state_tensors(end), strict=True):
         torch.testing.assert_close(one, other)
     return state
 
 
 def check_padding(layer, x, after, lengths):
-    """Each sequence of x [B, T, ...] is as it is alone, and goes on so; returns the output."""
+    """Each sequence of x [B, T, ...] equals a single call, continued or not; returns the output."""
     output, state = layer(x, lengths=lengths)
     for row, length in enumerate(lengths.tolist()):
         assert output[row, length:].abs().sum() == 0

@@ -82,7 +82,7 @@ def test_a_batch_without_steps_is_reported_in_its_own_layout():
         layer(batch_first=True)(torch.zeros(5, 0, 3))
 
 
-def test_a_trace_and_its_path_in_the_wrong_order(tmp_path):
+def test_swapped_arguments_of_save_trace_are_an_error(tmp_path):
     _, _, trace = layer()(torch.zeros(4, 2, 3), return_trace=True)
     with pytest.raises(DTypeError, match=r"got PosixPath.*save_trace\(path, trace\)"):
         ub.save_trace(trace, tmp_path / "trace")
@@ -216,8 +216,8 @@ def test_invalid_components():
 def test_lengths_are_taken_from_any_ordered_sequence():
     x, model = torch.randn(4, 2, 3), layer()
     want, _ = model(x, lengths=[4, 1])
-    whole = np.array([4, 1]), torch.tensor([4, 1], dtype=torch.int32)
-    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), (4, 1), *whole):
+    integers = np.array([4, 1]), torch.tensor([4, 1], dtype=torch.int32)
+    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), (4, 1), *integers):
         assert torch.equal(model(x, lengths=lengths)[0], want)
 
 
@@ -301,7 +301,7 @@ def test_a_state_with_a_missing_field(backend, field, message):
 
 @pytest.mark.parametrize("controller", [torch.nn.LSTMCell, torch.nn.LSTMCell(3, 5)])
 def test_a_cell_of_torch_is_no_controller(controller):
-    """It was accepted and failed in the first call."""
+    """Once it was accepted and failed in the first call."""
     with pytest.raises(DTypeError, match=r"got a LSTMCell\. By name: lstm, gru, elman"):
         layer(controller=controller)
 

@@ -26,7 +26,7 @@ pytestmark = [
 
 
 class Graphs:
-    """A backend for torch.compile that counts its graphs and runs them as they are.
+    """A backend for torch.compile that counts its graphs and runs them unchanged.
 
     Fields:
         operators: of each graph, the names of this library's operators in it.

@@ -83,10 +83,10 @@ def test_padded_equals_unpadded_and_a_state_is_resumed(skip):
         for pair, alone_pair in zip(state, alone_state, strict=True):
             assert_close(pair[0][b], alone_pair[0][0], "h")
             assert_close(pair[1][b], alone_pair[1][0], "c")
-    whole, _ = model(x)
+    full, _ = model(x)
     first, between = model(x[:2])
     second, _ = model(x[2:], between)
-    assert_close(torch.cat([first, second]), whole, "output in two parts")
+    assert_close(torch.cat([first, second]), full, "output in two parts")
 
 
 def test_the_second_bias_is_a_constant_zero():
@@ -99,18 +99,19 @@ def test_the_second_bias_is_a_constant_zero():
 
 
 def test_two_biases_equal_torch_and_are_trained():
-    theirs = torch.nn.LSTM(3, 5, 2)
-    ours = ub.DeepLSTM(3, 5, 2, skip_input=False, second_bias=True)
-    for k, layer in enumerate(ours.layers):
+    torch_lstm = torch.nn.LSTM(3, 5, 2)
+    deep = ub.DeepLSTM(3, 5, 2, skip_input=False, second_bias=True)
+    for k, layer in enumerate(deep.layers):
         assert (layer.bias_hh_l0[5:10] == 0).all()
         assert (layer.bias_ih_l0[5:10] == 1).all()
         own = {
-            name: theirs.state_dict()[name.replace("l0", f"l{k}")] for name in layer.state_dict()
+            name: torch_lstm.state_dict()[name.replace("l0", f"l{k}")]
+            for name in layer.state_dict()
         }
         layer.load_state_dict(own)
     x = torch.randn(4, 2, 3)
-    assert_close(ours(x)[0], theirs(x)[0], "output")
-    assert all(parameter.requires_grad for parameter in ours.parameters())
+    assert_close(deep(x)[0], torch_lstm(x)[0], "output")
+    assert all(parameter.requires_grad for parameter in deep.parameters())
 
 
 def test_an_lstm_controller_with_two_biases():

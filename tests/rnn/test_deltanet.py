@@ -131,12 +131,12 @@ def test_gradcheck(kind):
 
 @EACH
 @pytest.mark.parametrize("sizes", [[1] * 9, [4, 5], [2, 1, 6]])
-def test_chunks_with_the_state_carried_equal_the_whole(kind, sizes):
+def test_chunks_with_carried_state_equal_one_call(kind, sizes):
     check_chunks(make(kind), random(4, 9, 3), sizes)
 
 
 @EACH
-def test_padded_equals_unpadded_and_goes_on(kind):
+def test_padded_equals_unpadded_and_continues(kind):
     after = random(4, 3, 3, seed=2)
     check_padding(make(kind), random(4, 9, 3), after, torch.tensor([9, 0, 3, 5]))
 
@@ -166,7 +166,7 @@ def test_steps_of_strength_0_change_nothing():
 
 
 def test_two_steps_swap_two_directions_and_turn():
-    """One reflection has determinant -1, two are a rotation: what one step cannot do."""
+    """One reflection has determinant -1; two form a rotation, which one step cannot do."""
     keys = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=DOUBLE), dim=-1)
     state = torch.eye(2, dtype=DOUBLE).view(1, 1, 2, 2)
     zeros, twos = torch.zeros(1, 1, 1, 2, 2, dtype=DOUBLE), torch.full((1, 1, 1, 2), 2.0)
@@ -177,7 +177,7 @@ def test_two_steps_swap_two_directions_and_turn():
 
 
 def parity(layer, length, batches):
-    """Share of right parities of prefixes twice as long as those it is trained on."""
+    """Share of correct parities of prefixes, at twice the training length."""
     torch.manual_seed(3)
     readout = nn.Linear(layer.hidden_size, 2)
     optimizer = torch.optim.Adam([*layer.parameters(), *readout.parameters()], lr=1e-2)

@@ -171,7 +171,7 @@ class DoubledStack(ub.NeuralStack):
 
 
 @needs_kernels
-def test_a_subclass_is_not_taken_for_its_base(fused_calls):
+def test_a_subclass_does_not_run_on_the_kernel_of_its_base(fused_calls):
     layer = ub.MemoryRNN(3, 5, DoubledStack(4), dtype=DOUBLE)
     with pytest.warns(BackendWarning, match="no kernel supports the memory DoubledStack"):
         layer(inputs())

@@ -36,8 +36,8 @@ def test_fully_shard_on_one_process(tmp_path) -> None:
         torch.testing.assert_close(output, alone(x)[0])
         output.square().sum().backward()
         for name, gradient in gradients(sharded).items():
-            whole = gradient.full_tensor()
-            torch.testing.assert_close(whole, gradients(alone)[name], msg=name)
+            full = gradient.full_tensor()
+            torch.testing.assert_close(full, gradients(alone)[name], msg=name)
         torch.optim.SGD(sharded.parameters(), lr=0.1).step()
         assert not torch.allclose(sharded(x)[0], output)
     finally:

@@ -198,7 +198,7 @@ def test_cpu_offload(name, classes):
 
 
 @needs_kernels
-def test_cpu_offload_of_the_whole_layer_keeps_the_kernels(recwarn):
+def test_cpu_offload_of_a_complete_layer_keeps_the_kernels(recwarn):
     layer = make()
     accelerate.cpu_offload(layer, preload_module_classes=["MemoryRNN"])
     layer(inputs())
@@ -227,7 +227,7 @@ def test_cpu_offload_of_tied_embeddings_has_advice():
     assert_close(other(tokens)[0], expected, "logits")
 
 
-def test_the_page_names_what_is_tested_here():
+def test_the_page_names_every_tested_export():
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     for name in (
         "torch.compile", "torch.export.export", "torch.jit.trace", "add_graph", "torch.onnx.export",

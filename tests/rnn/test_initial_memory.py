@@ -188,7 +188,7 @@ def test_emptying_resets_each_field_and_keeps_the_gradient(name):
 
 
 @pytest.mark.parametrize("name", ["toy", *WITH_KERNEL])
-def test_padded_equals_unpadded_and_chunks_equal_the_whole(name):
+def test_padded_equals_unpadded_and_chunks_equal_one_call(name):
     layer = make(name)
     x, lengths = inputs(6, 3, 3), torch.tensor([6, 0, 3])
     output, state = layer(x, lengths=lengths)

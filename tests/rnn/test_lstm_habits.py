@@ -1,7 +1,4 @@
-"""Code written for torch.nn.LSTM works the same with a MemoryRNN.
-
-The item numbers in docstrings refer to the tests of outside users.
-"""
+"""Code written for torch.nn.LSTM works the same with a MemoryRNN."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ def reference(layer):
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_the_last_hidden_state_has_the_place_of_an_lstms(memory, controller, batch_first):
-    """Item 1: h[-1] and hidden[0][-1] are the last hidden state, not the cell."""
+    """h[-1] and hidden[0][-1] are the last hidden state, not the cell."""
     layer = make(memory, controller, batch_first=batch_first)
     x = random(2, 6, 3) if batch_first else random(6, 2, 3)
     output, hidden = layer(x)
@@ -61,7 +58,7 @@ def test_the_last_hidden_state_has_the_place_of_an_lstms(memory, controller, bat
 
 
 def test_the_cell_is_the_second_field():
-    """Item 1: (h_n, c_n) of an LSTM, checked against its equations."""
+    """(h_n, c_n) of an LSTM, checked against its equations."""
     layer = make()
     x = random(1, 2, 3)
     _, (h_n, c_n, *_) = layer(x)
@@ -76,7 +73,7 @@ def test_the_cell_is_the_second_field():
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("memory", ["queue", "superposition_stack"])
 def test_shapes_are_those_of_lstm_for_layers_and_directions(num_layers, bidirectional, memory):
-    """Items 1 and 18: several layers, both directions, packed or not."""
+    """Several layers, both directions, packed or not."""
     layer = make(memory, num_layers=num_layers, bidirectional=bidirectional)
     lstm = reference(layer)
     x = random(6, 2, 3)
@@ -98,7 +95,7 @@ def test_shapes_are_those_of_lstm_for_layers_and_directions(num_layers, bidirect
 @pytest.mark.parametrize("enforce_sorted", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_packed_sequences_equal_single_sequences(enforce_sorted, bidirectional):
-    """Item 18: PackedSequence in and out."""
+    """PackedSequence as input and output."""
     layer = make("deque", num_layers=2, bidirectional=bidirectional, output_size=2)
     lengths = [6, 4, 2] if enforce_sorted else [2, 6, 4]
     sequences = [random(n, 3, seed=n) for n in lengths]
@@ -112,7 +109,7 @@ def test_packed_sequences_equal_single_sequences(enforce_sorted, bidirectional):
 
 
 def test_each_layer_takes_the_output_of_the_one_below():
-    """Item 18: by hand, layer by layer, with the same weights."""
+    """Computed by hand, layer by layer, with the same weights."""
     layer = make("queue", num_layers=2, bidirectional=True)
     x = random(5, 2, 3)
     first, first_reverse, second, second_reverse = layer.all_layers()
@@ -182,7 +179,7 @@ def test_bad_choices(options, error, message):
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("what", [float("nan"), float("inf")])
 def test_padding_beyond_the_lengths_is_ignored(memory, backend, what):
-    """Item 2: NaN and infinity in the padding give no NaN gradients."""
+    """NaN and infinity in the padding give no NaN gradients."""
     layer = make(memory, backend=backend, output_size=2)
     lengths = torch.tensor([4, 0, 2])
     clean = random(4, 3, 3)
@@ -211,7 +208,7 @@ def test_padding_is_ignored_by_layers_without_a_memory(other):
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_reset_parameters_initializes_a_layer_from_the_meta_device(memory, controller):
-    """Item 3: no parameter stays uninitialised."""
+    """No parameter stays uninitialised."""
     layer = make(
         memory, controller, device="meta", learn_initial_state=True, output_size=2, num_layers=2
     )
@@ -227,7 +224,7 @@ def test_reset_parameters_initializes_a_layer_from_the_meta_device(memory, contr
 
 
 def test_reset_parameters_has_the_distributions_of_a_new_layer():
-    """Item 3: the same distributions, identified by their bounds and the declared biases."""
+    """The same distributions, identified by their bounds and the declared biases."""
     layer = make(output_size=2, learn_initial_state=True)
     layer.reset_parameters()
     rows = layer.layers[0].heads.rows("pop")
@@ -237,7 +234,7 @@ def test_reset_parameters_has_the_distributions_of_a_new_layer():
 
 
 def test_a_forward_pass_on_the_meta_device():
-    """Item 18: shapes without numbers."""
+    """The meta device gives shapes without numbers."""
     for memory in MEMORIES:
         layer = make(memory, device="meta", backend="reference")
         output, (h_n, *_) = layer(torch.empty(4, 2, 3, device="meta", dtype=torch.float64))
@@ -292,7 +289,7 @@ def test_a_state_can_be_saved_and_loaded_with_weights_only(memory):
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(memory, dtype):
-    """Item 16: .bfloat16() and .half() run, as nn.LSTM's do; the memory is float32."""
+    """.bfloat16() and .half() run as for nn.LSTM; the memory is float32."""
     layer = make(memory, dtype=torch.float32, output_size=2)
     x = random(4, 2, 3).float()
     want, _ = layer(x)
@@ -355,7 +352,7 @@ def test_hooks_of_a_layer_in_half_precision_run_once():
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_under_autocast_the_output_has_its_dtype(backend):
-    """Item 16: as for nn.LSTM."""
+    """The output dtype equals that of nn.LSTM."""
     layer, x = make(dtype=torch.float32, backend=backend), random(4, 2, 3).float()
     lstm = nn.LSTM(3, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -367,7 +364,7 @@ def test_under_autocast_the_output_has_its_dtype(backend):
 
 @pytest.mark.parametrize("memory", ["stack", "deque", "superposition_stack", "superposition_list"])
 def test_export_with_a_dynamic_batch_and_a_state(memory):
-    """Item 17: torch.export takes both, and the saved program can be loaded."""
+    """torch.export accepts both, and the saved program can be loaded."""
     layer = make(memory, batch_first=True).eval()
     x = random(3, 4, 3)
     dynamic = {"x": {0: torch.export.Dim("B", min=2)}}
@@ -384,7 +381,7 @@ def test_export_with_a_dynamic_batch_and_a_state(memory):
 
 
 def test_a_state_can_be_detached_as_in_word_language_model():
-    """Item 11: the idiom of PyTorch's example, and `detach_state`."""
+    """The idiom of PyTorch's example, and `detach_state`."""
 
     def repackage_hidden(h):
         return h.detach() if isinstance(h, torch.Tensor) else tuple(map(repackage_hidden, h))

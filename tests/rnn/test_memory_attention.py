@@ -62,7 +62,7 @@ def test_a_trace_has_the_steps_of_a_call(memory, batch_first):
         assert trace.arrays[f"instruction.{head.name}"].shape == (2, 4, *head.shape)
 
 
-def test_a_trace_goes_on_from_a_state_and_has_one_length():
+def test_a_trace_continues_from_a_state_and_has_one_length():
     layer, x = make(ub.NeuralStack(4)), random(2, 6, 5)
     _, state = layer(x[:, :2])
     rest = layer.trace(x[:, 2:], state).arrays["read_vector"]
@@ -79,8 +79,8 @@ def test_equals_the_loop_over_steps(memory, backend):
     layer, x = make(memory, backend=backend), random(3, 6, 5)
     state = layer.initial_state(3, [6] * 3 if memory.uses_lengths else None)
     output, last = layer(x, state)
-    wanted, states = steps_of(layer, x, state)
-    assert_close(output, wanted, "output")
+    expected, states = steps_of(layer, x, state)
+    assert_close(output, expected, "output")
     for row, own in enumerate(states):
         for one, other in zip(last, own, strict=True):
             assert_close(one[row], other[0], "state")
@@ -88,7 +88,7 @@ def test_equals_the_loop_over_steps(memory, backend):
 
 @EACH
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
-def test_padded_equals_unpadded_and_goes_on(memory):
+def test_padded_equals_unpadded_and_continues(memory):
     layer, x, after = make(memory), random(4, 7, 5), random(4, 2, 5, seed=2)
     lengths = [7, 0, 3, 7]
     begun = layer.initial_state(4, [7] * 4 if memory.uses_lengths else None)
@@ -117,7 +117,7 @@ def test_padded_equals_unpadded_and_goes_on(memory):
 
 @EACH
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
-def test_chunks_with_the_state_carried_equal_the_whole(memory):
+def test_chunks_with_carried_state_equal_one_call(memory):
     layer = make(memory)
     begun = layer.initial_state(2, [7, 7] if memory.uses_lengths else None)
     check_chunks(layer, random(2, 7, 5), [1, 4, 2], begun)
@@ -173,12 +173,12 @@ def test_a_transformer_with_a_memory(memory, beside):
     layer, x = ub.Transformer(3, 6, 3, 2, dtype=DOUBLE, **options), random(3, 6, 3)
     assert [len(block.mixers) for block in layer.blocks[1:]] == [1, 1 + beside, 1]
     begun = layer.initial_state(3)
-    whole, _ = layer(x, begun)
+    full, _ = layer(x, begun)
     first, state = layer(x[:, :2], begun)
     rest, end = layer(x[:, 2:], ub.detach_state(state))
-    assert_close(torch.cat([first, rest], dim=1), whole, "output")
+    assert_close(torch.cat([first, rest], dim=1), full, "output")
     padded, _ = layer(x, begun, [6, 2, 4])
-    assert_close(padded[2, :4], whole[2, :4], "padded")
+    assert_close(padded[2, :4], full[2, :4], "padded")
     layer(x, ub.index_state(end, [2, 0, 1]))
     assert len(state_tensors(end)) == 1 + 3 * (2 + beside) + len(memory.state_fields)
 

@@ -98,10 +98,10 @@ def test_padded_equals_unpadded(memory, controller):
 def test_a_state_is_resumed(memory, controller):
     layer = make(memory, controller)
     x = inputs(8, 2, 3)
-    whole, final = layer(x)
+    full, final = layer(x)
     first, state = layer(x[:3])
     second, state = layer(x[3:], state)
-    assert_close(torch.cat([first, second]), whole, "output")
+    assert_close(torch.cat([first, second]), full, "output")
     for got, want in zip(flat(state), flat(final), strict=True):
         assert_close(got, want, "state")
 

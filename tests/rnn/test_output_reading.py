@@ -52,8 +52,8 @@ def test_kernel_and_reference_agree_with_gradients(memory, size):
         assert output[4:, 2].abs().sum() == output[:, 1].abs().sum() == 0
         loss = (output * inputs(*output.shape)).sum() + state.read_vector.square().sum()
         results.append([output, *torch.autograd.grad(loss, [x, *layer.parameters()])])
-    for ours, theirs in zip(*results, strict=True):
-        assert relative_error(ours, theirs) <= 1e-10
+    for actual, target in zip(*results, strict=True):
+        assert relative_error(actual, target) <= 1e-10
 
 
 def test_gradients_equal_finite_differences():
@@ -80,18 +80,18 @@ def test_only_the_last_layer_outputs_its_read_vector():
 
 
 @pytest.mark.parametrize("size", [None, 7])
-def test_chunks_and_phases_equal_the_whole(size):
+def test_chunks_and_phases_equal_one_call(size):
     layer = make("lie_access", output_read_vector=True, output_size=size, batch_first=True)
     x = inputs(2, 8, 3)
-    whole, _ = layer(x)
+    full, _ = layer(x)
     stream = open_stream(layer, 2, x)
     stepped = torch.cat([stream.run(chunk) for chunk in x.split([1, 3, 4], dim=1)], dim=1)
-    assert_close(stepped, whole, "stream")
+    assert_close(stepped, full, "stream")
     answers = torch.arange(8).expand(2, 8) >= 5
     phases, _ = run_phases(layer, x, answers)
     traced, _ = trace_phases(layer, x, answers)
     assert_close(phases, traced, "phases")
-    assert_close(phases[:, :5], whole[:, :5], "before the answer")
+    assert_close(phases[:, :5], full[:, :5], "before the answer")
 
 
 def test_half_precision():

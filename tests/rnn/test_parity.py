@@ -20,7 +20,7 @@ from unbounded.rnn.parity import relative_error
         ([math.inf], [math.inf], math.inf),
     ],
 )
-def test_the_error_is_relative_to_the_largest_and_never_hidden_by_a_nan(
+def test_the_relative_error_refers_to_the_largest_number_and_shows_nan(
     got: list[float], expected: list[float], error: float
 ) -> None:
     pair = (torch.tensor(got, dtype=torch.float64), torch.tensor(expected, dtype=torch.float64))

@@ -47,8 +47,8 @@ def test_a_sequence_without_a_batch_is_a_batch_of_one(make):
     layer, x = make(), torch.randn(STEPS, INPUT)
     output, state = layer(x[:4])
     rest, last = layer(x[4:], state)
-    whole, end = layer(x.unsqueeze(1))
-    torch.testing.assert_close(torch.cat([output, rest]), whole.squeeze(1))
+    full, end = layer(x.unsqueeze(1))
+    torch.testing.assert_close(torch.cat([output, rest]), full.squeeze(1))
     for one, other in zip(tensors(last), tensors(end), strict=True):
         torch.testing.assert_close(one, other.squeeze(0))
 

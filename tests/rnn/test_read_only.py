@@ -106,8 +106,8 @@ def test_the_trace_has_no_write_in_the_answer(name):
         assert pushed.shape == (2, 6)
         assert bool((pushed[:, :4] > 0).all())
         assert not pushed[:, 4:].any()
-    whole = layer(x, return_trace=True)[2]
-    for array, like in zip(trace.arrays.values(), whole.arrays.values(), strict=True):
+    full = layer(x, return_trace=True)[2]
+    for array, like in zip(trace.arrays.values(), full.arrays.values(), strict=True):
         assert array.shape == like.shape
         torch.testing.assert_close(array[:, :4], like[:, :4])
     with pytest.raises(ConfigError, match=r"answers: expected the same first step .* \[4, 5\]"):
@@ -139,16 +139,16 @@ def test_an_answering_sequence_continues_in_the_next_call(cut):
     """Even if the token is not fed again: the state carries the flag."""
     model = read_only(embedding_size=None)
     inputs = torch.tensor([[0, 2, 5, 3, 4, 2], [2, 3, 4, 5, 2, 0], [1, 2, 3, 4, 0, 1]])
-    whole, _ = model(inputs)
+    full, _ = model(inputs)
     first, state = model(inputs[:, :cut])
     assert state.answering.tolist() == (inputs[:, :cut] == 5).any(dim=1).tolist()
     plain = (tuple(state.layer), state.answering)
     for carried in (state, plain, ub.detach_state(state), ub.move_state(state, "cpu")):
         second, _ = model(inputs[:, cut:], carried)
-        torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
+        torch.testing.assert_close(torch.cat([first, second], dim=1), full)
     rows = [2, 0]
     picked, _ = model(inputs[rows, cut:], ub.index_state(state, rows))
-    torch.testing.assert_close(picked, whole[rows, cut:])
+    torch.testing.assert_close(picked, full[rows, cut:])
     with pytest.raises(ShapeError, match=r"state.answering: expected shape \[1\], got \[3\]"):
         model(inputs[:1, cut:], state)
 

@@ -143,7 +143,7 @@ def test_unroll_calls_a_replaced_step(name, monkeypatch):
         memory.unroll(memory.Instruction(*fields), backend="cpu")
 
 
-def test_nothing_of_the_library_is_replaced():
+def test_unmodified_layers_have_no_replaced_methods():
     for name in MEMORIES:
         layer = make(name)
         assert not any(is_called(part) for part in layer.modules())
@@ -159,7 +159,7 @@ def test_the_layer_itself_is_called_by_a_stream():
 
 
 @pytest.mark.parametrize("part", ["sequence", "layer", "output"])
-def test_generate_calls_what_is_replaced(part):
+def test_generate_calls_replaced_methods(part):
     model, calls = MemoryModel(inputs=9, outputs=4, hidden_size=4, embedding_size=6), []
     module = {"sequence": model.sequence, "layer": model.sequence.layer}.get(
         part, model.sequence.output

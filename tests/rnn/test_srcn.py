@@ -72,14 +72,14 @@ def test_gradcheck():
 
 
 @pytest.mark.parametrize("chunk", [1, 7, BLOCK + 1])
-def test_chunks_with_the_state_carried_equal_the_whole(chunk):
+def test_chunks_with_carried_state_equal_one_call(chunk):
     layer, x = make(batch_first=True), random(3, 2 * BLOCK, 3)
-    whole, final = layer(x)
+    full, final = layer(x)
     chunks, state = [], None
     for part in x.split(chunk, dim=1):
         output, state = layer(part, state if state is None else ub.detach_state(state))
         chunks.append(output)
-    assert_close(torch.cat(chunks, dim=1), whole, "output")
+    assert_close(torch.cat(chunks, dim=1), full, "output")
     assert_close(state.context, final.context, "context")
 
 

@@ -73,7 +73,7 @@ def test_the_loop_is_the_papers_equations_3_to_6():
 
 @pytest.mark.parametrize("name", MEMORIES)
 @pytest.mark.parametrize("controller", [CONTROLLER, "lstm"])
-def test_chunked_backpropagation_equals_the_whole_if_nothing_is_detached(name, controller):
+def test_chunked_backpropagation_is_exact_if_nothing_is_detached(name, controller):
     layer, x, weights = make(name, controller), random(9, 2, 3), random(9, 2, 5, seed=2)
     (layer(x)[0] * weights).sum().backward()
     want = {key: parameter.grad.clone() for key, parameter in layer.named_parameters()}
@@ -101,12 +101,12 @@ def test_truncated_backpropagation_is_exact_if_no_memory_crosses_the_cut(name):
             losses.append((output * weight).sum())
         sum(losses).backward()
         gradients.append([parameter.grad.clone() for parameter in layer.parameters()])
-    for whole, truncated in zip(*gradients, strict=True):
-        assert_close(truncated, whole, "gradient")
+    for full, truncated in zip(*gradients, strict=True):
+        assert_close(truncated, full, "gradient")
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_memories_are_emptied_between_two_calls(name):
+def test_memories_can_be_emptied_between_two_calls(name):
     layer = make(name, "elman")
     x, follow = random(5, 3, 3), random(2, 3, 3, seed=2)
     _, state = layer(x)
@@ -114,10 +114,10 @@ def test_memories_are_emptied_between_two_calls(name):
     every = layer.empty_memory(state)
     assert every.memory.cells.shape == layer.initial_state(3).memory.cells.shape
     fresh = layer.initial_state(3)._replace(hidden=state.hidden, cell=state.cell)
-    begun_anew, kept = layer(follow, fresh)[0], layer(follow, state)[0]
-    assert torch.equal(layer(follow, every)[0], begun_anew)
+    restarted, kept = layer(follow, fresh)[0], layer(follow, state)[0]
+    assert torch.equal(layer(follow, every)[0], restarted)
     mixed = layer(follow, some)[0]
-    assert_close(mixed[:, [0, 2]], begun_anew[:, [0, 2]], "emptied")
+    assert_close(mixed[:, [0, 2]], restarted[:, [0, 2]], "emptied")
     assert_close(mixed[:, 1], kept[:, 1], "not emptied")
     with pytest.raises(ShapeError, match=r"sequences: expected shape \[3\]"):
         layer.empty_memory(state, torch.tensor([True]))

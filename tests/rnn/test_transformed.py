@@ -125,9 +125,9 @@ def test_only_lost_cells_are_nan_under_vmap(kind):
             _, state = memory.step(state, instruction)
         return state.cells
 
-    whole = torch.eye(len(memory.actions), dtype=torch.float64)
-    often = whole[torch.full((1, 2), push)]
-    never = whole[torch.tensor([[push, 1]])]
+    full = torch.eye(len(memory.actions), dtype=torch.float64)
+    often = full[torch.full((1, 2), push)]
+    never = full[torch.tensor([[push, 1]])]
     # In the second sample both structures lose a cell, in the first only the first one.
     many = torch.stack([torch.stack([never] * 5), torch.stack([often] * 5)])
     spoiled = torch.func.vmap(last)(many).isnan().all(dim=-1).squeeze(1)

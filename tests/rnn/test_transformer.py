@@ -146,7 +146,7 @@ def test_sinusoids():
 @EACH
 @WINDOWS
 @pytest.mark.parametrize("sizes", [[1] * 9, [4, 5], [2, 1, 6]])
-def test_chunks_with_the_state_carried_equal_the_whole(positions, window, sizes):
+def test_chunks_with_carried_state_equal_one_call(positions, window, sizes):
     state = check_chunks(make(positions, window=window), random(4, 9, 3), sizes)
     if window is not None:
         assert all(part.shape[1] == window - 1 for part in state_tensors(state) if part.dim() > 1)
@@ -154,15 +154,15 @@ def test_chunks_with_the_state_carried_equal_the_whole(positions, window, sizes)
 
 @EACH
 @WINDOWS
-def test_padded_equals_unpadded_and_goes_on(positions, window):
+def test_padded_equals_unpadded_and_continues(positions, window):
     layer, x, after = make(positions, window=window), random(4, 9, 3), random(4, 3, 3, seed=2)
     lengths = torch.tensor([9, 0, 3, 5])
     output = check_padding(layer, x, after, lengths)
     first, begun = layer(x[:, :4], lengths=lengths.clamp(max=4))
     rest, state = layer(x[:, 4:], begun, (lengths - 4).clamp(min=0))
     assert_close(torch.cat([first, rest], dim=1), output, "chunks of padded sequences")
-    whole = layer(after, layer(x, lengths=lengths)[1])[0]
-    assert_close(layer(after, state)[0], whole, "later steps of chunks")
+    full = layer(after, layer(x, lengths=lengths)[1])[0]
+    assert_close(layer(after, state)[0], full, "later steps of chunks")
 
 
 @EACH

@@ -111,12 +111,12 @@ def test_a_state_with_a_gradient_keeps_its_rows(name):
     name=st.sampled_from(["stack", "queue", "deque"]),
     follow=st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 4), min_size=1, max_size=4),
 )
-def test_a_trimmed_state_acts_like_the_whole_one(strengths, name, follow):
+def test_a_trimmed_state_acts_like_the_full_one(strengths, name, follow):
     memory = MEMORIES[name](2)
     kinds = torch.tensor(strengths, dtype=torch.float64)
     values = torch.arange(float(kinds.numel() * 2), dtype=torch.float64).view(*kinds.shape, 2)
-    whole = memory.State(values, kinds)
-    short = memory.trim(whole)
+    full = memory.State(values, kinds)
+    short = memory.trim(full)
     assert short.strengths.shape[1] == int((kinds > 0).sum(1).max())
     for step in follow:
         fields = []
@@ -126,7 +126,7 @@ def test_a_trimmed_state_acts_like_the_whole_one(strengths, name, follow):
             fill = 7.0 if head.shape else next(amounts)
             fields.append(torch.full(shape, fill, dtype=torch.float64))
         instruction = memory.Instruction(*fields)
-        want, whole = memory.step(whole, instruction)
+        want, full = memory.step(full, instruction)
         got, short = memory.step(short, instruction)
         assert torch.equal(got, want)
 
@@ -145,13 +145,13 @@ def test_trimmed_cells_act_like_all_cells(name):
     generator = torch.Generator().manual_seed(0)
     cells = torch.full((3, 2, 21), -1.0, dtype=torch.float64)
     cells[..., 8:13] = torch.rand(3, 2, 5, generator=generator, dtype=torch.float64)
-    whole = memory.State(cells)
-    short = memory.trim(whole)
+    full = memory.State(cells)
+    short = memory.trim(full)
     assert short.cells.shape[-1] == (13 if name == "superposition_stack" else 5)
     for _ in range(4):
         action, value = (torch.rand(3, *head.shape, generator=generator) for head in memory.heads)
         instruction = memory.Instruction(action.double().softmax(-1), value.double())
-        want, whole = memory.step(whole, instruction)
+        want, full = memory.step(full, instruction)
         got, short = memory.step(short, instruction)
         assert_close(got, want, "read_vector")
 

@@ -1,4 +1,4 @@
-"""Submitit and Ray: the same runs, each once; what is said if they are not there."""
+"""Submitit and Ray: the same runs, each once; errors if they are not installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unbounded.studies.executors import EXECUTORS, Executor, run_plan
 
 
 def run(folder: StudyFolder, executor: Executor) -> list[str]:
-    said: list[str] = []
+    messages: list[str] = []
     watched = PlanWatch(folder.trials(), folder.runs)
     is_left = run_plan(
         executor,
@@ -30,11 +30,11 @@ def run(folder: StudyFolder, executor: Executor) -> list[str]:
         watched,
         folder.runs,
         watch=lambda running: None,
-        ended=lambda outcome: said.append(outcome.trial.name),
-        say=said.append,
+        ended=lambda outcome: messages.append(outcome.trial.name),
+        say=messages.append,
     )
     assert not is_left
-    return said
+    return messages
 
 
 def all_once(folder: StudyFolder) -> bool:
@@ -49,8 +49,8 @@ def all_once(folder: StudyFolder) -> bool:
 def test_submitits_debug_executor(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     _, folder = begun(tmp_path / "tiny")
-    said = run(folder, Executor("debug", 2))
-    assert "submitted 2 jobs: DEBUG_" in said[0]
+    messages = run(folder, Executor("debug", 2))
+    assert "submitted 2 jobs: DEBUG_" in messages[0]
     assert all_once(folder)
 
 
@@ -66,7 +66,7 @@ def test_submitits_local_executor(tmp_path: Path) -> None:
     assert len({record.worker for record in newest_claims(folder.runs).values()}) == 2
 
 
-def test_a_job_that_is_stopped_saves_before_it_asks_for_more(
+def test_a_stopped_job_saves_before_it_requeues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitit = pytest.importorskip("submitit")
@@ -78,7 +78,7 @@ def test_a_job_that_is_stopped_saves_before_it_asks_for_more(
     stop = getattr(signal, f"SIG{submitit.JobEnvironment.USR_SIG}")
 
     def work(*arguments: Any) -> Any:
-        assert signal.getsignal(stop) == signal.SIG_DFL  # so that the worker's own handler serves
+        assert signal.getsignal(stop) == signal.SIG_DFL  # so that the worker's own handler is used
         events.append("saved")
         return type("Result", (), {"stopped": stop, "exit_code": 75})
 
@@ -121,7 +121,7 @@ def test_parameters_of_slurm_reach_it(tmp_path: Path, monkeypatch: pytest.Monkey
     assert given["shards"] == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_without_slurm_the_message_says_what_to_do(
+def test_an_error_without_slurm_advises_the_local_executor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("submitit")
@@ -160,7 +160,7 @@ def test_tasks_of_ray(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_ray_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_ray_cluster_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     _, folder = begun(tmp_path / "tiny")
     with pytest.raises(ConfigError, match="`ray start --head` starts one"):
@@ -175,7 +175,7 @@ def test_the_command_line_names_the_executors() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["pool", "shards"])
-def test_each_run_is_trained_once_whoever_is_killed(executor: str) -> None:
+def test_each_run_is_trained_once_even_if_workers_are_killed(executor: str) -> None:
     """The benchmark at a small size: of eight shards two are killed with -9."""
     command = [sys.executable, str(ROOT / "benchmarks" / "study_executors.py"), "--runs", "60",
                "--only", executor]  # fmt: skip

@@ -59,14 +59,14 @@ def test_tables_in_every_format(finished: Any, tmp_path: Path, kind: str) -> Non
         assert [len(read(path)) for path in written] == [4, 8]
 
 
-def test_latex_escapes_what_is_special() -> None:
+def test_latex_escapes_special_characters() -> None:
     text = frame.latex(Table(("a_b", "c"), (("50 % & {x}", "\\~^$#"),), ()))
     assert r"a\_b & c \\" in text
     assert r"50 \% \& \{x\}" in text
     assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}\$\#" in text
 
 
-def test_a_missing_package_names_the_extra() -> None:
+def test_the_error_for_a_missing_package_names_the_extra() -> None:
     with pytest.raises(LabError, match=r"pip install 'unbounded\[tables\]'"):
         frame.need("no_such_package", "tables")
 
@@ -124,7 +124,7 @@ def test_the_page_has_every_run_and_needs_no_other_file(finished: Any, tmp_path:
     assert "</script><b>" not in text
 
 
-def test_the_page_links_to_explorers_that_there_are(finished: Any, tmp_path: Path) -> None:
+def test_the_page_links_to_existing_explorer_pages(finished: Any, tmp_path: Path) -> None:
     own, folder = finished
     runs = study_runs(folder)
     copied = StudyFolder(tmp_path / "tiny")

@@ -1,4 +1,4 @@
-"""What a study's table says, and what chooses."""
+"""The table of a study, and the selection by validation."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_unknown_metric_is_named() -> None:
         table_of(study(table={"metric": "test_exact_mach"}), runs)
 
 
-def test_the_state_of_each_run_is_told(tmp_path: Path) -> None:
+def test_the_state_of_each_run_is_reported(tmp_path: Path) -> None:
     own, folder = begun(tmp_path / "tiny", tiny(seeds="0:2"))
     names = [trial.name for trial in folder.trials()]
     (folder.runs / CLAIMS).mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_results_of_real_runs(finished: Any) -> None:
     assert folder.study().axes == own.axes
 
 
-def test_what_is_no_study(tmp_path: Path) -> None:
+def test_an_invalid_study_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"it has no plan\.jsonl"):
         study_runs(StudyFolder(tmp_path))
     with pytest.raises(CheckpointError, match=r"it has no study\.yaml"):

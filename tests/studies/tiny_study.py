@@ -35,7 +35,7 @@ TINY: dict[str, Any] = {
 
 
 def tiny(**changes: Any) -> dict[str, Any]:
-    """The content of a tiny study's file; None removes a key."""
+    """The content of the file of a tiny study; None removes a key."""
     data = {**TINY, **changes}
     return {key: value for key, value in data.items() if value is not None}
 

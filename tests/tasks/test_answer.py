@@ -9,7 +9,7 @@ from unbounded.errors import ChoiceError
 from unbounded.tasks import LengthRange, RandomSymbols, TransductionTask, make_task
 
 
-def test_nothing_of_the_answer_is_fed():
+def test_the_answer_is_not_fed_to_the_model():
     fed_back = make_task("copy", symbols=5).batch(3, "train", 0, 6, LengthRange(2, 4))
     task = make_task("answer_copy", symbols=5)
     answered = task.batch(3, "train", 0, 6, LengthRange(2, 4))

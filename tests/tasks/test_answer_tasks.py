@@ -115,7 +115,7 @@ def test_sizes_and_vocabularies_are_those_of_the_papers(name):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_length_is_as_likely_as_another(name):
+def test_lengths_are_uniform(name):
     task = make_task(name, train_lengths="2:6")
     size = SIZES.get(name, len)
     counts = Counter(size(list(source)) for source, _ in task.examples(2, "train", 0, 2000))
@@ -154,7 +154,7 @@ def test_options_out_of_range(name):
             make_task(name, symbols=0)
 
 
-def test_k_beyond_what_a_task_has():
+def test_a_k_beyond_the_maximum_of_a_task_is_an_error():
     with pytest.raises(ConfigError) as caught:
         make_task("answer_priority_sort", train_lengths="2:5000", test_lengths="5000:6000")
     assert caught.value.errors == (

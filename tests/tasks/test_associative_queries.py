@@ -12,7 +12,7 @@ from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange, make_task
 
 
-def test_each_asked_key_has_its_value():
+def test_each_queried_key_has_its_value():
     task = make_task("mqar", symbols=64, test_lengths="17:20")
     for source, target in task.examples(1, "test", 0, 60, LengthRange(3, 20)):
         pairs = len(source) // 8

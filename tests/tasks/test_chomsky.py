@@ -48,7 +48,7 @@ def solved(source):
 
 
 def value(text):
-    return str(eval(text) % 5)  # digits, operators and brackets alone
+    return str(eval(text) % 5)  # only digits, operators and brackets
 
 
 def operation(symbol):

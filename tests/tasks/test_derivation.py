@@ -43,7 +43,9 @@ def chi_square(counts, probabilities, draws):
 )
 @pytest.mark.parametrize("distribution", ["grammar", "uniform"])
 @every_count
-def test_short_pairs_are_as_frequent_as_enumeration_says(name, lengths, distribution, draws):
+def test_frequencies_of_short_pairs_equal_those_of_an_enumeration(
+    name, lengths, distribution, draws
+):
     exact = {n: oracle.SHORT[name](n) for n in lengths}
     mass = {n: sum(pairs.values()) for n, pairs in exact.items()}
     total = sum(mass.values())
@@ -82,7 +84,7 @@ def test_lengths_and_rule_counts_of_long_pairs_follow_the_power_series(name, dra
     assert chi_square(counts, {k: v / total for k, v in expected.items()}, total) > 1e-3
 
 
-def test_the_verb_of_long_sentences_stands_where_the_table_says():
+def test_the_position_of_the_verb_in_long_sentences_follows_the_table():
     n, draws = 100, 8_000
     table = inside_table(SVO_SOV, 128)
     s, o = (table.inside[table.rules.nonterminals.index(name)] for name in "SO")
@@ -117,7 +119,7 @@ def root_verb(source):
 
 
 def is_subject(symbols):
-    """S -> S S | S rpi S vi | si: nested clauses; each and the whole start with a noun."""
+    """S -> S S | S rpi S vi | si: nested clauses; each clause starts with a noun."""
     open_clauses = 0
     for before, symbol in zip((None, *symbols[:-1]), symbols, strict=True):
         if symbol not in ("si", "rpi", "vi") or (before in (None, "rpi") and symbol != "si"):

@@ -89,18 +89,18 @@ def test_labels_are_those_of_a_stack(kinds):
     assert (task.objective, task.layout, task.metric_set) == ("binary", "labels", "membership")
     words = make_task("dyck", kinds=kinds, labels="word").batch(1, "test", 5, 6)
     assert words.mask.sum(dim=1).tolist() == [1] * 6
-    whole = []
+    full = []
     for source, target in task.examples(2, "train", 0, 400):
         assert len(source) == len(target) <= 18
         by_hand = [int(is_dyck(source[:end])) for end in range(1, len(source) + 1)]
         assert [int(label) for label in target] == by_hand
         assert sum(symbol[0] == "u" for symbol in source) == len(source) // 2
-        whole.append(by_hand[-1])
-    assert 150 < sum(whole) < 250  # equal probabilities
+        full.append(by_hand[-1])
+    assert 150 < sum(full) < 250  # equal probabilities
 
 
 @pytest.mark.parametrize("kinds", [2, 3])
-def test_pairs_of_each_kind_are_equally_likely_and_both_sorts_of_others_there(kinds):
+def test_kinds_of_pairs_are_uniform_and_both_kinds_of_errors_occur(kinds):
     task = make_task("dyck", kinds=kinds)
     positive, sound_paths, others = Counter(), 0, 0
     for source, target in task.examples(5, "train", 0, 3000, LengthRange(2, 2)):

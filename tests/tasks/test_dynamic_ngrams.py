@@ -118,7 +118,7 @@ def test_defaults_are_those_of_the_paper():
     assert task.metric_set in METRIC_SETS
 
 
-def test_errors_come_together():
+def test_all_errors_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         make_task("dynamic_ngrams", order=13, train_lengths="9:1")
     assert len(caught.value.errors) == 2

@@ -61,7 +61,7 @@ def test_all_errors_together():
 
 
 @pytest.mark.parametrize("probability", ["x", "", "1/0", "nan", None, float("inf")])
-def test_a_probability_that_is_no_number_is_one_error_of_all(probability):
+def test_an_invalid_probability_is_reported_with_the_other_errors(probability):
     with pytest.raises(ConfigError) as caught:
         one_rule(probability=probability, target="x y W2")
     first, *others = caught.value.errors

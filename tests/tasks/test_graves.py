@@ -178,11 +178,11 @@ def test_bad_options():
     )
     with pytest.raises(ConfigError) as caught:
         make_task("vector_priority_sort", levels=33, train_lengths="15:20", test_lengths="20:34")
-    wanted = "expected from 16 vectors, those of the target, to 33, one a priority; got"
+    expected = "expected from 16 vectors, those of the target, to 33, one a priority; got"
     assert caught.value.errors == (
         "levels: expected an even number, got 33",
-        f"train_lengths: {wanted} 15:20",
-        f"test_lengths: {wanted} 20:34",
+        f"train_lengths: {expected} 15:20",
+        f"test_lengths: {expected} 20:34",
     )
     with pytest.raises(ConfigError, match=r"bits: .*1 to 8, got 9\n.*levels: .* got 1$"):
         make_task("vector_priority_sort", bits=9, levels=1)

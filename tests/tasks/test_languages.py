@@ -124,7 +124,7 @@ def test_every_short_string_is_classified_by_the_rule(name):
 
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_next_symbols_are_those_of_the_strings_that_go_on(name):
-    """Of each prefix of a short string; what goes on may be longer than the strings listed."""
+    """For each prefix of a short string; a continuation may be longer than the listed strings."""
     language = LANGUAGES[name]()
     most = most_of(language)
     listed = [string for n in range(most + 1) for string in members(name, language, n)]

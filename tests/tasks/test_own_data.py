@@ -31,7 +31,7 @@ def drawn(task, split: str, count: int) -> list[str]:
     ]
 
 
-def test_every_line_is_in_one_split_that_its_place_does_not_change(tmp_path, lines):
+def test_each_line_has_one_split_whatever_its_position(tmp_path, lines):
     task = make_task("pairs", data=str(pair_file(tmp_path, lines)))
     splits = {}
     for split in ("validation", "test"):
@@ -69,7 +69,7 @@ def test_characters_as_symbols(tmp_path):
     assert "".join(target).endswith(" ba")
 
 
-def test_an_empty_file_is_called_so(tmp_path):
+def test_an_empty_file_is_reported_as_empty(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("\n")
     with pytest.raises(ConfigError, match=f"data: {re.escape(str(path))}: empty. Give a file"):
@@ -86,7 +86,7 @@ def test_errors_are_named_by_line(tmp_path):
     assert "line 3: the source is empty" in text
     assert "line 4: expected a source, one tab and a target, got 2 tabs" in text
     assert "line 5: not UTF-8: byte 3 of the line" in text
-    assert "line 6" not in text  # an empty target is </s> alone
+    assert "line 6" not in text  # an empty target is only </s>
     path.write_text("no tab\n" * 30)
     with pytest.raises(ConfigError, match="25 more lines are faulty"):
         make_task("pairs", data=str(path))
@@ -106,7 +106,7 @@ def text_folder(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_a_text_of_ones_own(tmp_path):
+def test_a_custom_text(tmp_path):
     task = make_task("text", data=str(text_folder(tmp_path)))
     assert task.input_vocabulary == ("a", "b", "<eos>", "c")
     assert task.tokens("test") == 4
@@ -143,7 +143,7 @@ def test_data_that_is_no_path(name, data):
     assert "symbols" in unknown
 
 
-def test_a_mark_of_the_byte_order_is_no_symbol(tmp_path, lines):
+def test_a_byte_order_mark_is_no_symbol(tmp_path, lines):
     path = pair_file(tmp_path, lines)
     plain = make_task("pairs", data=str(path))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
@@ -155,7 +155,7 @@ def test_a_mark_of_the_byte_order_is_no_symbol(tmp_path, lines):
     assert make_task("text", data=str(tmp_path)).input_vocabulary == ("a", "b", "<eos>")
 
 
-def test_the_unknown_word_is_a_symbol_even_if_training_has_none(tmp_path):
+def test_the_unknown_word_is_a_symbol_even_without_training_examples(tmp_path):
     for name, words in (("train", "a b\na b\n"), ("valid", "a b\n"), ("test", "a z\n")):
         (tmp_path / f"{name}.txt").write_text(words)
     task = make_task("text", data=str(tmp_path), unknown="replace")
@@ -192,7 +192,7 @@ def test_errors_of_a_file_of_pairs_are_named(tmp_path, content, message):
         make_task("pairs", data=str(path))
 
 
-def test_marks_are_ordinary_characters(tmp_path):
+def test_special_symbols_are_ordinary_characters(tmp_path):
     path = pair_file(tmp_path, [f"<s>|||{k}\t</s>{k}" for k in range(60)])
     task = make_task("pairs", data=str(path), characters=True)
     assert {"<", "|", "s"} <= set(task.source_vocabulary)
@@ -210,8 +210,8 @@ def test_a_long_line_among_short_ones_takes_no_more_room(tmp_path):
     tracemalloc.stop()
     assert batch.inputs.shape == (64, 5)
     assert peak < 100e6
-    whole = [task.batch(1, split, 0, 1, LengthRange(200_000, 200_000)) for split in own_split(task)]
-    assert int(whole[0].lengths[0]) == 200_003
+    full = [task.batch(1, split, 0, 1, LengthRange(200_000, 200_000)) for split in own_split(task)]
+    assert int(full[0].lengths[0]) == 200_003
 
 
 def own_split(task):
@@ -219,7 +219,7 @@ def own_split(task):
     return [each for each in ("train", "validation", "test") if task.available(each, lengths)]
 
 
-def test_sources_of_one_word_each_have_a_hint_at_characters(tmp_path):
+def test_one_word_sources_produce_a_hint_about_characters(tmp_path):
     path = pair_file(tmp_path, [f"word{k}\tdrow{k}" for k in range(60)])
     (note,) = make_task("pairs", data=str(path)).notes
     assert note.startswith(f"each source of {path} is one word")
@@ -227,7 +227,7 @@ def test_sources_of_one_word_each_have_a_hint_at_characters(tmp_path):
     assert make_task("pairs", data=str(path), characters=True).notes == ()
 
 
-def test_a_text_with_ends_of_its_own_is_refused_by_line(tmp_path):
+def test_a_text_with_end_symbols_is_refused_with_the_line_number(tmp_path):
     """Each end used to count twice."""
     folder = text_folder(tmp_path, train="a b a\nb c <eos>\n")
     with pytest.raises(ConfigError, match=r"train.txt, line 2: <eos> is added by the task"):

@@ -25,7 +25,7 @@ class Backwards(TransductionTask):
         self.layout = "pair"
 
 
-def test_a_layout_that_there_is_not_is_named() -> None:
+def test_an_unknown_layout_is_named() -> None:
     with pytest.raises(ConfigError, match=r"unknown layout 'pair'\. Did you mean 'pairs'"):
         make_task(f"{__name__}.Backwards")
 
@@ -81,7 +81,7 @@ def test_a_task_that_cannot_be_named_must_have_a_name() -> None:
         make_task(f"{__name__}.Frozen")
 
 
-def test_hints_that_only_a_type_checker_knows_are_left_alone() -> None:
+def test_type_hints_that_cannot_be_checked_are_ignored() -> None:
     assert make_task(f"{__name__}.Hinted", symbols="what it likes").layout == "pairs"
 
 
@@ -114,7 +114,7 @@ def test_options_of_a_task_are_checked_against_its_signature() -> None:
         (lambda batch: batch._replace(targets=batch.targets + 2), r"targets in 0..1, got 2 to 2"),
     ],
 )
-def test_the_first_batch_of_a_task_is_looked_at(monkeypatch, wrong, message) -> None:
+def test_the_first_batch_of_a_task_is_checked(monkeypatch, wrong, message) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong), raising=False)
     _, errors = examine(RunConfig(task=f"{__name__}.Wrong"))
     assert any(re.search(f"the first batch: .*{message}", error) for error in errors), errors

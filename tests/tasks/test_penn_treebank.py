@@ -51,9 +51,9 @@ def test_test_is_one_stream(folder):
 def test_strips_predict_each_token_once_for_any_number_of_strips(folder, size):
     task = read_penn_treebank(folder, COUNTS)
     batch = task.batch(0, "train", 0, size)
-    whole = task.batch(0, "train", 0, 1)
-    assert torch.equal(batch.targets[batch.mask], whole.targets[0])
-    assert torch.equal(batch.inputs[batch.mask], whole.inputs[0])
+    full = task.batch(0, "train", 0, 1)
+    assert torch.equal(batch.targets[batch.mask], full.targets[0])
+    assert torch.equal(batch.inputs[batch.mask], full.inputs[0])
     assert int(batch.lengths.sum()) == 14
     assert int(batch.lengths.max() - batch.lengths.min()) <= 1
     assert torch.equal(batch.mask.sum(1), batch.lengths)
@@ -61,7 +61,7 @@ def test_strips_predict_each_token_once_for_any_number_of_strips(folder, size):
     assert torch.equal(torch.cat([chunk.targets for chunk in cut], 1), batch.targets)
 
 
-def test_sentences_for_a_person_to_read(folder):
+def test_readable_sentences(folder):
     task = read_penn_treebank(folder, COUNTS)
     drawn = task.examples(0, "test", 0, 2)
     assert [" ".join(example.source) for example in drawn] == ["the <unk> saw a dog", "the cat sat"]
@@ -69,12 +69,12 @@ def test_sentences_for_a_person_to_read(folder):
         task.examples(0, "test", 1, 2)
 
 
-def test_a_corpus_of_ones_own(folder):
+def test_a_custom_corpus(folder):
     assert read_penn_treebank(folder, None).tokens("train") == 14
     assert PUBLISHED == (929_589, 73_760, 82_430, 10_000)
 
 
-def test_other_counts_are_named_all_together(folder):
+def test_all_unexpected_counts_are_reported_together(folder):
     with pytest.raises(ConfigError) as caught:
         read_penn_treebank(folder)
     errors = "\n".join(caught.value.errors)
@@ -85,7 +85,7 @@ def test_other_counts_are_named_all_together(folder):
     assert "expected 10000 different words with <eos>, got 10" in errors
 
 
-def test_missing_files_are_named_all_together(folder, tmp_path):
+def test_all_missing_files_are_reported_together(folder, tmp_path):
     (folder / FILES["train"]).unlink()
     (folder / FILES["test"]).unlink()
     with pytest.raises(ConfigError) as caught:

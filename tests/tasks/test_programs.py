@@ -62,7 +62,7 @@ def test_a_batch_by_hand():
     assert any(value < 0 for _, value in task.programs(3, "train", 0, 200))
 
 
-def test_each_kind_is_as_likely_as_another():
+def test_kinds_of_programs_are_uniform():
     counts = Counter()
     for text, _ in make_task("programs").programs(1, "train", 0, 3000):
         [kind] = [kind for kind, form in FORMS.items() if re.fullmatch(form, text)]
@@ -127,7 +127,7 @@ def test_small_loops_alone():
     assert max(text.count("for") for text, _ in nested) == 4
 
 
-def test_impossible_options_all_together():
+def test_all_impossible_options_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         ProgramTask("x", LengthRange(1, 16), LengthRange(2, 20), 11, ("pair", "loop"))
     assert caught.value.errors == (

@@ -107,7 +107,7 @@ def test_bad_split():
         Stream(0, "valid")
 
 
-def test_whole_number_accepts_what_is_an_integer():
+def test_whole_number_accepts_any_integer_type():
     assert whole_number("n", np.int64(3), 0, 3) == 3
     with pytest.raises(ConfigError, match="n: expected an integer from 0 to 3, got 4"):
         whole_number("n", 4, 0, 3)

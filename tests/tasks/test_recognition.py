@@ -15,7 +15,7 @@ from unbounded.tasks import Batch, LengthRange, Recognition, Stream, make_task
 from unbounded.tasks.languages import LANGUAGES
 from unbounded.tasks.recognition import Drawer, _edit
 
-#: The authors' data, where somebody has put it: it is not a part of the project.
+#: The authors' data, if it is present: it is not a part of the project.
 OFFICIAL = next(
     (
         path
@@ -29,12 +29,12 @@ OFFICIAL = next(
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_label_is_that_of_the_language(language):
     task = make_task("flare", language=language)
-    machine = LANGUAGES[language]()
-    places = {symbol: place for place, symbol in enumerate(machine.alphabet)}
+    automaton = LANGUAGES[language]()
+    places = {symbol: place for place, symbol in enumerate(automaton.alphabet)}
     examples = task.examples(1, "train", 0, 300)
     for source, (label,) in examples:
         assert len(source) <= 40
-        assert machine.accepts([places[symbol] for symbol in source]) == (label == "1")
+        assert automaton.accepts([places[symbol] for symbol in source]) == (label == "1")
     positives = sum(label == "1" for _, (label,) in examples)
     assert 110 < positives < 190
     assert task.example(1, "train", 17) == examples[17]
@@ -183,7 +183,7 @@ def test_damaged_files_are_named(tmp_path: Path):
     assert any("20 of 20 labels are not those of the language" in note for note in task.notes)
 
 
-def test_a_missing_test_is_drawn_and_said(tmp_path: Path):
+def test_a_missing_test_file_is_replaced_by_drawn_strings_with_a_note(tmp_path: Path):
     folder = official(tmp_path, "stack_manipulation")
     (folder / "stack-manipulation/datasets/test/main.tok").unlink()
     task = make_task(

@@ -76,7 +76,7 @@ def test_the_words_of_an_alphabet():
     assert pairs.over(2).source_vocabulary == pairs.source_vocabulary
 
 
-def test_where_they_are_too_many_they_are_not_listed(monkeypatch):
+def test_too_many_sentences_are_not_listed(monkeypatch):
     monkeypatch.setattr(module, "MOST_LISTED", 50)
     module.sentences_of.cache_clear()
     pairs = GrammarPairs(SVO_SOV)

@@ -94,7 +94,7 @@ def weights_by_enumeration(rules, start, length):
         found = defaultdict(float)
         for left, right, weight in rules:
             if left == symbol and sum(isinstance(part, int) for part in right) <= length:
-                # What follows a left-recursive nonterminal has a symbol at least.
+                # The rest after a left-recursive nonterminal has at least one symbol.
                 if right[:1] == (symbol,):
                     for size in range(length):
                         for tail, other in of_symbols(right[1:], length - size).items():

@@ -98,14 +98,14 @@ def test_binary_addition_adds():
     assert stats.chisquare(list(shares.values())).pvalue > 1e-4
 
 
-def test_long_sums_too():
+def test_long_sums_are_correct():
     for example in make_task("binary_addition").examples(0, "test", 0, 3, LengthRange(1000, 1000)):
         first, second, answer = re.split(r"[+=]", joined(example)[:-1])
         assert int(first, 2) + int(second, 2) == int(answer[::-1], 2)
 
 
 @pytest.mark.parametrize("name", STREAM_TASKS)
-def test_a_stream_is_its_sequences_and_nothing_between(name):
+def test_a_stream_is_the_concatenation_of_its_sequences(name):
     task = make_task(name, sequences=4)
     lengths = LengthRange(2, 6)
     streams = task.judged(3, "train", 2, 3, lengths)
@@ -178,7 +178,7 @@ def test_symbols_of_a_text():
 
 
 @pytest.mark.parametrize("name", ["anbmc_sum", "anbmc_product", "anbmcndm"])
-def test_an_n_that_the_form_does_not_have(name):
+def test_an_n_below_the_smallest_of_a_form_is_an_error(name):
     message = f"{name} has no sequence with n below 2, got 1:9"
     with pytest.raises(ConfigError, match=f"train_lengths: lengths: {message}"):
         make_task(name, train_lengths="1:9")
@@ -186,7 +186,7 @@ def test_an_n_that_the_form_does_not_have(name):
         make_task(name).batch(0, "train", 0, 1, LengthRange(1, 9))
 
 
-def test_bad_options_come_together():
+def test_all_bad_options_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         make_task("anb2n", letters=1, repeats=0, train_lengths="9:2")
     errors = "\n".join(caught.value.errors)
@@ -202,7 +202,7 @@ def test_bad_options_come_together():
         make_task("anbn").batch(0, "train", -1, 1)
 
 
-def test_n_one_is_there_for_those_who_ask():
+def test_n_of_one_can_be_requested():
     task = make_task("anbn", sequences=2)
     batch = task.batch(0, "train", 0, 1, LengthRange(1, 1))
     assert batch.targets.tolist() == [[0, 1, 0, 1]]

@@ -17,7 +17,7 @@ EXPECTED = {"copy": lambda s: s, "reversal": lambda s: s[::-1], "bigram_flip": f
 
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize(("split", "lengths"), [("train", TRAIN), ("test", TEST)])
-def test_target_is_the_source_in_the_order_asked_for(name, split, lengths):
+def test_target_is_the_source_in_the_requested_order(name, split, lengths):
     for source, target in make_task(name).examples(3, split, 0, 400):
         assert len(source) in lengths
         assert target == EXPECTED[name](source)
@@ -52,7 +52,7 @@ def test_odd_draws_are_never_rounded_out_of_the_range():
 
 
 @pytest.mark.parametrize("lengths", [TRAIN, TEST, LengthRange(9, 9), LengthRange(5, 8)])
-def test_odd_draws_are_padded_where_that_is_chosen(lengths):
+def test_odd_draws_are_padded_on_request(lengths):
     """Every length of the range is drawn; an odd source ends with "pad", of the last pair."""
     task = make_task("bigram_flip", odd_lengths="padded", symbols=5)
     assert task.source_vocabulary == task.target_vocabulary == ("s0", "s1", "s2", "s3", "s4", "pad")
@@ -97,8 +97,8 @@ def test_the_last_symbol_of_an_unpaired_draw_gets_a_random_partner(lengths):
     assert {len(source) for source, _ in examples} == set(lengths)
     partners = [target[-2] for source, target in examples if len(source) % 2]
     for source, target in examples:
-        whole = source + (target[-2:-1] if len(source) % 2 else ())
-        assert target == flipped(whole)
+        full = source + (target[-2:-1] if len(source) % 2 else ())
+        assert target == flipped(full)
     counts = np.unique(partners, return_counts=True)[1]
     assert len(counts) == 5
     assert stats.chisquare(counts).pvalue > 1e-3

@@ -63,7 +63,7 @@ def test_a_task_knows_its_name_and_takes_its_options(name):
     assert (task.train_lengths, task.test_lengths) == (LengthRange(10, 12), LengthRange(20, 21))
 
 
-#: Of a user's files other tests are.
+#: Other tests cover tasks with files of the user.
 DRAWN = [name for name in TASKS if name not in (*STREAMS, "pairs", "penn_treebank", "text")]
 OF_ROWS = [*((name, {}) for name in DRAWN), ("programs", {"nesting": 2})]
 OF_ROWS += [("dyck", {"kinds": 4}), ("dyck", {"labels": "word"}), ("repeat_copy", {"bits": 3})]

@@ -79,11 +79,11 @@ def test_invariants_of_batches(name, seed, split, start, size, shortest, extra):
 def test_an_example_does_not_depend_on_its_batch(name):
     task = TASK[name]
     # 600 at once, in parts across the boundaries at 256 and 512, and one by one.
-    whole = task.examples(1, "train", 0, 600)
+    full = task.examples(1, "train", 0, 600)
     chunks = [e for start in range(0, 600, 24) for e in task.examples(1, "train", start, 24)]
-    assert chunks == whole
-    assert task.examples(1, "train", 250, 300) == whole[250:550]
-    assert [task.example(1, "train", index) for index in range(250, 262)] == whole[250:262]
+    assert chunks == full
+    assert task.examples(1, "train", 250, 300) == full[250:550]
+    assert [task.example(1, "train", index) for index in range(250, 262)] == full[250:262]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -144,7 +144,7 @@ def test_bad_numbers(name, arguments, message):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_last_index_there_is(name):
+def test_the_last_valid_index(name):
     task = TASK[name]
     last = task.examples(0, "train", 2**63 - 3, 3)
     assert task.example(0, "train", 2**63 - 1) == last[-1]

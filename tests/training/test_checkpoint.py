@@ -63,7 +63,7 @@ NAMES = ["model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "ma
 
 
 @pytest.mark.parametrize("name", [*NAMES, "random_states_0.pkl"])
-def test_truncated_is_named_and_the_one_before_it_used(
+def test_a_truncated_checkpoint_is_named_and_the_previous_one_used(
     finished: Path, run: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damaged = newest(run) / name
@@ -84,7 +84,7 @@ def test_one_flipped_bit_is_found(run: Path) -> None:
         verify(newest(run))
 
 
-def test_foreign_folder_and_foreign_run_are_passed_over(
+def test_foreign_folders_and_foreign_runs_are_ignored(
     finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign = run / "checkpoints" / "batch-000000099"
@@ -106,7 +106,7 @@ def test_foreign_folder_and_foreign_run_are_passed_over(
     assert f"checkpoint {stranger} belongs to another run: other-run" in output
 
 
-def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
+def test_an_error_names_every_checkpoint_if_none_can_be_used(run: Path) -> None:
     for folder in checkpoint_folders(run / "checkpoints"):
         (folder / "optimizer.bin").unlink()
     with pytest.raises(CheckpointError) as caught:
@@ -137,7 +137,7 @@ class Evil:
 
 @pytest.mark.parametrize("name", ["optimizer.bin", "scheduler.bin", "random_states_0.pkl"])
 @pytest.mark.parametrize("torch_file", [True, False])
-def test_nothing_that_is_loaded_runs_code(run: Path, name: str, torch_file: bool) -> None:
+def test_loading_a_checkpoint_runs_no_code(run: Path, name: str, torch_file: bool) -> None:
     mark = run.parent / "code-was-run"
     for folder in checkpoint_folders(run / "checkpoints"):
         if torch_file:
@@ -160,7 +160,7 @@ def test_a_name_that_leaves_the_folder_is_refused(run: Path) -> None:
         verify(newest(run))
 
 
-def test_a_shortened_metrics_file_is_reported_and_training_goes_on(
+def test_a_shortened_metrics_file_is_reported_and_training_continues(
     finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(newest(run))  # at batch 40, so that there is something left to train
@@ -173,13 +173,13 @@ def test_a_shortened_metrics_file_is_reported_and_training_goes_on(
     weights = [load_file(newest(folder) / "model.safetensors") for folder in (finished, run)]
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
     assert path.read_bytes().count(b"\n") < len(rest) + 2
-    # The new checkpoint counts the lines that are there.
+    # The new checkpoint counts the existing lines.
     (run / "report.json").unlink()
     resume(run)
     assert "warning" not in capsys.readouterr().out
 
 
-def test_evaluation_falls_back_too(run: Path) -> None:
+def test_evaluation_uses_the_previous_checkpoint(run: Path) -> None:
     (newest(run) / "model.safetensors").write_bytes(b"short")
     with pytest.warns(CheckpointWarning, match="is truncated: 5 of .*batch-000000030 is taken"):
         report = evaluate_run(run, lengths=None, split="test", count=5)
@@ -194,7 +194,7 @@ def test_evaluation_falls_back_too(run: Path) -> None:
 def test_a_refused_write_leaves_the_last_checkpoint(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The disk refuses while the third checkpoint is written."""
+    """The disk fails while the third checkpoint is written."""
     real = {"sync": os.fsync, "rename": os.rename}[step]
     folder = tmp_path / run_name(tiny(**CONFIG))
 
@@ -213,8 +213,8 @@ def test_a_refused_write_leaves_the_last_checkpoint(
     assert_same_run(finished, folder)
 
 
-def test_a_checkpoint_set_aside_counts_until_it_is_replaced(finished: Path, run: Path) -> None:
-    """As after a kill between the two renames of a batch that is saved again."""
+def test_a_renamed_checkpoint_is_used_until_it_is_replaced(finished: Path, run: Path) -> None:
+    """The state after a kill between the two renames of a checkpoint that replaces another."""
     for folder in checkpoint_folders(run / "checkpoints")[1:]:
         shutil.rmtree(folder)
     only = newest(run)
@@ -228,7 +228,7 @@ def test_a_checkpoint_set_aside_counts_until_it_is_replaced(finished: Path, run:
     assert json.loads((resume(run) / "report.json").read_text())["rows"] == rows
 
 
-def test_a_checkpoint_set_aside_is_moved_back_before_the_next_is_written(run: Path) -> None:
+def test_a_renamed_checkpoint_is_restored_before_the_next_write(run: Path) -> None:
     (last, before) = checkpoint_folders(run / "checkpoints")
     shutil.rmtree(last)
     before.rename(before.with_name(f".partial-old-{before.name}"))
@@ -236,7 +236,7 @@ def test_a_checkpoint_set_aside_is_moved_back_before_the_next_is_written(run: Pa
     assert [path.name for path in sorted(folder.iterdir())] == [before.name, last.name]
 
 
-def test_a_write_that_a_library_reports_says_how_much_is_free(
+def test_a_failed_write_of_a_library_reports_the_free_disk_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:

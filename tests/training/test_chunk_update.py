@@ -21,7 +21,7 @@ from unbounded.training.objective import OBJECTIVES, training_loss
 
 
 class Table(nn.Module):
-    """Logits of the next token from the last one alone."""
+    """Logits of the next token from the last token only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ def test_a_model_gets_lengths_where_sequences_end(chunk: int | None) -> None:
 
 
 def test_elements_are_clipped_however_large_and_only_the_norms_squares_overflow() -> None:
-    """Joulin & Mikolov's program has no norm: it clips gradients of 1e25 and goes on."""
+    """Joulin & Mikolov's program computes no norm: it clips gradients of 1e25 and continues."""
     options, batch = clipped_by_value()
     model, before = Table(), Table()
     model.logits.register_hook(lambda gradient: 1e25 * gradient)

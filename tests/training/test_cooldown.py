@@ -31,7 +31,7 @@ def rates(schedule, batches):
     return rates_per_batch
 
 
-def test_a_rate_that_decays_stays_at_first_and_is_then_multiplied_again_and_again():
+def test_decay_keeps_the_rate_and_then_multiplies_it_repeatedly():
     factor = SCHEDULES["decay"](10_000, after=30, every=20, factor=0.99)
     assert [factor(batch) for batch in (0, 30, 49)] == [1.0, 1.0, 1.0]
     assert [factor(batch) for batch in (50, 69, 70)] == [0.99, 0.99, 0.99**2]
@@ -52,7 +52,7 @@ def test_the_rate_stays_until_the_cooldown_is_started_and_then_falls_to_0():
 
 
 @pytest.mark.parametrize("name", ["constant", "linear"])
-def test_other_schedules_have_none(name):
+def test_other_schedules_have_no_cooldown(name):
     assert cooldown_of(scheduled(name)[1]) is None
 
 
@@ -84,15 +84,15 @@ def test_training_is_stalled_without_a_better_report_for_patience_batches():
     rule = WhenStalled(every=10, patience=30)
     state = LoopState()
 
-    def nobody(*_):
+    def unexpected(*_):
         raise AssertionError("it needs no accuracy")
 
     reasons = []
     for batch, perplexity in enumerate([3.0, 2.0, 2.5, 1.9, 1.9, 2.0, 1.9, 1.0], start=1):
         state.batch, state.perplexity = 10 * batch, perplexity
-        reasons.append(rule.after_batch(state, nobody, nobody))
+        reasons.append(rule.after_batch(state, unexpected, unexpected))
         state.batch += 1
-        assert rule.after_batch(state, nobody, nobody) is None
+        assert rule.after_batch(state, unexpected, unexpected) is None
     assert reasons[:6] == [None] * 6
     assert reasons[6] == (
         "stalled: training perplexity was not below the 1.9000 of batch 40 for 30 batches"

@@ -98,7 +98,7 @@ def test_the_weights_train_between_the_checks(tmp_path):
     assert not torch.equal(*others)
 
 
-def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
+def test_the_model_with_the_least_and_latest_validation_error_is_kept(tmp_path):
     model = soft_counter()
     measured, kept = iter([2.5, 2.0, 1.0, 3.0, 1.0, 4.0]), []
 
@@ -131,7 +131,7 @@ def test_an_interrupted_hardening_resumes(tmp_path, within):
         rule = Harden(model, VALIDATION, validate, every=2, factor=1.5)
         return model, rule, Hardening(tmp_path / folder, model, rule, 6, hooks=hooks)
 
-    whole, whole_rule, run = make("whole")
+    full, full_rule, run = make("whole")
     run.train()
     if within:
         _, _, first = make("cut", validate=interrupted)
@@ -144,11 +144,11 @@ def test_an_interrupted_hardening_resumes(tmp_path, within):
         model.sequence.output.weight.zero_()
     again.train()
     assert again.checks() == run.checks()
-    assert rule.inverse_temperature == whole_rule.inverse_temperature == 1.5**3
-    assert torch.equal(weights(model), weights(whole))
+    assert rule.inverse_temperature == full_rule.inverse_temperature == 1.5**3
+    assert torch.equal(weights(model), weights(full))
 
 
-def test_it_is_over_when_the_hardened_model_has_settled(tmp_path):
+def test_hardening_ends_when_the_hardened_model_has_settled(tmp_path):
     model, measured = soft_counter(), iter([0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
 
     def validate(candidate):
@@ -183,7 +183,7 @@ def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
         # At checks 2, 7 and 12, counted from 1.
         ([2, 1, 0], 40, {}, 3, -1, "at most 0.001 at 12 checks in a row"),
         # At checks 2, 7, 12, 17, 22 and at the end. The validation error is the same for all, so
-        # the last of all models was taken.
+        # the last of all models was selected.
         pytest.param(
             [0.3, 0.1, 0.2, 0.4, 0.5, 0.5], 25, {"cool_at": 25}, 6, 1, "budget",
             marks=pytest.mark.slow,
@@ -194,9 +194,7 @@ def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
         ([0, 1], 40, {"cool": 3}, 2, 0, "the rate fell over 3 checks"),
     ],
 )  # fmt: skip
-def test_the_closer_check_decides_which_model_is_taken(
-    tmp_path, errors, batches, options, asked_at, taken, why
-):
+def test_the_recheck_selects_the_model(tmp_path, errors, batches, options, asked_at, taken, why):
     model, asked = soft_counter(), []
 
     def recheck(candidate):
@@ -213,7 +211,7 @@ def test_the_closer_check_decides_which_model_is_taken(
     assert rule.is_saturated or why == "budget"
 
 
-def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
+def test_hardening_ends_when_both_validation_errors_are_small(tmp_path):
     model = soft_counter()
     soft, hard = iter([0.0, 0.0, 0.3, 0.01, 0.0]), iter([0.5, 0.5, 0.01, 0.02, 0.01])
 
@@ -230,7 +228,7 @@ def test_it_is_over_when_both_validation_errors_are_small_enough(tmp_path):
     assert rule.is_saturated
 
 
-def test_it_aborts_after_checks_without_a_clearly_better_hardened_model(tmp_path):
+def test_hardening_aborts_after_checks_without_a_better_hardened_model(tmp_path):
     model, measured = soft_counter(), iter([0.5, 0.5, 0.47, 0.44, 0.43, 0.42, 0.41])
     options = {"every": 1, "factor": 1.01, "patience": 3}
 
@@ -248,7 +246,7 @@ def test_it_aborts_after_checks_without_a_clearly_better_hardened_model(tmp_path
     assert rule.is_saturated is False
 
 
-def test_the_end_is_cooled_without_sharpening(tmp_path):
+def test_cooling_at_the_end_does_not_sharpen(tmp_path):
     model = soft_counter()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda batch: 1.0)
@@ -289,7 +287,7 @@ def test_a_confirmed_model_is_kept_during_the_cooling(tmp_path):
     assert torch.equal(weights(discretized(model)), asked[0])
 
 
-def test_it_is_cooled_before_the_budget_ends(tmp_path):
+def test_cooling_starts_before_the_budget_ends(tmp_path):
     options = {"every": 1, "factor": 1.5, "cool": 2, "cool_at": 3}
     rule = Harden(model := soft_counter(), VALIDATION, lambda _: 0.0, **options)
     run = Hardening(tmp_path, model, rule, rate=1e-9)
@@ -340,7 +338,7 @@ def test_validation_gets_a_hardened_model_and_training_keeps_soft_actions(tmp_pa
 
 
 def test_the_trained_model_is_restored_where_fine_tuning_harms_it(tmp_path):
-    """The first batch, at too large a rate, destroys the trained solution."""
+    """The rate is too large, so the first batch destroys the trained solution."""
     model = soft_counter()
     trained = weights(model).clone()
 
@@ -354,7 +352,7 @@ def test_the_trained_model_is_restored_where_fine_tuning_harms_it(tmp_path):
     assert torch.equal(weights(model), trained)
 
 
-def test_too_large_a_step_is_taken_back_and_the_next_ones_are_smaller(tmp_path):
+def test_too_large_steps_are_undone_and_the_next_ones_are_smaller(tmp_path):
     """Beyond an inverse temperature of 4 the model and its hardened model are always wrong."""
     model, start = soft_counter(), action_weights(soft_counter()).norm()
 

@@ -51,7 +51,7 @@ def test_soft_strengths_become_saturated_and_the_strings_stay_correct(heads, tmp
     assert correct(discretized(model), FAR) == 20
 
 
-def test_without_sharpening_they_stay_soft(tmp_path):
+def test_without_sharpening_strengths_stay_soft(tmp_path):
     """The effect above comes from the hardening, not from the batches."""
     model = softened(constructions.copy(symbols=3), 0.97, "push").requires_grad_(True)
     ended = hardened(model, tmp_path, factor=1.0000001)

@@ -1,4 +1,4 @@
-"""Hooks: what a checkpoint can hold of them, and a rule that a user adds."""
+"""Hooks: their state in a checkpoint, and a custom rule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_with(folder: Path, hook: Hook) -> Run:
 
 
 @pytest.mark.parametrize("value", [1, 0.5, None, "a", float("inf"), [1, {"a": torch.ones(2)}]])
-def test_a_state_of_plain_values_comes_back(tmp_path: Path, value: Any) -> None:
+def test_a_state_of_plain_values_is_restored(tmp_path: Path, value: Any) -> None:
     run_with(tmp_path, Holding(value)).train()
     hook = Holding("other")
     run_with(tmp_path, hook).checkpoints.load_newest(print)
@@ -45,7 +45,7 @@ def test_a_state_of_plain_values_comes_back(tmp_path: Path, value: Any) -> None:
 def test_a_state_that_cannot_be_loaded_again_is_named_at_the_first_checkpoint(
     tmp_path: Path,
 ) -> None:
-    """It was saved, and no checkpoint could be used."""
+    """Once it was saved, and no checkpoint could be loaded."""
     with pytest.raises(CheckpointError, match=r"hook 0: expected a state of numbers, .* got one"):
         run_with(tmp_path, Holding(np.float64(1.0))).train()
 
@@ -68,7 +68,7 @@ def test_a_refused_write_of_the_hooks_is_an_error_of_the_disk(
 def test_a_new_stop_rule_trains_where_it_is_registered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tasks had lists of the stop rules that they allow."""
+    """Once the tasks had lists of allowed stop rules."""
 
     class AfterThree(Hook):
         def after_batch(self, state: LoopState, assess: Assess, record: Record) -> str | None:

@@ -23,7 +23,7 @@ def learner(**training: Any) -> RunConfig:
 
 
 def generaliser() -> RunConfig:
-    """Strings too long for the controller alone; without its memory it solves few."""
+    """The strings are too long for the controller; without a memory it solves few of them."""
     config = learner(batches=1500, stop="budget", checkpoint_every=2000)
     config.task |= {"symbols": 8, "train_lengths": "3:8", "test_lengths": "9:14"}
     config.evaluation["count"] = 100
@@ -31,7 +31,7 @@ def generaliser() -> RunConfig:
 
 
 @contextmanager
-def deaf_memory() -> Iterator[None]:
+def zeroed_read_vector() -> Iterator[None]:
     """The controller gets zeros instead of the read vector, without a gradient."""
     original = MemoryRNN.forward
 
@@ -70,7 +70,7 @@ def test_training_learns_the_training_range(tmp_path: Path) -> None:
     assert report["perplexity_train"] < 1.2
 
 
-def test_it_learns_nothing_from_a_broken_gradient(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_a_broken_gradient(tmp_path: Path) -> None:
     config = learner(batches=150, stop="budget")
     with broken_gradient():
         report = train_run(config, root=tmp_path, quiet=True).report
@@ -87,7 +87,7 @@ def test_a_queue_lstm_generalises_beyond_its_training_lengths(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_without_the_read_vector_it_does_not(tmp_path: Path) -> None:
-    with deaf_memory():
+def test_without_the_read_vector_a_queue_lstm_does_not_generalise(tmp_path: Path) -> None:
+    with zeroed_read_vector():
         report = train_run(generaliser(), root=tmp_path, quiet=True).report
     assert report["rows"][1]["exact_match"] <= 0.3

@@ -28,7 +28,7 @@ def words(batch):
     return [tuple(tuple(field[:n]) for field in fields) for *fields, n in rows]
 
 
-def test_one_has_the_examples_of_its_number_the_longest_first():
+def test_a_batch_has_the_examples_of_its_number_sorted_by_length():
     buckets = LengthBuckets(TASK, 3, 5)
     for number in (0, 1, 7):
         batch = buckets.batch(number, LENGTHS)
@@ -38,7 +38,7 @@ def test_one_has_the_examples_of_its_number_the_longest_first():
 
 
 @pytest.mark.parametrize("length_bucketing", [1, 4])
-def test_the_longest_come_first(length_bucketing):
+def test_each_batch_is_sorted_by_length(length_bucketing):
     buckets = LengthBuckets(TASK, 3, 8, length_bucketing)
     for number in range(8):
         lengths = buckets.batch(number, LENGTHS).lengths.tolist()
@@ -46,7 +46,7 @@ def test_the_longest_come_first(length_bucketing):
 
 
 @pytest.mark.parametrize("length_bucketing", [2, 7])
-def test_the_same_examples_each_once(length_bucketing):
+def test_bucketing_has_each_example_once(length_bucketing):
     buckets = LengthBuckets(TASK, 3, 5, length_bucketing)
     for group in (0, 4):
         numbers = range(group * length_bucketing, (group + 1) * length_bucketing)
@@ -58,7 +58,7 @@ def test_the_same_examples_each_once(length_bucketing):
         assert dealt != plain
 
 
-def test_less_is_padding_and_nothing_is_cut_off():
+def test_bucketing_reduces_padding_and_truncates_nothing():
     def padding(length_bucketing):
         buckets = LengthBuckets(TASK, 1, 10, length_bucketing)
         batches = [buckets.batch(n, LENGTHS) for n in range(40)]
@@ -83,7 +83,7 @@ def test_a_batch_depends_on_its_number_alone():
     )
 
 
-def test_short_batches_do_not_always_come_first():
+def test_batches_are_not_sorted_by_length():
     buckets = LengthBuckets(TASK, 1, 4, 3)
     rising = 0
     for group in range(20):
@@ -95,16 +95,16 @@ def test_short_batches_do_not_always_come_first():
 @pytest.mark.parametrize("batch", [13, 16])
 def test_a_run_that_is_interrupted_within_a_group_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(length_bucketing=8, batches=24, report_every=1)
-    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     with interrupted(
         MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
     ):
         train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(whole, parted)
+    assert_same_run(full, parted)
 
 
-def test_options_it_excludes():
+def test_length_bucketing_excludes_other_options():
     with pytest.raises(ConfigError, match=r"training.length_bucketing: expected a number"):
         checked(tiny(length_bucketing=0))
     with pytest.raises(ConfigError, match="streams in chunks cannot be bucketed"):

@@ -35,7 +35,7 @@ def biases_inside(noise: LogitNoise, model: MemoryModel, batch: int) -> torch.Te
         return torch.cat(gate_biases(model)).clone()
 
 
-def test_offsets_have_the_size_of_what_sharpening_has_added_and_follow_from_the_batch() -> None:
+def test_offsets_have_the_size_of_the_sharpening_and_depend_on_the_batch() -> None:
     model = model_of(QUEUE)
     before = torch.cat(gate_biases(model)).clone()
     noise = noise_of(model)
@@ -50,7 +50,7 @@ def test_offsets_have_the_size_of_what_sharpening_has_added_and_follow_from_the_
     torch.testing.assert_close(torch.cat(gate_biases(model)), before)
 
 
-def test_only_gates_move_and_come_back_after_an_error() -> None:
+def test_only_gates_change_and_are_restored_after_an_error() -> None:
     model = model_of(QUEUE)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     context = noise_of(model).around_step(1, 0)

@@ -32,7 +32,7 @@ WEIGHT = nn.Parameter(torch.ones(2))
         ([{"lr": 0.1}], r"parameters\[0\]: expected a group with 'params', got 'lr'"),
     ],
 )
-def test_what_is_no_parameter_is_named(parameters: Any, message: str) -> None:
+def test_invalid_parameters_are_named(parameters: Any, message: str) -> None:
     with pytest.raises(DTypeError, match=message):
         make_optimizer(parameters, name="adam", learning_rate=0.1)
 

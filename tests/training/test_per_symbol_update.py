@@ -197,7 +197,7 @@ def trainer(model: SequenceModel, reach: int, clip: float, rate: float, **more: 
         ("anbn", False, False, 1, 15.0),
     ],
 )
-def test_it_equals_plain_loops(
+def test_per_symbol_updates_equal_plain_loops(
     task: str, noop: bool, recurrent: bool, reach: int, clip: float
 ) -> None:
     batch = make_task(task, sequences=4).batch(0, "train", 0, 1)
@@ -245,8 +245,8 @@ def test_with_constant_weights_it_is_the_gradient_of_the_last_symbol() -> None:
 
 def test_a_resumed_stream_ends_the_same() -> None:
     batch = make_task("anbn", sequences=5).batch(0, "train", 0, 1)
-    whole = stack_rnn(2)
-    list(trainer(whole, 5, 15.0, 0.5, report_steps=4).train(batch, 0))
+    full = stack_rnn(2)
+    list(trainer(full, 5, 15.0, 0.5, report_steps=4).train(batch, 0))
     model, carried = stack_rnn(2), CarriedState()
     steps = trainer(model, 5, 15.0, 0.5, report_steps=4, carried=carried).train(batch, 0)
     next(steps), next(steps)
@@ -254,11 +254,11 @@ def test_a_resumed_stream_ends_the_same() -> None:
     other = CarriedState()
     other.load_state_dict(kept)
     list(trainer(model, 5, 15.0, 0.5, report_steps=4, carried=other).train(batch, 0))
-    assert torch.equal(model.output.weight, whole.output.weight)
+    assert torch.equal(model.output.weight, full.output.weight)
     assert (other.chunk, other.state) == (0, None)
 
 
-def test_what_has_no_per_symbol_update_is_refused() -> None:
+def test_batches_and_models_without_a_per_symbol_update_are_refused() -> None:
     batch = make_task("anbn", sequences=3).batch(0, "train", 0, 2)
     with pytest.raises(ConfigError, match="batch_size: expected 1 stream, got 2"):
         next(trainer(stack_rnn(2), 5, 15.0, 0.1).train(Batch(*batch), 0))

@@ -14,7 +14,7 @@ from unbounded.training import HalveOnPlateau, LoopState, make_optimizer, make_s
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_it_validates_in_evaluation_mode(training: bool) -> None:
+def test_the_rule_validates_in_evaluation_mode(training: bool) -> None:
     model, modes = nn.Linear(1, 1).train(training), []
 
     def validate() -> float:
@@ -120,8 +120,8 @@ def test_weights_are_restored_only_with_restore():
 @pytest.mark.parametrize("options", [{"patience": 3}, {"window": 2}, {}])
 def test_an_interrupted_rule_resumes(options: dict[str, Any]):
     values = [3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7]
-    whole = Checks(values, **options)
-    rates = whole.rates()
+    full = Checks(values, **options)
+    rates = full.rates()
     cut = Checks(values[:4], **options)
     first = cut.rates()
     again = Checks(values[4:], **options)
@@ -129,7 +129,7 @@ def test_an_interrupted_rule_resumes(options: dict[str, Any]):
         group["lr"] = first[-1]
     again.rule.load_state_dict(cut.rule.state_dict())
     assert first + again.rates(5, len(values)) == rates
-    assert set(again.rule.state_dict()) == set(whole.rule.state_dict())
+    assert set(again.rule.state_dict()) == set(full.rule.state_dict())
     with pytest.raises(CheckpointError, match="HalveOnPlateau: expected the state"):
         again.rule.load_state_dict({"best": 1.0})
 

@@ -69,7 +69,7 @@ def test_elsewhere_a_few_plain_lines(capsys: pytest.CaptureFixture[str]) -> None
     ]
 
 
-def test_plain_lines_come_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_are_not_printed_for_every_report(capsys: pytest.CaptureFixture[str]) -> None:
     PlainLines(10).record({**TRAIN, "batch": 100})
     assert capsys.readouterr().out == ""
 

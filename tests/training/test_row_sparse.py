@@ -1,4 +1,4 @@
-"""Row-sparse steps: the weights equal those of the whole gradient."""
+"""Row-sparse steps: the weights equal those of the dense gradient."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def total_of(nats: Tensor) -> tuple[float, int]:
 
 
 def trained(
-    model: MemoryModel, batch: Batch, options: PhaseOptions, *, whole: bool
+    model: MemoryModel, batch: Batch, options: PhaseOptions, *, dense: bool
 ) -> list[StepResult]:
     trainer = trainer_of(model, options)
     assert trainer._row_sparse is not None
-    if whole:
+    if dense:
         trainer._row_sparse = None
     return list(trainer.train(batch, 0)) + list(trainer.train(batch, 1))
 
@@ -83,14 +83,14 @@ def trained(
 @pytest.mark.parametrize("clip", [0.05, 1e3], ids=["cut", "not cut"])
 @pytest.mark.parametrize("lengths", [None, [31, 12]], ids=["even", "ragged"])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_weights_equal_those_of_the_whole_gradient_to_the_bit(
+def test_weights_equal_those_of_the_dense_gradient_bitwise(
     name: str, lengths: list[int] | None, clip: float
 ) -> None:
     batch, options = batch_of(lengths), options_of(clip)
     model = model_of(name)
     other, begun = copy.deepcopy(model), copy.deepcopy(model)
-    results = trained(model, batch, options, whole=False)
-    expected = trained(other, batch, options, whole=True)
+    results = trained(model, batch, options, dense=False)
+    expected = trained(other, batch, options, dense=True)
     assert len(expected) > 2
     for actual, target in zip(results, expected, strict=True):
         assert actual._replace(gradient_norm=None) == target._replace(gradient_norm=None)
@@ -111,7 +111,7 @@ def is_row_sparse(model: nn.Module, **options: Any) -> bool:
     return row_sparse(model, Accelerator(cpu=True), sgd) is not None
 
 
-def test_other_steps_have_the_whole_gradient() -> None:
+def test_other_steps_use_the_dense_gradient() -> None:
     model = model_of("rnn")
     assert trainer_of(model, options_of())._row_sparse is not None
     assert trainer_of(model, options_of(clip_by="norm"))._row_sparse is None
@@ -121,7 +121,7 @@ def test_other_steps_have_the_whole_gradient() -> None:
 @pytest.mark.parametrize(
     "options", [{"hidden_size": 60}, {"embedding_size": 3}, {"dropout": 0.5}], ids=str
 )
-def test_other_models_have_the_whole_gradient(options: dict[str, Any]) -> None:
+def test_other_models_use_the_dense_gradient(options: dict[str, Any]) -> None:
     assert not is_row_sparse(model_of("rnn", **options))
 
 
@@ -137,7 +137,7 @@ def hooks_of(model: MemoryModel) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_hooks_see_the_whole_gradient(number: int) -> None:
+def test_models_with_hooks_use_the_dense_gradient(number: int) -> None:
     model = model_of("lstm")
     columns = row_sparse(model, Accelerator(cpu=True), torch.optim.SGD(model.parameters(), lr=0.1))
     assert columns is not None
@@ -180,10 +180,10 @@ def test_changes_during_training_are_obeyed(
     change: Callable[[ChunkUpdate, MemoryModel], None],
 ) -> None:
     results = []
-    for whole in (False, True):
+    for dense in (False, True):
         model = model_of("stack-rnn")
         trainer = trainer_of(model, options_of())
-        if whole:
+        if dense:
             trainer._row_sparse = None
         list(trainer.train(batch_of(), 0))
         change(trainer, model)
@@ -192,7 +192,7 @@ def test_changes_during_training_are_obeyed(
     assert all(map(torch.equal, *results))
 
 
-def test_half_precision_has_the_whole_gradient() -> None:
+def test_half_precision_uses_the_dense_gradient() -> None:
     assert not is_row_sparse(model_of("rnn").bfloat16())
     assert is_row_sparse(model_of("rnn").double())
 
@@ -231,7 +231,7 @@ def test_a_bad_column_ends_training_before_it_is_stepped() -> None:
 
 
 @pytest.mark.parametrize("goes_on_as", ["row_sparse", "whole"])
-def test_a_step_that_an_error_ended_leaves_no_gradient(goes_on_as: str) -> None:
+def test_a_failed_step_leaves_no_gradient(goes_on_as: str) -> None:
     class CutError(Exception):
         """Ends the step after its backward pass."""
 

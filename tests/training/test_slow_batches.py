@@ -1,4 +1,4 @@
-"""What a crash loses of a slow model."""
+"""A crash of a slow model loses little."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_a_slow_batch_is_saved_between_its_chunks(tmp_path: Path, steps: int) ->
         return run
 
     all_steps, rest = Counting(), Counting()
-    whole = make("whole", fast, progress=all_steps)
-    whole.train()
+    full = make("whole", fast, progress=all_steps)
+    full.train()
     cut = make("cut", slow, progress=Counting(steps))
     with pytest.raises(KeyboardInterrupt):
         cut.train()
@@ -55,10 +55,10 @@ def test_a_slow_batch_is_saved_between_its_chunks(tmp_path: Path, steps: int) ->
     again.log.cut(saved.metrics_lines)
     again.train()
     assert rest.steps == all_steps.steps - (steps - 1)
-    assert torch.equal(weights(again.model), weights(whole.model))
+    assert torch.equal(weights(again.model), weights(full.model))
     timed = ("elapsed_s", "symbols_per_s")
     lines = [
         [{k: v for k, v in line.items() if k not in timed} for line in read_metrics(run.metrics)]
-        for run in (again, whole)
+        for run in (again, full)
     ]
     assert lines[0] == lines[1]

@@ -71,7 +71,9 @@ def chunks_of(lengths: tuple[int, ...], batch_size: int = 2) -> list[Batch]:
 
 @pytest.mark.parametrize("small", [True, False], ids=["one call", "torch's operators"])
 @pytest.mark.parametrize("name", MODELS)
-def test_it_equals_the_graph(name: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_static_buffer_step_equals_the_graph(
+    name: str, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not small:  # as with a larger vocabulary
         monkeypatch.setattr(kernels, "most_symbols", lambda: 0)
     model = model_of(name)

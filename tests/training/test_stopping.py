@@ -36,7 +36,7 @@ def check(rule: WhenSolved, state: LoopState, assess: Assessor) -> tuple[str | N
     return rule.after_batch(state, assess, lines.append), lines
 
 
-def test_a_first_check_of_a_few_saves_the_rest() -> None:
+def test_a_failed_check_of_a_few_sequences_skips_the_full_check() -> None:
     rule, state, assess = WhenSolved(RANGE, every=10, count=100), LoopState(batch=10), Assessor(0.9)
     reason, lines = check(rule, state, assess)
     assert reason is None
@@ -58,7 +58,7 @@ def test_two_flawless_checks_in_a_row_are_needed_each_on_fresh_sequences() -> No
     assert full == [(0, 100), (100, 100), (200, 100), (300, 100)]
 
 
-def test_a_share_of_the_sequences_may_be_enough() -> None:
+def test_a_share_of_correct_sequences_can_stop_training() -> None:
     rule, state = WhenSolved(RANGE, every=10, count=100, share=0.99), LoopState()
     assess = Assessor(1.0, 0.99, 1.0, 0.98, 0.9, 1.0, 0.99, 1.0, 1.0)
     reasons = []
@@ -102,14 +102,14 @@ def endings(rule: Hook, reports: list[tuple[int | None, float]]) -> list[str | N
 
 def test_reports_of_short_strings_alone_do_not_converge() -> None:
     rule = WhenConverged(5, perplexity=1.01, reports=2)
-    short, whole = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
-    (*before, last) = endings(rule, short + whole)
+    short, full = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
+    (*before, last) = endings(rule, short + full)
     assert before == [None] * 5
     assert last is not None
     assert last.startswith("converged: training perplexity at most 1.01")
 
 
-def test_a_stage_is_compared_with_itself_and_can_stall() -> None:
+def test_reports_are_compared_within_a_stage_and_a_stage_can_stall() -> None:
     rule = WhenStalled(every=5, patience=10)
     # Longer strings are harder; that is not stalling.
     assert endings(rule, [(2, 1.1), (2, 1.0), (4, 1.6), (4, 1.5), (None, 2.0)]) == [None] * 5

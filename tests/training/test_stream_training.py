@@ -101,12 +101,12 @@ def test_a_batch_is_truncated_bptt_over_its_chunks(tmp_path: Path, name: str) ->
     assert [line["kind"] for line in read_metrics(run.metrics)] == ["train", "train"]
 
 
-def test_one_chunk_is_the_whole_batch(tmp_path: Path) -> None:
+def test_one_long_chunk_equals_a_batch_without_chunks(tmp_path: Path) -> None:
     one = StreamRun(tmp_path / "one", ANBN, stack_rnn(2), chunk_steps=1000)
-    whole = StreamRun(tmp_path / "whole", ANBN, stack_rnn(2))
+    full = StreamRun(tmp_path / "whole", ANBN, stack_rnn(2))
     one.train()
-    whole.train()
-    assert torch.equal(weights(one.model), weights(whole.model))
+    full.train()
+    assert torch.equal(weights(one.model), weights(full.model))
 
 
 def test_the_sum_of_a_step_is_so_many_times_the_mean(tmp_path: Path) -> None:
@@ -198,10 +198,10 @@ def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:
 
 def test_the_backup_survives_an_interruption(tmp_path: Path) -> None:
     values = [3.0, 2.0, 2.5, 2.2]
-    whole = StreamRun(
+    full = StreamRun(
         tmp_path / "whole", ANBN, stack_rnn(2), validate=iter(values).__next__, batches=4
     )
-    whole.train()
+    full.train()
     first = StreamRun(
         *(tmp_path / "cut", ANBN, stack_rnn(2)),
         validate=iter(values).__next__,
@@ -219,10 +219,10 @@ def test_the_backup_survives_an_interruption(tmp_path: Path) -> None:
     again.train()  # the check of batch 3 is not repeated
     checks = [
         [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
-        for run in (again, whole)
+        for run in (again, full)
     ]
     assert checks[0] == checks[1]
-    assert torch.equal(weights(again.model), weights(whole.model))
+    assert torch.equal(weights(again.model), weights(full.model))
     assert again.optimizer.param_groups[0]["lr"] == 0.025
 
 
@@ -261,7 +261,7 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
         ),
     ],
 )
-def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
+def test_the_state_has_the_longest_length_until_the_curriculum_ends(
     lengths: LengthRange | Curriculum,
     length_bucketing: int,
     stages: list[int | None],
@@ -342,7 +342,7 @@ def test_a_stack_rnn_learns_to_count(tmp_path: Path) -> None:
     assert min(learn(tmp_path, 60)) > 0.9
 
 
-def test_it_learns_nothing_from_a_broken_gradient(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_a_broken_gradient(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         backward = Accelerator.backward
         patch.setattr(Accelerator, "backward", lambda self, loss: backward(self, -loss))

@@ -40,8 +40,8 @@ def trained(
     model: MemoryModel, batch: Batch, rate: float = 0.5, *, most: int = 1, **options: Any
 ) -> ChunkUpdate:
     """A trainer after one batch, the eighth, by plain SGD."""
-    whole = {"clip": 1e9, **options}
-    phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **whole)
+    full = {"clip": 1e9, **options}
+    phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **full)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     noise = began(model, most=most, seed=3) if most > 1 else None
     trainer = ChunkUpdate(
@@ -108,7 +108,7 @@ def test_the_greatest_factor_doubles_at_low_loss_and_halves_at_high_loss(
     assert noise.most == after
 
 
-def test_a_controllers_sums_are_multiplied_and_nothing_else() -> None:
+def test_only_controller_weights_and_biases_are_multiplied() -> None:
     for options in (STACKS, QUEUE):
         model = model_of(options)
         before = copy.deepcopy(model.state_dict())
@@ -179,9 +179,9 @@ def test_the_bound_on_gradients_is_smaller_for_a_sharper_model(clip_by: str) -> 
         before = copy.deepcopy(model.state_dict())
         trained(model, batch_of(), 1.0, most=most, clip=clip, clip_by=clip_by)
         of_output = model.state_dict()["sequence.output.bias"] - before["sequence.output.bias"]
-        whole = [value - before[name] for name, value in model.state_dict().items()]
+        full = [value - before[name] for name, value in model.state_dict().items()]
         # Without sharpening the step is the gradient; otherwise it is at most that.
-        of_all = math.sqrt(sum(float(each.square().sum()) for each in whole))
+        of_all = math.sqrt(sum(float(each.square().sum()) for each in full))
         return of_all if clip_by == "norm" else float(of_output.abs().max())
 
     bound = moved(1, 1e-3)
@@ -192,7 +192,7 @@ def test_the_bound_on_gradients_is_smaller_for_a_sharper_model(clip_by: str) -> 
         assert moved(16, 1e-3) == pytest.approx(1e-3 / 4, rel=1e-3)
 
 
-def test_chunks_have_factors_of_their_own_and_leave_the_weights() -> None:
+def test_chunks_have_separate_factors_and_restore_the_weights() -> None:
     model, batch = model_of(STACKS), batch_of(40)
     before = copy.deepcopy(model.state_dict())
     trained(model, batch, rate=0.0, chunk_steps=5, most=8)
@@ -223,5 +223,5 @@ def test_powers_of_two_are_factors(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -2, 3, 6, 2 * MOST, True, 2.0, "4", None])
-def test_nothing_else_is_one(value: object) -> None:
+def test_other_values_are_no_factors(value: object) -> None:
     assert not is_factor(value)

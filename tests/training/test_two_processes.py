@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 
 @pytest.mark.slow
-def test_two_processes_equal_one_with_the_whole_batch(tmp_path: Path) -> None:
+def test_two_processes_equal_one_process_with_the_full_batch(tmp_path: Path) -> None:
     """`batch_size` counts the sequences of all processes, so their number changes no result."""
     words = [
         "unbounded", "train", "copy", "--training.batches", "40", "--training.batch_size", "16",

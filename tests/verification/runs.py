@@ -28,7 +28,7 @@ def softened(model: MemoryModel, certainty: float, *heads: str) -> MemoryModel:
     return model
 
 
-def golden_run(
+def constructed_run(
     folder: Path,
     name: str,
     task_options: dict | None = None,
@@ -40,7 +40,7 @@ def golden_run(
     built = CONSTRUCTIONS[name](**options) if model is None else model
     memory = built.config["memory"]
     config.model.memory = dict(memory)
-    run = folder / f"{name}-golden-{config_hash(config)[:8]}-seed1"
+    run = folder / f"{name}-constructed-{config_hash(config)[:8]}-seed1"
     run.mkdir(parents=True)
     RunFolder(run).write_config(to_dict(config), {})
     RunFolder(run).save_model(built)
@@ -50,7 +50,7 @@ def golden_run(
         split="test",
         seed=1,
         rows=[],
-        model="golden",
+        model="constructed",
         batches=1,
         minutes=0.0,
         stopped="it was not trained",

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.failing import failing
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
-from tests.verification.runs import golden_run, softened
+from tests.verification.runs import constructed_run, softened
 from unbounded import constructions
 from unbounded.cli import main, verify
 from unbounded.constructions import CONSTRUCTIONS
@@ -55,7 +55,7 @@ def test_the_same_progress_is_printed_once(capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines() == ["all strings: 1 %", "all strings: 50 %"]
 
 
-def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
+def test_findings_are_printed_if_they_cannot_be_written(tmp_path, capsys):
     run = train_run(tiny_streams(batches=2), root=tmp_path, quiet=True).folder
     (run / "verification-model.json").mkdir()
     assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 2
@@ -66,7 +66,7 @@ def test_findings_are_shown_where_they_cannot_be_written(tmp_path, capsys):
 
 def test_a_hardened_model_is_preferred(tmp_path, capsys):
     soft = softened(constructions.anbn(), 0.9, "action")
-    run = golden_run(tmp_path, "anbn", model=soft)
+    run = constructed_run(tmp_path, "anbn", model=soft)
     RunFolder(run).save_model(constructions.anbn(), hardened=True)
     options = ["--most", "8", "--times", "0"]
     assert main(["verify", str(run), *options]) == 0
@@ -85,23 +85,23 @@ def test_a_hardened_model_is_preferred(tmp_path, capsys):
 
 
 def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "30", "--times", "3"]) == 0
     assert main(["extract", str(run), "--symbols", "200"]) == 0
     out = capsys.readouterr().out
     assert "random strings of length 30" in out
     assert "random strings of length 57" in out
     path = run / "verification-model.json"
-    whole = json.loads(path.read_text())
+    full = json.loads(path.read_text())
     for length in (None, "abc", True):
-        path.write_text(json.dumps({**whole, "rows": [{**whole["rows"][0], "length": length}]}))
+        path.write_text(json.dumps({**full, "rows": [{**full["rows"][0], "length": length}]}))
         assert "is damaged: a row of the verification" in failing(capsys, "extract", str(run))
     path.write_text("{}")
     assert "is not a verification report" in failing(capsys, "extract", str(run))
 
 
 def test_findings_before_ctrl_c_are_reported(tmp_path):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     calls = iter(range(6))
 
     def look(name: str, share: float) -> None:
@@ -118,16 +118,16 @@ def test_findings_before_ctrl_c_are_reported(tmp_path):
 
 
 def test_a_folder_with_a_hardened_model_alone_gives_advice(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     (run / "model").rename(run / "model-hardened")
     assert "it has a hardened model: give --hardened" in failing(capsys, "evaluate", str(run))
 
 
 def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     file = run / "verification-model.json"
     assert main(["verify", str(run), "--most", "20", "--times", "2", "--count", "6"]) == 0
-    whole = file.read_bytes()
+    before = file.read_bytes()
 
     calls = iter(range(6))
 
@@ -138,19 +138,19 @@ def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
     report = verify_run(run, VerifyOptions(most=200), look=interrupt)
     assert report["rows"]
     assert report["file"] is None
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == before
     capsys.readouterr()
     less = ["verify", str(run), "--most", "10", "--times", "2", "--count", "6"]
     assert main(less) == 0
     assert "not written: the earlier report" in capsys.readouterr().out
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == before
     # More in one option and less in another is not less.
     assert main([*less[:2], "--most", "10", "--times", "2,4", "--count", "6"]) == 0
     assert json.loads(file.read_text())["options"]["most"] == 10
     assert main([*less[:2], "--most", "5", "--times", "2", "--count", "6", "--overwrite"]) == 0
     assert json.loads(file.read_text())["options"]["most"] == 5
     # Findings on other weights do not count.
-    other = {**json.loads(whole), "weights_sha256": "0" * 64}
+    other = {**json.loads(before), "weights_sha256": "0" * 64}
     file.write_text(json.dumps(other))
     assert main(less) == 0
     assert json.loads(file.read_text())["options"]["most"] == 10
@@ -158,7 +158,7 @@ def test_a_larger_verification_is_not_overwritten(tmp_path, capsys):
 
 @pytest.mark.parametrize("verb", ["verify", "extract"])
 def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     (run / "report.json").unlink()
     message = failing(capsys, verb, str(run))
     assert "is not finished: it has no report.json" in message
@@ -174,16 +174,16 @@ def test_a_task_without_a_rule(verb, tmp_path, capsys):
     words.write_text("".join(f"{'ab' * k}\t{'ba' * k}\n" for k in range(1, 60)))
     model = CONSTRUCTIONS["copy"](symbols=2)
     config = {"data": str(words)}
-    run = golden_run(tmp_path, "pairs", config, model=model)
+    run = constructed_run(tmp_path, "pairs", config, model=model)
     assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
-    run = golden_run(tmp_path, "ntm_copy", model=model)
+    run = constructed_run(tmp_path, "ntm_copy", model=model)
     message = failing(capsys, verb, str(run))
     assert "task 'ntm_copy' answers with vectors of bits; margins exist only" in message
     assert "has no rule" not in message
 
 
 def test_options_out_of_range(tmp_path, capsys):
-    run = str(golden_run(tmp_path, "anbn"))
+    run = str(constructed_run(tmp_path, "anbn"))
     message = failing(capsys, "verify", run, "--count", "0", "--times", "x", "--alphabet", "0")
     assert "--count: expected an integer of at least 1, got 0" in message
     assert "--alphabet: expected an integer of at least 1, got 0" in message
@@ -192,8 +192,8 @@ def test_options_out_of_range(tmp_path, capsys):
         capsys, "verify", run, "--times", "2,-1"
     )
     # Before the run is read: there is none of that name.
-    for whole in ("--most", "--symbols_each"):
-        message = failing(capsys, "verify", "nowhere", whole, "0", "--times", "0")
+    for full in ("--most", "--symbols_each"):
+        message = failing(capsys, "verify", "nowhere", full, "0", "--times", "0")
         assert "--most: nothing is to be checked: no length in full, and none drawn" in message
     assert "has no hardened model" in failing(capsys, "verify", run, "--hardened")
     message = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
@@ -201,8 +201,8 @@ def test_options_out_of_range(tmp_path, capsys):
     assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in message
 
 
-def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
-    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
+def test_an_alphabet_larger_than_that_of_the_task_is_an_error(tmp_path, capsys):
+    run = str(constructed_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
     for verb in ("verify", "extract"):
         message = failing(capsys, verb, run, "--alphabet", "99")
         assert (
@@ -214,8 +214,8 @@ def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("verb", ["verify", "extract"])
-def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
-    run = str(golden_run(tmp_path, "anbn"))
+def test_an_alphabet_without_effect_is_an_error(tmp_path, capsys, verb):
+    run = str(constructed_run(tmp_path, "anbn"))
     message = failing(capsys, verb, run, "--alphabet", "3")
     assert (
         "alphabet: 3 has no effect on task 'anbn', which has all strings checked; leave it at 2"
@@ -224,7 +224,7 @@ def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
 
 
 def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "30", "--times", "0"]) == 0
     report = json.loads((run / "verification-model.json").read_text())
     assert report["weights_sha256"] == file_digest(run / "model" / "model.safetensors")
@@ -243,7 +243,7 @@ def test_a_verification_of_other_weights_is_refused(tmp_path, capsys):
 
 
 def test_damaged_weights_of_a_hardened_model_have_their_own_advice(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     RunFolder(run).save_model(constructions.anbn(), hardened=True)
     path = run / "model-hardened" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")

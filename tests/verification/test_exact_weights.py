@@ -1,4 +1,4 @@
-"""The committed weights of results/exact load, and are right on what they were not trained on."""
+"""The committed weights of results/exact load, and are correct beyond the training lengths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHTS = Path(__file__).resolve().parents[2] / "results/exact/weights"
 RUNS = sorted(path.parent for path in WEIGHTS.glob("*/config.yaml"))
 
 
-def test_the_tasks_of_the_table_are_there() -> None:
+def test_there_are_weights_for_each_task_of_the_table() -> None:
     assert {run.name for run in RUNS} == {
         "anb2n", "anbmc_sum", "anbn", "anbncn", "anbncndn", "binary_addition", "copy",
         "memorization", "reversal",

@@ -8,7 +8,7 @@ import json
 import pytest
 import torch
 
-from tests.verification.runs import golden_run
+from tests.verification.runs import constructed_run
 from unbounded import constructions
 from unbounded.cli import main
 from unbounded.errors import ConfigError
@@ -100,7 +100,7 @@ def _stream(seed):
     return Stream(seed, "test")
 
 
-def test_a_source_that_cannot_list_says_so():
+def test_a_source_without_a_listing_raises_an_error():
     class Own(SequenceSource):
         def draw(self, stream, start, size, lengths):
             raise AssertionError("nobody asks it to draw")
@@ -130,7 +130,7 @@ def test_a_network_of_another_task_is_wrong():
 
 
 def test_the_command(tmp_path, capsys):
-    run = golden_run(tmp_path, "anbn")
+    run = constructed_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "12", "--times", "2"]) == 0
     out = capsys.readouterr().out
     assert "proven by enumeration: all 14 sequences of length 1:12, 19, 38 are correct" in out

@@ -60,7 +60,7 @@ def test_every_source_with_its_target(name):
     assert task.count_of(2, 3) == len(words)
 
 
-def test_a_memory_that_uses_the_length_of_a_source_has_it_from_the_first_step_on():
+def test_a_memory_receives_the_source_length_at_the_first_step():
     task, model = make_task("duplicate_string", computation=1), constructions.duplicate_on_tapes()
     # 30 times 40 symbols are read in chunks.
     findings = list(findings_of(model, task, VerifyOptions(most=4, times=(1, 30), count=2)))

@@ -1,4 +1,4 @@
-"""A package of a user's own: memory, group, controller, task and scoring for `unbounded`."""
+"""A custom package: memory, group, controller, task and metric set for `unbounded`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from unbounded.tasks import Batch, Example, LengthRange, Stream, Task
 
 
 class Parity(Task):
-    """Say after each bit whether the ones so far are odd in number.
+    """Predict after each bit whether the number of ones is odd.
 
     Args:
         longest: of training; tests are twice as long.
@@ -52,7 +52,7 @@ class Parity(Task):
 
 
 class RightLabels(MetricSet):
-    """The share of right labels."""
+    """The share of correct labels."""
 
     columns: ClassVar[Mapping[str, int]] = {"labels": 3}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("labels",)}

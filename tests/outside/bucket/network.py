@@ -21,7 +21,7 @@ class Content(NamedTuple):
 
 
 class Bucket(Memory[Content, Drop]):
-    """One vector: keep times what was there, and the new value on top."""
+    """One vector: keep times the old vector, plus the new value."""
 
     Instruction = Drop
     State = Content
