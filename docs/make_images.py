@@ -220,6 +220,33 @@ def unrestricted_table(table: dict[str, Any]) -> str:
     return "\n".join([text, "", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
+def padded_table(table: dict[str, Any]) -> str:
+    """Bigram flip of all lengths: exact match / prefix accuracy, published and as medians.
+
+    The least and the greatest exact match of several seeds are in brackets. Cells without a
+    finished run are empty.
+    """
+    paper = published("grefenstette2015")
+    header = ["task", "model"]
+    header += [f"{which}, {at}" for at in FAR[:2] for which in ("published", "measured")]
+    header += ["seeds", "batches"]
+    lines = [header, ["---"] * len(header)]
+    for cell in table["cells"]:
+        known, measured = cell["published"], cell["measured"]
+        line = [paper.tasks[cell["task"]], paper.models[cell["model"]].title]
+        for split in ("train", "test"):
+            exact, prefix = f"{split}_exact_match", f"{split}_prefix_accuracy"
+            line += [f"{known[exact]:.2f} / {known[prefix]:.2f}", ""]
+            if measured is not None:
+                values = measured["median"]
+                least, greatest = (measured[each][exact] for each in ("least", "greatest"))
+                spread = f" ({least:.2f}–{greatest:.2f})" if measured["seeds"] > 1 else ""
+                line[-1] = f"{values[exact]:.2f}{spread} / {values[prefix]:.2f}"
+        done = measured or {"seeds": "", "batches_median": ""}
+        lines.append([*line, str(done["seeds"]), str(done["batches_median"])])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def lengths_table(table: dict[str, Any]) -> str:
     """The table of counting: percent of lengths mastered, median and spread of restarts.
 
@@ -332,6 +359,7 @@ TABLES = {
     "exact": far_table,
     "grefenstette2015": results_table,
     "grefenstette2015-unrestricted": unrestricted_table,
+    "grefenstette2015-padded": padded_table,
     "joulin2015": lengths_table,
 }
 

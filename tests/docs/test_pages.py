@@ -169,7 +169,14 @@ def page_of(paper: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["exact", "grefenstette2015", "grefenstette2015-unrestricted", "joulin2015"]
+    "name",
+    [
+        "exact",
+        "grefenstette2015",
+        "grefenstette2015-padded",
+        "grefenstette2015-unrestricted",
+        "joulin2015",
+    ],
 )
 def test_the_table_is_that_of_the_results(make_images, name):
     page = page_of(name.partition("-")[0])
