@@ -50,12 +50,12 @@ def main() -> None:
         with torch.no_grad():
             inputs = network.embed(batch.inputs)
             trace = network.layer(inputs, lengths=batch.lengths, return_trace=True)[2]
-        print(f"{folder}\n  {'as trained':<16} right {right([]):.2f}")
+        print(f"{folder}\n  {'as trained':<16} correct {right([]):.2f}")
         for gate in gates:
             values = torch.as_tensor(trace.arrays[f"instruction.{gate}"])[:, 3:]
             soft = float(((values > 0.3) & (values < 0.7)).float().mean())
-            print(f"  {gate:<16} right {right([gate]):.2f}  soft {soft:.2f}")
-        print(f"  {'all':<16} right {right(gates):.2f}")
+            print(f"  {gate:<16} correct {right([gate]):.2f}  soft {soft:.2f}")
+        print(f"  {'all':<16} correct {right(gates):.2f}")
 
 
 if __name__ == "__main__":
