@@ -275,7 +275,7 @@ def test_a_model_correct_only_on_shifted_strings_is_not_hardened(
     compare_as(monkeypatch, lambda each: Share(5 * each.is_shifted, 200))
     hardened = harden_run(copied(trained, tmp_path), CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"]) == (0, True)
-    assert "right on no validation sequence" in hardened["stopped"]
+    assert "correct on no validation sequence" in hardened["stopped"]
 
 
 def test_a_non_finite_loss_keeps_the_trained_model(
@@ -396,7 +396,7 @@ def test_a_model_without_correct_sequences_is_not_hardened(tmp_path: Path) -> No
     part = result.report["hardened"]
     assert (part["batches"], part["harm"], part["saturated"]) == (0, True, False)
     assert part["inverse_temperature"] == 1
-    assert "right on no validation sequence" in part["stopped"]
+    assert "correct on no validation sequence" in part["stopped"]
     assert (
         hardened_text(result.report) == f"not hardened ({part['stopped']}); the trained model stays"
     )

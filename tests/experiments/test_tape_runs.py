@@ -83,6 +83,7 @@ def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFix
         (["--model.memory.depth", "3"], "has no option 'depth'"),
         (["--model.memory.slots"], "model.memory.slots: expected a value after it, got nothing"),
         (["--evaluation.memory.slots", "64"], "expected --model.memory.OPTION and its value"),
+        (["--evaluation.count", "5"], "did you mean --count?"),
         (["--model.memory.name", "queue"], "expected --model.memory.OPTION and its value"),
     ],
 )

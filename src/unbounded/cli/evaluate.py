@@ -150,11 +150,14 @@ def run(arguments: Sequence[str]) -> int:
 def _memory_options(options: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
     """The texts of memory options, and one line for each other option of the model."""
     memory = {name.removeprefix(_MEMORY): text for name, text in options}
-    errors = [
-        f"--{name}: expected --{_MEMORY}OPTION and its value, got --{name} {text}".rstrip()
-        for name, text in options
-        if not name.startswith(_MEMORY) or name == f"{_MEMORY}name" or not text
-    ]
+    errors = []
+    for name, text in options:
+        given = f"--{name} {text}".rstrip()
+        if name.startswith("evaluation.") and not name.startswith("evaluation.memory"):
+            other = name.removeprefix("evaluation.")
+            errors.append(f"--{name}: a trained run has its config; did you mean --{other}?")
+        elif not name.startswith(_MEMORY) or name == f"{_MEMORY}name" or not text:
+            errors.append(f"--{name}: expected --{_MEMORY}OPTION and its value, got {given}")
     return memory, errors
 
 

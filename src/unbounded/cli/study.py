@@ -118,15 +118,15 @@ def run(arguments: Sequence[str]) -> int:
     _check_flags(given, errors)
     if errors:
         raise ConfigError(errors)
-    study = _study(given, words)
-    import_modules(study.modules)
-    from unbounded.studies.study_folder import StudyFolder
-
-    out = Path(given.out) if given.out else Path("studies") / study.name
-    folder = StudyFolder(out, None if given.runs is None else Path(given.runs))
-    if given.table is not None or given.plot is not None or given.page:
-        return _read(given, study, folder)
     with exit_on_signals(EXIT_CONTINUE):
+        study = _study(given, words)
+        import_modules(study.modules)
+        from unbounded.studies.study_folder import StudyFolder
+
+        out = Path(given.out) if given.out else Path("studies") / study.name
+        folder = StudyFolder(out, None if given.runs is None else Path(given.runs))
+        if given.table is not None or given.plot is not None or given.page:
+            return _read(given, study, folder)
         return _train(given, study, folder)
 
 

@@ -418,9 +418,11 @@ def compare(
         ("OUTPUTS", program.outputs, output_names(task)),
     ):
         if names != expected:
+            pairs = enumerate(zip(names, expected, strict=False))
+            differ = [f"; {name}[{k}] is {a!r}, not {b!r}" for k, (a, b) in pairs if a != b]
             raise ConfigError(
                 f"program: expected the {len(expected)} {name} of task {task.name!r}, "
-                f"{expected[0]} ... {expected[-1]}, got {len(names)} others"
+                f"{expected[0]} ... {expected[-1]}, got {len(names)} others{''.join(differ[:1])}"
             )
     strings, longest = listed_strings(task, symbols, budget)
     batches = {f"every string to length {longest}": strings}

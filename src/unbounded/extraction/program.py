@@ -56,6 +56,9 @@ def run(string):
 
 def main(names):
     """Read inputs, given by name or number, and print a line for each."""
+    if not names:
+        print(__doc__)
+        return 2
     numbers = dict(("#%d" % place, place) for place in range(len(INPUTS)))
     numbers.update((name, place) for place, name in reversed(list(enumerate(INPUTS))))
     unknown = [name for name in names if name not in numbers]
@@ -145,7 +148,7 @@ def program_of(automaton: Automaton, title: str, example: list[int]) -> str:
         # The title may contain a folder's name, which must not end the docstring.
         title=title.replace("\\", "\\\\").replace('"', '\\"'),
         file="automaton.py",
-        example=" ".join(f"#{number}" for number in example),
+        example=" ".join(f'"#{number}"' for number in example),
         inputs=automaton.inputs,
         outputs=automaton.outputs,
         symbols=automaton.symbols,

@@ -2,7 +2,7 @@
 
 An automaton extracted from a trained network. Run it on a string of inputs:
 
-    python automaton.py #0 #2 #2 #1 #130 #130
+    python automaton.py "#0" "#2" "#2" "#1" "#130" "#130"
 
 For each step it prints the input, the actions and the output; "-" if no output is judged there.
 """
@@ -75,6 +75,9 @@ def run(string):
 
 def main(names):
     """Read inputs, given by name or number, and print a line for each."""
+    if not names:
+        print(__doc__)
+        return 2
     numbers = dict(("#%d" % place, place) for place in range(len(INPUTS)))
     numbers.update((name, place) for place, name in reversed(list(enumerate(INPUTS))))
     unknown = [name for name in names if name not in numbers]

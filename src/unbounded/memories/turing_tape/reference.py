@@ -181,8 +181,8 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             differs from the others from the start.
     Raises:
         ShapeError: a size is not a positive integer, or the range is greater than `slots`.
-        ChoiceError: an unknown choice. ConfigError: a bias is not a finite number, or one is set
-            while heads cannot shift. DTypeError: `writes_first` is not a bool.
+        ChoiceError: an unknown choice. ConfigError: a bias is not a finite number, or
+            `shift_bias` is set while heads cannot shift. DTypeError: `writes_first` is not a bool.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
         initial values of the cells: Collier & Beel 2018, arXiv:1807.08518.
     """
