@@ -55,7 +55,10 @@ STUDIES = {
 def test_every_study_is_checked():
     for paper, names in STUDIES.items():
         text = files("unbounded.experiments.studies").joinpath(f"{paper}.yaml").read_text("utf-8")
-        assert set(plain_yaml.load(text)) >= {*" ".join(names).split()}
+        data = plain_yaml.load(text)
+        assert set(data) >= {*" ".join(names).split()}
+        # The table continues this paragraph.
+        assert all(study["about"].endswith(".") for study in data.values())
     folder = files("unbounded.experiments.studies").iterdir()
     assert {each.name for each in folder if each.name.endswith("yaml")} == {
         f"{paper}.yaml" for paper in STUDIES
