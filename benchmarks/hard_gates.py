@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+from importlib import import_module
 
 import torch
 
@@ -26,7 +27,10 @@ def main() -> None:
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--length", type=int, default=30)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--import", dest="module", help="the module of a custom memory")
     given = parser.parse_args()
+    if given.module:
+        import_module(given.module)
     for name in given.runs:
         folder = RunFolder.find(name)
         task = build_task(folder.config())

@@ -61,7 +61,7 @@ PUBLIC = {
     ),
     "TuringTape": (
         "slots width read_heads write_heads shift shift_range variant activations shift_bias "
-        "gate_bias reads initial_cells initial_weights writes_first"
+        "reads initial_cells initial_weights writes_first"
     ),
     "detach_state": "state",
     "explore": "source task",

@@ -246,8 +246,8 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         lambda: {
             "slots": 5, "width": 2, "read_heads": 1, "write_heads": 1, "shift": "zero",
             "shift_range": 1, "variant": "graves2014", "activations": {}, "shift_bias": 0.0,
-            "gate_bias": -10.0, "reads": "after", "initial_cells": "constant",
-            "initial_weights": "first", "writes_first": False,
+            "reads": "after", "initial_cells": "constant", "initial_weights": "first",
+            "writes_first": False,
         },
     ),
     "LieAccessMemory": (

@@ -142,7 +142,6 @@ def test_a_bias_is_a_number(bias):
         given |= {
             "push_bias": (ub.NeuralQueue,),
             "shift_bias": (functools.partial(ub.TuringTape, 9),),
-            "gate_bias": (functools.partial(ub.TuringTape, 9),),
         }
     for name, kinds in given.items():
         for kind in kinds:

@@ -163,16 +163,6 @@ def test_shift_bias_makes_heads_move_initially(variant):
     assert (biases == 0).all() if variant == "deleu2016" else (biases != 0).all()
 
 
-@pytest.mark.parametrize("variant", ["graves2014", "deleu2016"])
-def test_gate_bias_makes_heads_keep_their_weights_initially(variant):
-    tape = ub.TuringTape(9, 4, read_heads=2, variant=variant, shift_bias=2.0, gate_bias=-10.0)
-    heads = ub.MemoryRNN(3, 5, tape).layers[0].heads
-    assert heads.bias[heads.rows("read_gate")].tolist() == [-10.0] * 2
-    assert heads.bias[heads.rows("write_gate")].tolist() == [-10.0]
-    assert heads.bias[heads.rows("write_shift")].tolist() == [0.0, 0.0, 2.0]
-    assert "gate_bias=-10.0" in repr(tape)
-
-
 def test_a_quiet_deque_has_weak_initial_pushes_at_the_bottom():
     quiet = ub.memories.MEMORIES["quiet_deque"](4, pop_bias=-2.0)
     layer = ub.MemoryRNN(3, 5, quiet)

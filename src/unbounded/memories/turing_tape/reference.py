@@ -169,8 +169,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             other shifts, for every head. The others keep the variant's bias, or 0 where it draws
             them. With 2 the heads initially move with 0.79 of their weight; at 0 the variant's
             biases stay.
-        gate_bias: initial bias of the interpolation gates, None for the variant's. With -3 the
-            heads initially keep 0.95 of their earlier weights.
         reads: "after" writing, or "before".
         initial_cells: "constant" for 1e-6, "learned" for tanh of a parameter, "random" for tanh of
             a draw from N(0, 0.5^2) for each sequence.
@@ -181,8 +179,8 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             differs from the others from the start.
     Raises:
         ShapeError: a size is not a positive integer, or the range is greater than `slots`.
-        ChoiceError: an unknown choice. ConfigError: a bias is not a finite number, or
-            `shift_bias` is set while heads cannot shift. DTypeError: `writes_first` is not a bool.
+        ChoiceError: an unknown choice. ConfigError: the bias is not a finite number, or is set
+            while heads cannot shift. DTypeError: `writes_first` is not a bool.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
         initial values of the cells: Collier & Beel 2018, arXiv:1807.08518.
     """
@@ -201,7 +199,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         variant: str = "graves2014",
         activations: Mapping[str, str] | None = None,
         shift_bias: float = 0.0,
-        gate_bias: float | None = None,
         reads: str = "after",
         initial_cells: str = "constant",
         initial_weights: str = "first",
@@ -213,8 +210,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         check_positive("write_heads", write_heads)
         _check_range(shift_range, slots)
         check_number("shift_bias", shift_bias)
-        if gate_bias is not None:
-            check_number("gate_bias", gate_bias)
         check_bool("writes_first", writes_first)
         if shift_bias and not shift_range:
             raise ConfigError(
@@ -234,7 +229,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         self.initial_cells, self.initial_weights = initial_cells, initial_weights
         self.writes_first = writes_first
         self.activations = chosen_activations(variant, {} if activations is None else activations)
-        self.shift_bias, self.gate_bias = shift_bias, gate_bias
+        self.shift_bias = shift_bias
 
     def __repr__(self) -> str:
         return (
@@ -242,7 +237,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             f"write_heads={self.write_heads}, shift={self.shift!r}, "
             f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r}"
             f"{f', shift_bias={self.shift_bias}' if self.shift_bias else ''}"
-            f"{'' if self.gate_bias is None else f', gate_bias={self.gate_bias}'}"
             f"{', writes_first=True' if self.writes_first else ''})"
         )
 
@@ -250,11 +244,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
     def heads(self) -> tuple[Head, ...]:
         """Key, strength, gate, shift and sharpening of readers and writers; erase and add."""
         bias = VARIANTS[self.variant].bias
-        biases: dict[str, float | tuple[float, ...]] = {}
-        if self.shift_bias:
-            biases["shift"] = self._shift_biases
-        if self.gate_bias is not None:
-            biases["gate"] = self.gate_bias
         shapes: dict[str, tuple[int, ...]] = {
             "key": (self.width,),
             "strength": (),
@@ -273,7 +262,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
                 name,
                 shape,
                 self.activations[kind],
-                biases.get(kind, bias),
+                self._shift_biases if kind == "shift" and self.shift_bias else bias,
                 gate=kind in _GATES,
                 choices=self._shifts if self.activations[kind] == "softmax" else (),
             )
